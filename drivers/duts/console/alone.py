@@ -70,8 +70,8 @@ def ends(at: str) -> str:
         )
     finally:
         client.remove()
-    words = (line.partition(" ")[::2] for line in said.stdout.splitlines())
-    told: dict[str, str] = dict(words)
+    split = (line.partition(" ") for line in said.stdout.splitlines())
+    told = {name: value for name, _, value in split}
     host, direct = told.get("hostname", ""), not {"proxyjump", "proxycommand"} & told.keys()
     lines = []
     try:

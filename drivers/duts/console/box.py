@@ -1,5 +1,8 @@
 """``box LINE...``: have lines typed at a device, or those of standard input, and print what it says.
 
+``box --back-to DIGEST LINE``: have those of standard input typed unless the answer to a line has this
+digest already, and see that it has it then.
+
 Where a v6t has the device, its login is used; otherwise this program logs in by itself. It imports
 nothing of v6t before it must: it is started once for every read-back.
 """
@@ -26,6 +29,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--at", default="", help="the device, as JSON")
     parser.add_argument("--ends", action="store_true", help="print the connection's two addresses")
     parser.add_argument("--digest", action="store_true", help="print a digest in place of the text")
+    parser.add_argument(
+        "--back-to", default="", help="the digest that the answer must have in the end"
+    )
     parser.add_argument("--but", action="append", default=[], help="leave lines out that match")
     parser.add_argument("lines", nargs="*")
     given = parser.parse_args(words)
@@ -34,23 +40,49 @@ def main(words: list[str] | None = None) -> int:
 
         print(ends(given.at), end="")
         return 0
-    lines = given.lines or [line for line in sys.stdin.read().split("\n") if line]
-    typed = _by_session(os.environ.get(SOCKET, ""), lines)
-    if typed is None:
-        from v6t.drivers.duts.console.alone import typed as by_itself
-
-        typed = by_itself(given.at, lines)
-    status, out, err = typed
-    print(_wanted(out, given.but, digest=given.digest and not status), end="")
+    if given.back_to:
+        status, out, err = _back(given)
+    else:
+        status, out, err = _typed(given.at, given.lines or _input())
+        out = out if status or not given.digest else _digest(out, given.but) + "\n"
+    print(out, end="")
     if err:
         print(err, file=sys.stderr)
     return status
 
 
-def _wanted(text: str, but: list[str], *, digest: bool) -> str:
+def _back(given: argparse.Namespace) -> Typed:
+    """Have a device made what it was, unless it is."""
+    done: Typed = (0, "", "")
+    for lines in ([], _input()):
+        if lines:
+            done = _typed(given.at, lines)
+            if done[0]:
+                return done
+        status, out, err = _typed(given.at, given.lines)
+        if status:
+            return status, "", err
+        if _digest(out, given.but) == given.back_to:
+            return done
+    return 1, done[1], f"the answer to '{' '.join(given.lines)}' is not what it was"
+
+
+def _input() -> list[str]:
+    return [line for line in sys.stdin.read().split("\n") if line]
+
+
+def _digest(text: str, but: list[str]) -> str:
     lines = [t for t in text.split("\n") if not any(re.search(pattern, t) for pattern in but)]
-    kept = "\n".join(lines)
-    return f"{hashlib.sha256(kept.encode()).hexdigest()[:32]}\n" if digest else kept
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _typed(at: str, lines: list[str]) -> Typed:
+    typed = _by_session(os.environ.get(SOCKET, ""), lines)
+    if typed is None:
+        from v6t.drivers.duts.console.alone import typed as by_itself
+
+        typed = by_itself(at, lines)
+    return typed
 
 
 def _by_session(path: str, lines: list[str]) -> Typed | None:

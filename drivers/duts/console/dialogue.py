@@ -89,8 +89,8 @@ class Dialogue:
             self._send("\n")
             self._await(what, self._manners.line_deadline_s)
         self._settle()
-        first = [self._manners.enable] if self._home.endswith(">") else []
-        for line in filter(None, [*first, *self._manners.open]):
+        enable = self._manners.enable if self._home.endswith(">") else ""
+        for line in (*([enable] if enable else []), *self._manners.open):
             self._say(line, opening=True)
         self._settle()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import shutil
 import subprocess
@@ -449,7 +450,7 @@ def test_every_platform_of_scrapli_is_understood():
     assert ios.refusal("% Invalid input detected at '^' marker.")
 
 
-@pytest.mark.parametrize("text", ["[]", "x: [ "prompt_pattern: 5", "a: b"])
+@pytest.mark.parametrize("text", ["[]", "x: [", "prompt_pattern: 5", "a: b"])
 def test_a_file_that_is_no_definition(text, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
@@ -566,6 +567,11 @@ def test_box_asks_whoever_has_the_device(speaking, tmp_path, monkeypatch, capsys
         assert program.main(["--digest", "x"]) == 0
         assert capsys.readouterr().out == one
         assert len(one.strip()) == 32
+        monkeypatch.setattr("sys.stdin", io.StringIO("bad\n"))
+        assert program.main(["--back-to", one.strip(), "x"]) == 0  # nothing need be typed
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        assert program.main(["--back-to", "another", "x"]) == 1
+        assert "the answer to 'x' is not what it was" in capsys.readouterr().err
     finally:
         broker.close()
 

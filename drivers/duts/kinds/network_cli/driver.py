@@ -173,8 +173,8 @@ class NetworkCli(Driver):
         if own.prepare:
             # what restoring needs is not taken away before it has been of use
             used = f"! grep -qx {main} {PROGRESS} || grep -qx {main} {UNDONE}"
-            why = "what restoring needs"
-            steps.append(self._typed(places, own.prepare, why, own.tidy, f"{{ {used}; }} && box"))
+            tidied = f"if {used}; then box; else false; fi"
+            steps.append(self._typed(places, own.prepare, "what restoring needs", own.tidy, tidied))
         if confirm is not None and timed:
             # once it is made to stay, there is no timer any more
             kept = f"grep -qx {main + 1} {PROGRESS} || box"
@@ -214,9 +214,8 @@ class NetworkCli(Driver):
         look, undo_by = "", "box"
         if compare:
             but = [word for pattern in compare.but for word in ("--but", pattern)]
-            look = shlex.join(["box", "--digest", *but, *_line(compare.command)])
-            same = f'[ "$({look} </dev/null)" = {{old}} ]'
-            undo_by = f"{same} || {{ box && {same}; }}"
+            line = shlex.join([*but, *_line(compare.command)])
+            look, undo_by = f"box --digest {line}", f"box --back-to {{old}} {line}"
         step = self._typed(
             places, own.configure, f"make it what {intent.technology} needs", own.restore, undo_by
         )
