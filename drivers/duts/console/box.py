@@ -1,4 +1,7 @@
-"""``box LINE...``: have lines typed at a device, or those of standard input, and print what it says.
+"""``box LINE...``: have lines typed at a device, and print what it says.
+
+``box``: have those of standard input typed; what it says of them goes to standard error, for who
+starts this reads its standard output.
 
 ``box --back-to DIGEST LINE``: have those of standard input typed unless the answer to a line has this
 digest already, and see that it has it then.
@@ -45,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
     else:
         status, out, err = _typed(given.at, given.lines or _input())
         out = out if status or not given.digest else _digest(out, given.but) + "\n"
-    print(out, end="")
+    print(out, end="", file=sys.stdout if given.lines and not given.back_to else sys.stderr)
     if err:
         print(err, file=sys.stderr)
     return status

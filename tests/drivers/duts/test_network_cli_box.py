@@ -70,7 +70,7 @@ def session_of(server, directory: Path, told=None, **changes) -> Session:
     return Session(driver, server.login(), INTENT, directory / "run", say)
 
 
-def testbed(server, directory: Path, **changes) -> Path:
+def bed_file(server, directory: Path, **changes) -> Path:
     path = directory / "testbed.yaml"
     own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
     options = {**DIALECTS[server.dialect], **own}
@@ -240,7 +240,7 @@ def test_where_no_way_leads_back_it_is_said_what_is_left(ios, tmp_path):
 def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
     box = BoxServer(dialect, "killed")
     box.links()
-    path = testbed(box, tmp_path, undo_after_s=0)
+    path = bed_file(box, tmp_path, undo_after_s=0)
     words = ["dut", "apply", "--plugin", "ipv6-router", "--testbed", str(path)]
     box.put("hang", {"ios": "ipv6 route", "junos": "commit confirmed"}[box.dialect])
     with subprocess.Popen(
@@ -349,13 +349,18 @@ QUICK = (
 def test_a_run_measures_frames_through_it(dialect, tmp_path):
     server = BoxServer(dialect, "run")
     try:
-        path = testbed(server, tmp_path)
+        path = bed_file(server, tmp_path)
         done = subprocess.run(
             [*warm.command(), *QUICK, "--bottleneck", "--testbed", str(path), "-o", str(tmp_path / "out")],
             capture_output=True, text=True, check=False, timeout=250,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        order = ("configured as ipv6-router", "read-backs agree", "octets", "is undone")
+        order = (
+            "configured as ipv6-router",
+            "read-backs agree",
+            "octets, bidirectional",
+            "is undone",
+        )
         places = [done.stderr.index(words) for words in order]
         assert places == sorted(places)
         results = json.loads((tmp_path / "out" / "results.json").read_text())
