@@ -80,7 +80,7 @@ class Manners(StrictModel):
     errors: tuple[Pattern, ...] = ()
     """What it says of a line that it refuses, whatever its case; none: what most say."""
     answers: dict[Pattern, str] = Field(default_factory=dict)
-    """Answers to its questions, by what these look like: `{'\\[confirm\\]$': ''}`. Others are not answered."""
+    """Answers to its questions, by what these look like: `{'\\[confirm\\]$': ''}`. Others: none."""
     enable: str = ""
     """Typed after the login where the prompt ends with `>`. A password it asks for is taken from the
     environment variable `V6T_DUT_ENABLE_PASSWORD`."""

@@ -220,7 +220,7 @@ def test_figures_by_named_groups_make_the_common_shape():
     busy = r"^CPU(?P<core>\d): (?P<busy>\d+)%"
     table = r"(?P<used>[\d,]+) of (?P<limit>[\d,]+)"
     drops = r"^no route drops (?P<drop_no_route>\d+)|^queue drops (?P<drops>\d+)"
-    assert figures(busy, text) == {"0.idle_percent": 65.0, "1.idle_percent": 95.0}
+    assert figures(busy, text) == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
     assert figures(table, text) == {"used": 1200.0, "limit": 4000.0}
     assert figures(drops, text) == {"no_route": 7.0, "all": 2.0}
     later = text.replace("drops 7", "drops 107")
@@ -229,7 +229,7 @@ def test_figures_by_named_groups_make_the_common_shape():
         for n, t in enumerate((text, text, later))
     ]
     told = shaped(samples)
-    assert told.cores == {"0": {"busy": 35.0}, "1": {"busy": 5.0}}
+    assert told.cores == {"cpu0": {"busy": 35.0}, "cpu1": {"busy": 5.0}}
     assert told.drops == {"drops no_route": 100.0}
     assert told.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
 
@@ -373,6 +373,14 @@ def test_a_lab_without_such_a_device_is_refused():
     driver = make_driver("network-cli", IOS)
     with pytest.raises(UsageError, match="how is the network-cli device reached"):
         driver.lab_device(None, intents.ROUTER6)
+
+
+@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+def test_one_that_does_not_stand_in_the_lab_is_not_made():
+    device = made(ssh={"lab": "v6t-test-no-such-lab"}).lab_device(None, intents.ROUTER6)
+    for begun in (device.look, device.namespace):
+        with pytest.raises(UsageError, match="no device v6t-test-no-such-lab with a command line"):
+            begun()
 
 
 def test_facts_of_an_example_are_no_others():

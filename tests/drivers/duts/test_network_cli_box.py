@@ -97,7 +97,7 @@ def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
         facts = session.describe()
         assert facts["version"] in ("1.2(3)F4", "99.9F1.2")
         figures = session.figures()
-        assert figures["cpu"] == {"0.idle_percent": 65.0, "1.idle_percent": 95.0}
+        assert figures["cpu"] == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
         assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
         assert figures["drops"] == {"no_route": 7.0}
         if box.dialect == "ios":
@@ -369,10 +369,12 @@ def test_a_run_measures_frames_through_it(dialect, tmp_path):
         assert record["median"] > 0
         assert record["matched"] == 1.0
         (watched,) = results["bottleneck"]
-        assert set(watched["idle_percent"]) == {"0", "1"}
+        assert set(watched["idle_percent"]) == {"cpu0", "cpu1"}
         device = json.loads((tmp_path / "out" / "manifest.json").read_text())["tester"]["device"]
         assert device["kind"] == "network-cli"
         assert not (tmp_path / "out" / "dut-undo.json").exists()
         assert not list((tmp_path / "state").glob("*"))
+        assert server.configuration == []
+        assert server.running(), "whoever put it there wants it back"
     finally:
         server.stop()

@@ -56,6 +56,7 @@ def figures(pattern: str, text: str) -> Mapping[str, float]:
     for match in re.finditer(pattern, text, re.MULTILINE):
         said = {name: value for name, value in match.groupdict().items() if value is not None}
         core = said.pop("core", "cpu").strip() or "cpu"
+        core = f"cpu{core}" if core.isdigit() else core
         for name, value in said.items():
             number = _number(value)
             if number is None:
