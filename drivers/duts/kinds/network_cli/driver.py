@@ -24,12 +24,12 @@ from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOpti
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import definition, manners_in
 from v6t.drivers.duts.kinds.network_cli.readings import figures, first_number, reading_of
-from v6t.drivers.duts.options import reached
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
 from v6t.drivers.duts.undo_record import PROGRESS, UNDONE
 from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError, UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from v6t.drivers.lab.setup import LabDevice
 
+PAGE = "docs/duts/network-cli.md"
 LONGEST_S = 3600.0
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
@@ -72,7 +73,7 @@ class NetworkCli(Driver):
     @property
     def prelude(self) -> str:
         """What ``box`` is."""
-        return prelude(self._ssh, self.manners)
+        return prelude(self._reached(), self.manners)
 
     def carried(self, transport: Transport) -> Transport:
         """This machine's shell, with a login at the device.
@@ -99,10 +100,7 @@ class NetworkCli(Driver):
         Raises:
             UsageError: nothing says which.
         """
-        if self.options.ssh is None:
-            reached(
-                None, f"the {self.name} device", "dut.options.ssh.host, and a tester wired to it"
-            )
+        self._reached()
         from v6t.drivers.duts.kinds.network_cli.lab import LabBox
 
         return LabBox(self, intent, keep, say)
@@ -132,7 +130,7 @@ class NetworkCli(Driver):
                 "dut.options.version_pattern says what of it is",
             )
         version = "" if found is None else found[1 if found.re.groups else 0]
-        jumps = [Peer("jump", ip_address(a), 0) for a in self._ssh.jump_addresses]
+        jumps = [Peer("jump", ip_address(a), 0) for a in self._reached().jump_addresses]
         return Facts(
             system="a device with a command line",
             version=" ".join(version.split())[:80],
@@ -152,7 +150,7 @@ class NetworkCli(Driver):
                 raise UsageError(
                     f"what is to be typed at the device? {self.name} knows no configuration by itself: "
                     f"dut.options.{name} is empty",
-                    "docs/duts/network-cli.md has complete testbed files",
+                    f"{PAGE} has complete testbed files",
                 )
         busy, said = self.options.busy, facts.sections.get("busy", "")
         found = re.search(busy.pattern, said, re.MULTILINE) if busy else None
@@ -277,9 +275,15 @@ class NetworkCli(Driver):
             readings[name] = Reading(box(own.command), partial(figures, own.pattern))
         return readings
 
-    @property
-    def _ssh(self) -> Any:
-        return reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
+    def _reached(self) -> SshOptions:
+        ssh: SshOptions | None = self.options.ssh
+        if ssh is None:
+            raise UsageError(
+                f"how is the {self.name} device reached?",
+                "give dut.options.ssh.host and the lines to be typed in the testbed file, and a tester wired "
+                f"to it; {PAGE} has complete ones",
+            )
+        return ssh
 
     def _places(self, intent: Intent) -> Places:
         sides = {side: str(getattr(self.options, side)) for side in ("left", "right")}
