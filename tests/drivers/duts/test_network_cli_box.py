@@ -54,9 +54,10 @@ def box(server):
 
 @pytest.fixture
 def ios(box):
-    if box.dialect != "ios":
-        pytest.skip("one of them is enough")
     return box
+
+
+one_is_enough = pytest.mark.parametrize("server", ["ios"], indirect=True)
 
 
 def driver_of(server, directory: Path, **changes):
@@ -117,6 +118,7 @@ def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
     assert "v6t-before" not in box.shell("ls /run/fakebox")
 
 
+@one_is_enough
 def test_pages_are_turned_where_nobody_switched_them_off(ios, tmp_path):
     cli = {**DIALECTS["ios"]["cli"], "open": []}
     session = session_of(ios, tmp_path, cli=cli)
@@ -129,6 +131,7 @@ def test_pages_are_turned_where_nobody_switched_them_off(ios, tmp_path):
     assert "More--" not in said
 
 
+@one_is_enough
 def test_what_steers_a_terminal_is_not_passed_on(ios, tmp_path):
     session = session_of(ios, tmp_path)
     session.open()
@@ -177,6 +180,7 @@ def test_a_refused_line_stops_and_undoes(box, tmp_path):
         session.close()
 
 
+@one_is_enough
 def test_a_prompt_that_never_comes_is_told_with_what_was_said_last(ios, tmp_path):
     ios.put("hang", "ipv6 route")
     cli = {**DIALECTS["ios"]["cli"], "line_deadline_s": 2}
@@ -208,6 +212,7 @@ def test_a_connection_that_is_cut_is_made_anew_to_undo(box, tmp_path, at):
     assert box.configuration == []
 
 
+@one_is_enough
 def test_where_no_way_leads_back_it_is_said_what_is_left(ios, tmp_path):
     """And the device's own timer takes it back."""
     ios.put("minute", "2")
@@ -263,6 +268,7 @@ def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
     assert not box.running()  # the lab's device goes with its restore
 
 
+@one_is_enough
 def test_a_dead_v6t_is_missed_and_undone_by_the_timer_here(ios, tmp_path):
     session = session_of(ios, tmp_path, undo_after_s=2)
     session.open()
@@ -280,6 +286,7 @@ def test_a_dead_v6t_is_missed_and_undone_by_the_timer_here(ios, tmp_path):
         session.close()
 
 
+@one_is_enough
 def test_only_one_v6t_at_a_time(ios, tmp_path):
     one, other = session_of(ios, tmp_path), session_of(ios, tmp_path)
     other._owner = lambda: "somebody else"
@@ -291,6 +298,7 @@ def test_only_one_v6t_at_a_time(ios, tmp_path):
         one.close()
 
 
+@one_is_enough
 def test_an_unknown_host_key_is_never_accepted(ios, tmp_path):
     known = tmp_path / "known"
     sshserver.ssh_keygen(tmp_path / "other")
@@ -302,6 +310,7 @@ def test_an_unknown_host_key_is_never_accepted(ios, tmp_path):
     assert ios.typed == []
 
 
+@one_is_enough
 def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatch):
     ios.put("enable", "s3cret-enable")
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
