@@ -90,7 +90,7 @@ def _typed(at: str, lines: list[str]) -> Typed:
 
 def _by_session(path: str, lines: list[str]) -> Typed | None:
     """Through the v6t that has the device; None: there is none that listens."""
-    if not path:
+    if not path or not _own(os.path.dirname(path)):
         return None
     with socket.socket(socket.AF_UNIX) as session:
         session.settimeout(_PATIENCE_S)
@@ -111,6 +111,14 @@ def _by_session(path: str, lines: list[str]) -> Typed | None:
         return 3, "", "the v6t that had the connection has ended: what the lines did is unknown"
     reply = json.loads(answer)
     return int(reply["status"]), str(reply["out"]), str(reply["err"])
+
+
+def _own(directory: str) -> bool:
+    """Whether it is this user's: once it is removed, anybody may make one of its name."""
+    try:
+        return os.stat(directory, follow_symlinks=False).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

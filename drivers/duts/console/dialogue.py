@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from v6t.drivers.duts.console.manners import (
+    LONGEST,
     Manners,
     asks_password,
     one_line,
@@ -33,6 +34,8 @@ SETTLE_S = 0.05
 """A prompt is one when nothing follows it for so long."""
 FIRST_S = 5.0
 """Some devices wait for a key before they say anything."""
+QUIET_S = 1.0
+"""After such a key: its prompt may come behind one that was merely late."""
 MOST_QUESTIONS = 50
 HIDDEN = "********"
 
@@ -73,8 +76,8 @@ class Dialogue:
         self._screen = Screen()
         self._home = self._stem = ""
         self._octets = 0
-        secrets = (os.environ.get(ENABLE_PASSWORD), os.environ.get(LOGIN_PASSWORD))
-        self._secrets = [s for s in secrets if s]
+        self._enable = os.environ.get(ENABLE_PASSWORD, "")
+        self._secrets = [s for s in (self._enable, os.environ.get(LOGIN_PASSWORD)) if s]
 
     def begin(self) -> None:
         """Wait for the first prompt, and say what is always said first.
@@ -88,6 +91,8 @@ class Dialogue:
         except DeadlinePassed:
             self._send("\n")
             self._await(what, self._manners.line_deadline_s)
+            while self._read(what, QUIET_S):
+                pass
         self._settle()
         enable = self._manners.enable if self._home.endswith(">") else ""
         for line in (*([enable] if enable else []), *self._manners.open):
@@ -153,16 +158,17 @@ class Dialogue:
         self._send(line + "\n")
         what = f"after '{line}'"
         self._await(what, self._manners.line_deadline_s, opening=opening)
-        answer = self._hidden("\n".join(without_echo(self._screen.lines, line)))
-        refusal = self._manners.refusal(answer)
+        lines = self._screen.lines
+        # a device that repeats nothing may refuse a line by words that end with it
+        refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != line.strip()))
         if refusal:
-            raise Refused(f"{self._name}: it refused '{line}': {refusal[:300]}")
-        return answer
+            raise Refused(f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}")
+        return self._hidden("\n".join(without_echo(lines, line)))
 
     def _await(self, what: str, deadline_s: float, *, opening: bool = False) -> None:
         """Read until a prompt stands there; turn pages and answer questions on the way."""
         end = time.monotonic() + deadline_s
-        asked = 0
+        asked = passwords = 0
         while True:
             last = self._screen.last
             answer = self._next(last, what, opening=opening) if last else None
@@ -178,6 +184,9 @@ class Dialogue:
             if answer == "":
                 return
             asked += answer != " "
+            passwords += opening and asks_password(last)
+            if passwords > 1:  # one more may lock the account
+                raise DutError(f"{self._name}: it does not take the password {what}")
             if asked > MOST_QUESTIONS:
                 raise DeadlinePassed(f"{self._name}: it asks again and again {what}: {shown(last)}")
             self._send(answer)
@@ -188,6 +197,8 @@ class Dialogue:
 
     def _next(self, last: str, what: str, *, opening: bool) -> str | None:
         """What is typed now: nothing at a prompt; None: it is not known what stands there."""
+        if len(last) > LONGEST:
+            return None
         if self._manners.is_pager(last):
             return " "
         answer = self._manners.answer(last)
@@ -198,9 +209,9 @@ class Dialogue:
         return "" if self._manners.is_prompt(last, self._stem) else None
 
     def _enable_password(self, what: str) -> str:
-        if not self._secrets:
+        if not self._enable:
             raise DutError(f"{self._name}: it asks for a password {what}", f"set {ENABLE_PASSWORD}")
-        return self._secrets[0]
+        return self._enable
 
     def _read(self, what: str, limit_s: float) -> bool:
         """Take what comes within some time; whether anything did."""
@@ -258,8 +269,13 @@ class Dialogue:
     def _abort(self) -> None:
         """Back to the first prompt; hang up if that does not help."""
         for line in self._manners.abort:
-            with contextlib.suppress(Refused):
+            try:
                 self._say(line)
+            except Refused:
+                continue
+            except DutError:
+                self.close()
+                return
         if not same_mode(self._screen.last, self._home):
             self.close()
 

@@ -15,12 +15,15 @@ PROMPT = (
 )
 PAGER = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
 ERRORS = (
-    r"^\s*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed)\b",
-    r"^\s*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
-    r"^\s*(?:error:|commit failed\b|command authorization failed\b)",
+    r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
+    r" denied|authorization failed)\b",
+    r"^[^\S\n]*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
+    r"^[^\S\n]*(?:error:|commit failed\b|command authorization failed\b)",
     r"^(?:minor|major|critical): ",
 )
 """What common command lines say of a line that they do not take; case does not matter."""
+LONGEST = 512
+"""Characters of a line that may be a prompt or a question: patterns take their time over longer ones."""
 STEM = 12
 """Characters of a device's name that every prompt of it must hold: some cut it in deeper modes."""
 _PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")

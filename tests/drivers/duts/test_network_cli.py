@@ -17,7 +17,6 @@ from v6t.drivers.duts.console.alone import ends
 from v6t.drivers.duts.console.dialogue import HIDDEN, Dialogue
 from v6t.drivers.duts.console.manners import Manners, same_mode, stem_of, without_echo
 from v6t.drivers.duts.console.screen import Screen
-from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import definition, manners_in
 from v6t.drivers.duts.kinds.network_cli.readings import figures, reading_of
@@ -123,6 +122,18 @@ def test_what_a_refusal_looks_like(reply, told):
     assert Manners().refusal(reply) == told
 
 
+@pytest.mark.parametrize("octet", ["-", "#", "a", "password", "["])
+def test_a_long_line_is_no_prompt_and_nobody_waits_for_that(speaking, octet):
+    """A pattern may take the square of a line's length."""
+    dialogue = speaking(enable="enable")
+    dialogue._screen.feed((octet * (1 << 20)).encode())
+    assert dialogue._next(dialogue._screen.last, "now", opening=True) is None
+
+
+def test_blank_lines_do_not_hide_a_refusal():
+    assert Manners().refusal("\n" * 100_000 + "  % Invalid input") == "% Invalid input"
+
+
 def test_own_patterns_take_the_place_of_the_common_ones():
     own = Manners.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
     assert own.refusal("% Invalid input") == ""
@@ -220,18 +231,39 @@ def test_figures_by_named_groups_make_the_common_shape():
     busy = r"^CPU(?P<core>\d): (?P<busy>\d+)%"
     table = r"(?P<used>[\d,]+) of (?P<limit>[\d,]+)"
     drops = r"^no route drops (?P<drop_no_route>\d+)|^queue drops (?P<drops>\d+)"
-    assert figures(busy, text) == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
-    assert figures(table, text) == {"used": 1200.0, "limit": 4000.0}
-    assert figures(drops, text) == {"no_route": 7.0, "all": 2.0}
+    assert figures([busy], text) == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
+    assert figures([table], text) == {"used": 1200.0, "limit": 4000.0}
+    assert figures([drops], text) == {"no_route": 7.0, "all": 2.0}
     later = text.replace("drops 7", "drops 107")
     samples = [
-        Sample({"cpu": figures(busy, t), "table": figures(table, t), "drops": figures(drops, t)}, n)
+        Sample(
+            {"cpu": figures([busy], t), "table": figures([table], t), "drops": figures([drops], t)},
+            n,
+        )
         for n, t in enumerate((text, text, later))
     ]
     told = shaped(samples)
     assert told.cores == {"cpu0": {"busy": 35.0}, "cpu1": {"busy": 5.0}}
     assert told.drops == {"drops no_route": 100.0}
     assert told.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
+
+
+def test_one_reading_may_need_two_lines():
+    telemetry = [
+        {"command": "show sessions", "pattern": r"active: (?P<used>\d+)"},
+        {"command": "show limits", "pattern": r"most: (?P<limit>\d+)"},
+        {"command": "show drops", "pattern": r"queue (?P<drops>\d+)"},
+        {"command": "show more drops", "pattern": r"route (?P<drops>\d+)"},
+    ]
+    readings = made(telemetry=telemetry).telemetry(intents.ROUTER6)
+    assert set(readings) == {"table", "drops"}
+    assert readings["table"].command == "box 'show sessions' 'show limits'"
+    assert readings["table"].parse("active: 5\nmost: 9\n") == {"used": 5.0, "limit": 9.0}
+    assert readings["drops"].parse("queue 5\nroute 2\n") == {"all": 7.0}
+
+
+def test_what_is_no_number_is_no_figure():
+    assert figures([r"(?P<used>\S+) of (?P<limit>\S+)"], "nan of inf") == {}
 
 
 @pytest.mark.parametrize(
@@ -335,6 +367,12 @@ def test_somebody_else_at_work_is_told():
     driver.plan(intents.ROUTER6, replace(facts, sections={"busy": "vty 0 root"}))
     with pytest.raises(DutError, match="somebody else is at work .* says 'vty 1 eve'"):
         driver.plan(intents.ROUTER6, replace(facts, sections={"busy": "vty 1 eve"}))
+    asked = subprocess.run(
+        ["sh", "-c", f"box() {{ return 1; }}; {driver.survey()['busy']}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    with pytest.raises(DutError, match="'show users' is refused"):
+        driver.plan(intents.ROUTER6, replace(facts, sections={"busy": asked.stdout}))
 
 
 def test_the_way_to_the_device_is_not_taken():
@@ -381,10 +419,6 @@ def test_one_that_does_not_stand_in_the_lab_is_not_made():
     for begun in (device.look, device.namespace):
         with pytest.raises(UsageError, match="no device v6t-test-no-such-lab with a command line"):
             begun()
-
-
-def test_facts_of_an_example_are_no_others():
-    assert isinstance(made().example(intents.ROUTER6), Facts)
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs Debian package openssh-client")
@@ -458,6 +492,13 @@ def test_every_platform_of_scrapli_is_understood():
     assert ios.refusal("% Invalid input detected at '^' marker.")
 
 
+def test_a_definition_with_a_pattern_that_is_none(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("prompt_pattern: '('")
+    with pytest.raises(UsageError, match="mine.yaml option prompt"):
+        plan_of(made({**IOS, "cli": {}}, platform=str(path)))
+
+
 @pytest.mark.parametrize("text", ["[]", "x: [", "prompt_pattern: 5", "a: b"])
 def test_a_file_that_is_no_definition(text, tmp_path):
     path = tmp_path / "mine.yaml"
@@ -474,7 +515,8 @@ print("login banner\n####", flush=True)
 sys.stdout.write("R1>"); sys.stdout.flush()
 for line in sys.stdin:
     word = line.strip()
-    sys.stdout.write(word + "\n")
+    if word != "silent": sys.stdout.write(word + "\n")
+    if word == "silent": sys.stdout.write("no such line: silent\n")
     if word == "enable":
         sys.stdout.write("Password: "); sys.stdout.flush()
         sys.stdout.write("\nit was " + sys.stdin.readline())
@@ -482,6 +524,7 @@ for line in sys.stdin:
     if word == "sure": sys.stdout.write("Proceed? [confirm]"); sys.stdout.flush(); sys.stdin.readline(); print()
     if word == "deeper": sys.stdout.write("R1(config)#"); sys.stdout.flush(); continue
     if word == "bye": break
+    if word == "twice": sys.stdout.write("Password: "); sys.stdout.flush(); sys.stdin.readline(); sys.stdout.write("\nPassword: "); sys.stdout.flush(); sys.stdin.readline()
     if word == "stuck": sys.stdout.write("thinking"); sys.stdout.flush(); sys.stdin.read()
     sys.stdout.write("R1#"); sys.stdout.flush()
 """
@@ -539,6 +582,33 @@ def test_lines_that_end_elsewhere_are_an_error(speaking):
     assert not speaking(enable="enable", abort=["deeper"]).reply(["deeper"]).out
 
 
+def test_an_abort_without_an_end_is_the_end(speaking):
+    dialogue = speaking(enable="enable", abort=["stuck"], line_deadline_s=1)
+    said = dialogue.reply(["bad"])
+    assert "refused 'bad'" in said.err
+    assert (said.status, dialogue.alive) == (3, False)
+
+
+def test_a_refusal_that_ends_with_the_line_is_one(speaking):
+    dialogue = speaking(enable="enable", errors=["^no such line:"])
+    dialogue._screen.clear()
+    assert without_echo(["no such line: frob"], "frob") == []
+    said = dialogue.reply(["silent"])
+    assert (said.status, said.err) == (1, "R1: it refused 'silent': no such line: silent")
+
+
+def test_a_password_is_tried_once(speaking):
+    with pytest.raises(DutError, match="does not take the password after 'twice'"):
+        speaking(open=["twice"])
+
+
+def test_the_password_of_the_login_is_not_enables(speaking, monkeypatch):
+    monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
+    monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
+    with pytest.raises(DutError, match="asks for a password after 'enable'"):
+        speaking(enable="enable")
+
+
 def test_a_connection_that_breaks(speaking):
     said = speaking(enable="enable").reply(["bye"])
     assert said.status == 3
@@ -582,6 +652,19 @@ def test_box_asks_whoever_has_the_device(speaking, tmp_path, monkeypatch, capsys
         assert "the answer to 'x' is not what it was" in capsys.readouterr().err
     finally:
         broker.close()
+
+
+def test_box_tells_nothing_to_a_socket_of_another_users(tmp_path, monkeypatch):
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as others:
+        others.bind(str(tmp_path / "s"))
+        others.listen()
+        monkeypatch.setattr("os.geteuid", lambda: tmp_path.stat().st_uid + 1)
+        assert program._by_session(str(tmp_path / "s"), ["x"]) is None
+        others.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            others.accept()
 
 
 def test_box_goes_its_own_way_where_nobody_listens(tmp_path, monkeypatch, capsys):

@@ -20,13 +20,14 @@ from v6t.drivers.duts.driver import DeviceTechnology, Driver, Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.command import CRITERIA
-from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions
+from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions, WatchText
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import definition, manners_in
 from v6t.drivers.duts.kinds.network_cli.readings import figures, first_number, reading_of
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
 from v6t.drivers.duts.undo_record import PROGRESS, UNDONE
 from v6t.drivers.duts.way import Peer, Way
+from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 PAGE = "docs/duts/network-cli.md"
 LONGEST_S = 3600.0
+UNANSWERED = "v6t: it was refused"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
@@ -68,7 +70,8 @@ class NetworkCli(Driver):
         if not self.options.platform:
             return own
         known = manners_in(definition(self.options.platform))
-        return Manners.model_validate({**known, **own.model_dump(exclude_unset=True)})
+        given = {**known, **own.model_dump(exclude_unset=True)}
+        return options_of(Manners, self.options.platform, "platform", given)
 
     @property
     def prelude(self) -> str:
@@ -117,7 +120,7 @@ class NetworkCli(Driver):
             "user": "true",  # nor has this user to be root
             "version": box(line) if line else "true",
             "ends": "box --ends",
-            **({"busy": box(busy.command)} if busy else {}),
+            **({"busy": f"{box(busy.command)} || echo '{UNANSWERED}'"} if busy else {}),
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
@@ -154,6 +157,11 @@ class NetworkCli(Driver):
                 )
         busy, said = self.options.busy, facts.sections.get("busy", "")
         found = re.search(busy.pattern, said, re.MULTILINE) if busy else None
+        if busy and said.rstrip().endswith(UNANSWERED):
+            raise DutError(
+                f"'{busy.command}' is refused: nobody knows who else is at work on the device",
+                "nothing was changed; dut.options.busy.command says what is typed",
+            )
         if found:
             raise DutError(
                 f"somebody else is at work on the device: '{busy.command}' says {shown(found[0])}",
@@ -265,15 +273,16 @@ class NetworkCli(Driver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """By the user's lines, in the names of all devices."""
-        readings: dict[str, Reading] = {}
+        by: dict[str, list[WatchText]] = {}
         for own in self.options.telemetry:
-            name = of = reading_of(re.compile(own.pattern).groupindex)
-            number = 1
-            while name in readings:
-                number += 1
-                name = f"{of} {number}"
-            readings[name] = Reading(box(own.command), partial(figures, own.pattern))
-        return readings
+            by.setdefault(reading_of(re.compile(own.pattern).groupindex), []).append(own)
+        return {
+            name: Reading(
+                box(*dict.fromkeys(own.command for own in all_of)),
+                partial(figures, tuple(dict.fromkeys(own.pattern for own in all_of))),
+            )
+            for name, all_of in by.items()
+        }
 
     def _reached(self) -> SshOptions:
         ssh: SshOptions | None = self.options.ssh

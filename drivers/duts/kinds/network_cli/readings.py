@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 
 GROUPS = {
     "core": "whose figures these are, beside `busy` or `idle`",
@@ -45,15 +47,17 @@ def reading_of(groups: Mapping[str, int]) -> str:
     return names.pop()
 
 
-def figures(pattern: str, text: str) -> Mapping[str, float]:
-    """What a device says, by the names of :mod:`v6t.drivers.duts.shape`; the last word on each counts.
+def figures(patterns: Iterable[str], text: str) -> Mapping[str, float]:
+    """What a device says, by the names of :mod:`v6t.drivers.duts.shape`.
+
+    Packets and drops are added up; of anything else the last word counts.
 
     Args:
-        pattern: with named groups.
+        patterns: with named groups, each on all of the text.
         text: of the device.
     """
     found: dict[str, float] = {}
-    for match in re.finditer(pattern, text, re.MULTILINE):
+    for match in chain.from_iterable(re.finditer(p, text, re.MULTILINE) for p in patterns):
         said = {name: value for name, value in match.groupdict().items() if value is not None}
         core = said.pop("core", "cpu").strip() or "cpu"
         core = f"cpu{core}" if core.isdigit() else core
@@ -82,6 +86,7 @@ def first_number(pattern: str, text: str) -> float | None:
 def _number(text: str) -> float | None:
     """Digits, with or without separators of thousands."""
     try:
-        return float(re.sub(r"[,_'\s%]", "", text))
+        number = float(re.sub(r"[,_'\s%]", "", text))
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
