@@ -21,7 +21,7 @@ from v6t.plugins.siit.clat import Clat, ClatParams
 from v6t.plugins.siit.siit import Siit, SiitParams
 from v6t.profiles.intent import Aside
 
-from . import intents
+from . import boxes, intents
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ CASES = (
     Case("tundra-nftables-nat64", "tundra-nftables", Nat64().dut_intent()),
     Case("map646-siit", "map646", intents.SIIT),
     Case("command", "command", intents.ROUTER4, OWN),
+    Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
+    Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
     Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
     Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),
