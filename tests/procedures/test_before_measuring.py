@@ -1,5 +1,7 @@
 """What goes before a measurement, and the numbers procedures begin with: self-test, preflight, defaults."""
 
+from dataclasses import replace
+
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
@@ -44,6 +46,28 @@ def test_a_rate_that_short_trials_flatter_is_lowered_until_a_whole_one_passes(te
     assert found.rate_fps == pytest.approx(short * CONFIRMING**tenths)
     whole = [t.rate_fps for t in door.trials if t.duration_s == LONG.duration_s]
     assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
+
+
+def test_where_no_short_trial_is_valid_long_ones_look_for_the_rate():
+    """Looks at the tester's counters may lie so far apart that they prove nothing about a short trial."""
+
+    def door(trial):
+        result = counted(trial, trial.frames - (trial.rate_fps > 50_000))
+        blurred = replace(result.directions["forward"], sending_error_s=0.02)
+        return TrialResult({"forward": blurred})
+
+    rules = Rules(3.0, 0.1, 1.02)
+    found = tester_rate.tester_capacity(looking(rules=rules), Recorded(door))
+    assert 35_000 <= found.rate_fps <= 50_000
+    short = tester_rate.tester_capacity(looking(rules=Rules(0.4, 0.1, 1.02)), Recorded(door))
+    assert short.rate_fps == 0
+    assert "it is not proven" in short.faults[0]
+
+
+def test_a_tester_that_loses_everything_is_not_asked_at_length():
+    door = Recorded(lambda trial: counted(trial, 0))
+    assert tester_rate.tester_capacity(looking(), door).rate_fps == 0
+    assert {t.duration_s for t in door.trials} == {looking().duration_s}
 
 
 def test_what_a_confirmation_takes():

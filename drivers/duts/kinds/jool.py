@@ -11,7 +11,8 @@ from typing import Any, Literal
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, jool_statistics
+from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -32,7 +33,10 @@ MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""
 
 
-JSTAT = "Jool's own counters: sessions, and a reason for every packet that it did not translate"
+JSTAT = (
+    "Jool's own counters: packets that it dropped, by reason; packets that it handed back to the kernel, for "
+    "which it has no rule, and which are no loss; totals"
+)
 
 
 class JoolOptions(LinuxOptions):
@@ -138,13 +142,18 @@ class Jool(LinuxDriver):
             return None
         return Reading(
             "jool -i v6t stats display --csv --no-headers",
-            lambda text: {"sessions": statistics(text).get("JSTAT_SESSIONS", 0.0)},
+            lambda text: {"sessions": statistics(text).get(jool_statistics.SESSIONS, 0.0)},
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Jool's own counters: every drop has a reason."""
-        command = f"{program_of(intent)} -i v6t stats display --csv --no-headers"
-        return {**super().telemetry(intent), "jool": Reading(command, statistics, JSTAT)}
+        """Jool's own counters, those that are zero, too: what begins to grow has been read before."""
+        program = program_of(intent)
+        command = f"{program} -i v6t stats display --all --csv --no-headers"
+        found = {**super().telemetry(intent), "jool": Reading(command, jool_statistics.outcomes, JSTAT)}
+        if program == NAT64:
+            held = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
+            found["table"] = Reading(command, jool_statistics.table, held)
+        return found
 
     def _flush(self, program: str, place: str, intent: Intent, version: str) -> Step:
         if self.options.flush == "instance":
@@ -240,16 +249,6 @@ def program_of(intent: Intent) -> str:
             return SIIT
 
 
-def statistics(text: str) -> Mapping[str, float]:
-    """``stats display --csv --no-headers``: value by name."""
-    counters: dict[str, float] = {}
-    for line in text.splitlines():
-        name, comma, value = line.strip().partition(",")
-        if comma and name.startswith("JSTAT_") and value.strip().isdigit():
-            counters[name] = float(value)
-    return counters
-
-
 def _rule(rule: Rule) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
@@ -326,7 +325,7 @@ def _again(program: str, place: str, intent: Intent, version: str) -> Step:
     lines += [step.command for step in _pool4(intent, version)]
 
     def checker(output: str) -> str | None:
-        left = statistics(output).get("JSTAT_SESSIONS", 0.0)
+        left = statistics(output).get(jool_statistics.SESSIONS, 0.0)
         return f"{left:.0f} sessions are left" if left else None
 
     return Step(
