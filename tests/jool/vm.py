@@ -97,9 +97,7 @@ def _arguments(macs: Mapping[str, str]) -> list[str]:
 class Standing:
     """A machine and its namespaces, for one configuration after the other; it boots for the first."""
 
-    def __init__(
-        self, image: Image, files: Sequence[cpio.Entry] = (), version: str = ""
-    ) -> None:
+    def __init__(self, image: Image, files: Sequence[cpio.Entry] = (), version: str = "") -> None:
         """Remember.
 
         Args:

@@ -244,6 +244,8 @@ def test_two_pairs_and_several_cores(guest, tmp_path):
         "right": link(cards[3], cards[2]),
     }
     for cores in (1, 2):
-        file = bed(guest, tmp_path / f"{cores}.yaml", cards[:2], cards[1::-1], pairs=[pair], cores=cores)
+        file = bed(
+            guest, tmp_path / f"{cores}.yaml", cards[:2], cards[1::-1], pairs=[pair], cores=cores
+        )
         selftest(file, "--mode", "bidirectional")
     assert [guest.driver(card) for card in cards] == ["vmxnet3"] * 4

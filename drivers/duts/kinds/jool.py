@@ -149,7 +149,10 @@ class Jool(LinuxDriver):
         """Jool's own counters, those that are zero, too: what begins to grow has been read before."""
         program = program_of(intent)
         command = f"{program} -i v6t stats display --all --csv --no-headers"
-        found = {**super().telemetry(intent), "jool": Reading(command, jool_statistics.outcomes, JSTAT)}
+        found = {
+            **super().telemetry(intent),
+            "jool": Reading(command, jool_statistics.outcomes, JSTAT),
+        }
         if program == NAT64:
             held = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
             found["table"] = Reading(command, jool_statistics.table, held)

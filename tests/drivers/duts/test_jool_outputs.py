@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
