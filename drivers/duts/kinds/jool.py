@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, jool_statistics
 from v6t.drivers.duts.kinds.jool_statistics import statistics
@@ -135,6 +136,11 @@ class Jool(LinuxDriver):
             flush=flush,
             notes=_notes(program),
         )
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """Beside what RFC 7915 leaves to it, one frame in 65,536 is not as its section 4.5 has it."""
+        why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
+        return ExpectProfile(absent_checksum=True, why=why)
 
     def sessions(self, intent: Intent) -> Reading | None:
         """``JSTAT_SESSIONS``: counted by the module, not by listing them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,10 @@ def test_a_reboot_in_place_of_a_new_instance():
     (flush,) = planned(intents.nat64()).flush
     assert not flush.reboots
     assert flush.command.startswith("jool instance remove v6t && jool file handle")
+
+
+def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
+    """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
+    profile = make_driver("jool", {}).profile(intents.SIIT)
+    assert replace(profile, absent_checksum=False).plain
+    assert not profile.plain
