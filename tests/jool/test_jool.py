@@ -38,9 +38,16 @@ pytestmark = [
 ]
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
+TO_RESET, TO_REBOOT = "debian-to-reset", "debian-to-reboot"
+"""Machines of their own: QEMU that has translated much boots slowly the second time, for minutes at last."""
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
-debians = pytest.mark.parametrize("machine", [DEBIAN], indirect=True)
-with_mapt = pytest.mark.parametrize("machine", [MAPT], indirect=True)
+
+
+def only(which):
+    """One machine's tests."""
+    return pytest.mark.parametrize("machine", [which], indirect=True)
+
+
 SHORT = (
     *("--measure", "throughput", "--mode", "bidirectional", "--reps", "1", "--no-report"),
     *("--duration", "0.5", "--resolution", "500"),
@@ -66,7 +73,7 @@ def image() -> Image:
 
 def version_and_files(which, image):
     """What it calls itself, and what the machine has besides the image."""
-    if which == DEBIAN:
+    if which in (DEBIAN, TO_RESET, TO_REBOOT):
         return "4.1.9", ()
     try:
         built = built_mapt() if which == MAPT else built_plain()
@@ -111,11 +118,17 @@ def bedded(machine):
         bed.close()
 
 
-def measured(tmp_path, plugin, dut, *more):
-    """Results and manifest of a run that came to its end."""
-    bed, path = tmp_path / "bed.yaml", tmp_path / "run"
+def bed_file(tmp_path, dut):
+    """Its file."""
+    bed = tmp_path / "bed.yaml"
     tester = {"kind": "embedded"}
     bed.write_text(yaml.safe_dump({"tester": tester, "line_rate": LINE_RATE, "dut": dut}))
+    return bed
+
+
+def measured(tmp_path, plugin, dut, *more):
+    """Results and manifest of a run that came to its end."""
+    bed, path = bed_file(tmp_path, dut), tmp_path / "run"
     done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
     assert done.status == 0, done.err
     found = json.loads((path / "results.json").read_text())
@@ -183,37 +196,6 @@ def test_clat_and_plat_are_two_machines(as_two_devices):
     as_two_devices("464xlat", ce=("clat", "clat"), pe=("plat", "nat64"))
 
 
-@debians
-def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_path):
-    """The trial in which it happened counts for nothing; the run goes on where it was."""
-    path = tmp_path / "run"
-    known = []
-
-    def press():
-        until(lambda: trials(path) >= 3, "some trials", 600)
-        machine.machine.reset()
-        known.append(trials(path))
-
-    finger = threading.Thread(target=press)
-    finger.start()
-    what = ["--plugin", "siit", "--dut", "jool", "--set-dut", "ssh.lab=vm", "--mode", "forward"]
-    how = ["--frame-size", "84", "--reps", "2", "--resolution", "500", "--duration", "2"]
-    done = v6t("run", *what, *how, "--output", path, "--no-report")
-    finger.join()
-    print(done.err)
-    assert done.status == 4, done.err
-    assert "it may no longer be configured" in done.err
-    journal = (path / "journal.jsonl").read_bytes()
-    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
-    assert json.loads((path / "results.json").read_text())["status"] == "running"
-    machine.machine.await_login()
-    done = v6t("resume", path, "--no-report")
-    print(done.err, done.out)
-    assert done.status == 0, done.err
-    assert (path / "journal.jsonl").read_bytes().startswith(journal)
-    assert json.loads((path / "results.json").read_text())["status"] == "complete"
-
-
 def frames_pass(bed, first, number):
     """Clients of NAT64 reach a server, and its answers them."""
     for port in range(first, first + number):
@@ -240,9 +222,7 @@ def boot(bed):
     return bed.session.transport.run("cat /proc/sys/kernel/random/boot_id").out
 
 
-@releases
-@pytest.mark.parametrize("way", ["instance", "reboot"])
-def test_nat64_is_emptied_and_goes_on(machine, way, bedded):
+def emptied_and_goes_on(way, bedded):
     bed = bedded(intents.nat64("64:ff9b::/96"), flush=way)
     frames_pass(bed, 5000, 20)
     assert count(bed) == 20
@@ -256,6 +236,11 @@ def test_nat64_is_emptied_and_goes_on(machine, way, bedded):
     assert count(bed) == 5
     assert any("undone" in line for line in bed.session.restore())
     assert bed.session.transport.run("jool instance display --csv --no-headers").out == ""
+
+
+@releases
+def test_nat64_is_emptied_by_a_new_instance(machine, bedded):
+    emptied_and_goes_on("instance", bedded)
 
 
 @releases
@@ -278,7 +263,7 @@ def test_what_jool_drops_is_in_its_telemetry(machine, bedded):
     assert told == {"dropped: out of ports for a client (JSTAT_BIB6_NOT_FOUND)": 2}
 
 
-@debians
+@only(DEBIAN)
 def test_another_translator_makes_the_driver_refuse(machine, bedded):
     bed = bedded(intents.SIIT)
     session = bed.session
@@ -290,13 +275,50 @@ def test_another_translator_makes_the_driver_refuse(machine, bedded):
     session.transport.run("jool_siit instance remove theirs")
 
 
-@with_mapt
+@only(TO_REBOOT)
+def test_nat64_is_emptied_by_a_reboot(machine, bedded):
+    emptied_and_goes_on("reboot", bedded)
+
+
+@only(TO_RESET)
+def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_path):
+    """The trial in which it happened counts for nothing; the run goes on where it was."""
+    path = tmp_path / "run"
+    known = []
+
+    def press():
+        until(lambda: trials(path) >= 3, "some trials", 600)
+        machine.machine.reset()
+        known.append(trials(path))
+
+    finger = threading.Thread(target=press)
+    finger.start()
+    bed = bed_file(tmp_path, {"driver": "jool", "options": {"ssh": {"lab": "vm"}}})
+    what = ["--plugin", "siit", "--testbed", bed, "--mode", "forward", "--frame-size", "84"]
+    how = ["--reps", "2", "--resolution", "500", "--duration", "1"]
+    done = v6t("run", *what, *how, "--output", path, "--no-report")
+    finger.join()
+    print(done.err)
+    assert done.status == 4, done.err
+    assert "it may no longer be configured" in done.err
+    journal = (path / "journal.jsonl").read_bytes()
+    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
+    assert json.loads((path / "results.json").read_text())["status"] == "running"
+    machine.machine.await_login()
+    done = v6t("resume", path, "--no-report")
+    print(done.err, done.out)
+    assert done.status == 0, done.err
+    assert (path / "journal.jsonl").read_bytes().startswith(journal)
+    assert json.loads((path / "results.json").read_text())["status"] == "complete"
+
+
+@only(MAPT)
 @pytest.mark.parametrize("plugin", ["mapt-br", "mapt-ce"])
 def test_map_t(machine, in_machine, plugin, tmp_path):
     as_one_device(machine, plugin, tmp_path)
 
 
-@with_mapt
+@only(MAPT)
 def test_ce_and_br_are_two_machines(as_two_devices):
     """MAP-T (RFC 7599), behind a NAPT of the kernel's."""
     as_two_devices("map-t", ce=("ce", "mapt-ce"), pe=("br", "mapt-br"))
