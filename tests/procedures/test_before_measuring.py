@@ -104,6 +104,11 @@ def test_losses_that_differ_little_beside_what_passes_much_are_repeated():
     assert len(measure_frame_loss(spec, door).offered) == 20
 
 
+def shown(trial, received, **example):
+    way = counted(trial, received).directions["forward"]
+    return TrialResult({"forward": replace(way, **example)})
+
+
 def preflight(door):
     recorded = Recorded(door)
     found = check_translation(recorded, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
@@ -119,5 +124,11 @@ def test_a_preflight_names_whoever_failed():
     found, trials = preflight(lambda t: counted(t, 0))
     assert (found.tester, found.direction, trials) == (False, "forward", ATTEMPTS)
     assert found.why.startswith("the device forwarded none of 200 forward frames of fg")
+    silent = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
+    found, trials = preflight(lambda t: shown(t, 0, missing=silent))
+    assert (found.frames, trials) == (silent, ATTEMPTS), "a device that paused may answer the next"
+    wrong = {**silent, "received": "01", "why": "octet 0"}
+    found, trials = preflight(lambda t: shown(t, t.frames, mismatch=wrong))
+    assert (found.frames, trials) == (wrong, 1)
     found, _ = preflight(lambda t: counted(t, t.frames, checked=0))
     assert "no forward frame could be compared" in found.why

@@ -61,7 +61,7 @@ class Jool(LinuxDriver):
     technologies = ("siit", "clat", "nat64", "mapt-br", "mapt-ce")
     executed = (
         "configured over SSH, verified, measured, emptied, rebooted and restored with real frames "
-        "(Debian's 4.1.9 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
+        "(Debian's 4.1.9 and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
