@@ -35,7 +35,7 @@ MAPT_SINCE = (4, 1, 255)
 
 
 JSTAT = (
-    "Jool's own counters: packets that it dropped, by reason; packets that it handed back to the kernel, for "
+    "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
     "which it has no rule, and which are no loss; totals"
 )
 

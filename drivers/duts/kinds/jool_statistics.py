@@ -1,8 +1,9 @@
 """Jool's own counters (``stats display``): its names, and what became of the packets they count.
 
 Read in its sources (``jool_stat_id`` of 4.0.9 to 4.2.0-rc3 and where each is counted): some are totals, some
-count packets that it drops, and some packets that it hands back to the kernel for want of a rule. Among these
-are all that are none of its business, neighbour discovery and the SSH that reads them: no loss.
+count packets that it drops, and some packets that it hands back to the kernel, most for want of a rule.
+Among these are all that are none of its business, neighbour discovery and the SSH that reads them: no loss.
+Others were meant for it and lack a connection, a route or a port of their own: they count as dropped.
 """
 
 from __future__ import annotations
