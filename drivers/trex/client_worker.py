@@ -38,7 +38,7 @@ PUSH = binascii.unhexlify(
     "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
     "020000000001" + "00000000" + "000000000000" + "c0000008"
 ) + bytes(18)  # fmt: skip
-"""An ARP probe (RFC 5227 section 2.1.1) for 192.0.0.8, nobody's address, to a group that no bridge forwards."""
+"""An ARP probe (RFC 5227 section 2.1.1) for 192.0.0.8, nobody's, to a group that no bridge forwards."""
 
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -407,7 +407,7 @@ class Worker(object):
         one = PacketBuffer(PUSH, port_src=False, port_dst=False)
         known = sum(stats[p]["ipackets"] for p in receive)
         came: List[int] = []
-        while len(came) < 2 or came[-1] < came[-2]:  # what is pushed comes back, too, over a cable
+        while len(came) < 2 or came[-1] > len(ports):  # over a cable what is pushed comes back, too
             self.client.push_packets([one], ports=ports, force=True)
             time.sleep(PUSHED_S)
             now = self.client.get_stats(ports=self.ports)
