@@ -38,7 +38,7 @@ PUSH = binascii.unhexlify(
     "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
     "020000000001" + "00000000" + "000000000000" + "c0000008"
 ) + bytes(18)  # fmt: skip
-"""An ARP probe (RFC 5227 section 2.1.1) for 192.0.0.8, nobody's, to a group that no bridge forwards."""
+"""An ARP probe (RFC 5227) for 192.0.0.8, nobody's, to a group that no bridge forwards."""
 
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
