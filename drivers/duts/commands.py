@@ -57,6 +57,8 @@ class Commands(ABC):
     title: ClassVar[str]
     technologies: ClassVar[tuple[str, ...]]
     """Names of plugins it can be a device for; none: any."""
+    part_technologies: ClassVar[tuple[str, ...]] = ()
+    """The same of parts of a chain that are no plugins by themselves."""
     executed: ClassVar[str]
     """What of it was run with real frames, for the documentation and ``v6t dut plan``."""
     versions: ClassVar[tuple[str, ...]] = ("",)
@@ -238,10 +240,11 @@ class Commands(ABC):
         Raises:
             UsageError: with what it can be.
         """
-        if cls.technologies and technology not in cls.technologies:
+        known = (*cls.technologies, *cls.part_technologies)
+        if cls.technologies and technology not in known:
             raise UsageError(
                 f"the {cls.name} driver cannot make a device for {technology}",
-                f"it can be: {', '.join(cls.technologies)}",
+                f"it can be: {', '.join(known)}",
             )
 
 

@@ -78,6 +78,7 @@ ROWS = (
     Row("ip6tables-npt", "nptv6", "ip6tables, NPTv6"),
     Row("tayga", "siit", "TAYGA, SIIT"),
     Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
+    Row("clatd", "clat", "clatd, CLAT of one host"),
     Row("tundra", "siit", "Tundra, SIIT by a prefix"),
     Row("tundra", "clat", "Tundra, CLAT of one host"),
     Row("tundra-nftables", "nat64", "Tundra and nftables, NAT64 of one client"),
@@ -108,6 +109,7 @@ CHAINED = ("tayga-nftables", "nftables")
 
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
+    "clatd": ("clatd", "V6T_CLATD"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
     "tundra-nftables": ("tundra-nat64", "V6T_TUNDRA"),
@@ -218,7 +220,8 @@ def _drivers() -> Iterator[str]:
     for name in names():
         kind = driver_type(name)
         if kind.configures:
-            yield f"| {name} | {', '.join(kind.technologies) or 'any'} | {kind.executed} |"
+            can = ", ".join((*kind.technologies, *kind.part_technologies)) or "any"
+            yield f"| {name} | {can} | {kind.executed} |"
 
 
 def _cell(row: Row, tester: str) -> str:

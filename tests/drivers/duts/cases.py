@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from v6t.drivers.duts.kinds.tayga import clatd
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.plugins.base import Link, Links
-from v6t.plugins.customer_edge.plugins import MapTCe
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -51,6 +52,8 @@ RUNNING = {"start": False}
 TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.SUITED[of].items()} for of in ("siit", "clat")
 )
+CLATD = {name: own.value for name, own in clatd.SUITED.items()}
+B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -105,7 +108,11 @@ CASES = (
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).dut_intent()),
     Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).dut_intent(), {"threads": 2}),
+    Case("clatd-clat", "clatd", Clat(ClatParams(**CLATD)).dut_intent()),
     Case("tundra-nftables-nat64", "tundra-nftables", Nat64().dut_intent()),
+    Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().dut_intent(), {"checks": True}),
+    Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().dut_intent(), {"dscp": "pipe"}),
+    Case("ip6-tunnel-b4", "ip6-tunnel", B4),
     Case("map646-siit", "map646", intents.SIIT),
     Case("command", "command", intents.ROUTER4, OWN),
     Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),

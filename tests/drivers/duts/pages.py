@@ -42,6 +42,8 @@ def generated(name: str) -> str:
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in made.technologies) or "any"
+    if made.part_technologies:
+        known += "; in a chain: " + ", ".join(f"`{t}`" for t in made.part_technologies)
     lines = [BEGIN, "", f"- Technologies: {known}"]
     if any(made.versions):
         lines.append(f"- Versions whose commands are known: {', '.join(made.versions)}")

@@ -84,7 +84,11 @@ class Tayga(TunTranslator):
 
     def running(self, intent: Intent, config: str) -> list[Step]:
         """TAYGA, and its own defect put right behind it."""
-        return [*super().running(intent, config), *_mend(self.options)]
+        return [*super().running(intent, config), *self.mended()]
+
+    def mended(self) -> list[Step]:
+        """Where the options ask for it."""
+        return _mend(self.options)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
