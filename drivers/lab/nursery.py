@@ -31,12 +31,12 @@ class Nursery:
     """The process; it ends with this one, and its workers end with it."""
 
     def __init__(self) -> None:
-        """Start it: a fork, which has imported everything already, while this process has one thread."""
+        """Start it: a fork, which has imported everything already, where nothing forbids one."""
         self.owner = os.getpid()
         self._turn = threading.Lock()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the nursery)
         self._socket, theirs = socket.socketpair()
-        start = _forked if threading.active_count() == 1 else _executed
+        start = _forked if _has_one_thread() else _executed
         self.pid = start(theirs, self._stderr.fileno())
         theirs.close()
 
@@ -77,6 +77,14 @@ class Nursery:
         if len(answer) < NUMBER.size:
             raise ConnectionResetError("the process that starts workers is gone")
         return int(NUMBER.unpack(answer)[0])
+
+
+def _has_one_thread() -> bool:
+    """Whether a fork has all that its code may wait for: a lock that a thread of this process holds stays locked there.
+
+    Threads that only C knows of are not counted: OpenBLAS ends its own before each fork.
+    """
+    return len(sys._current_frames()) == 1
 
 
 def _executed(theirs: socket.socket, output: int) -> int:
