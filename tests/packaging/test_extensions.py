@@ -14,7 +14,7 @@ import pytest
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core import warm
 
-from .support import CHECKOUT, elsewhere, pip_install, run
+from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, pip_install, run
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,7 @@ def v6t(extended, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rest = elsewhere(tmp_path)
     rest["env"]["V6T_REPORT"] = "0"  # one test asks for it
+    Path("bed.yaml").write_text(SLOW_BED)
 
     def start(*arguments: str, status: int = 0, bin_: Path = extended) -> str:
         command = [*warm.command(bin_ / "python"), *arguments]
@@ -52,7 +53,7 @@ def v6t(extended, tmp_path, monkeypatch):
     return start
 
 
-QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward")
+QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward", "--testbed", "bed.yaml", *SLOWLY)
 """As short as a run can be: whether frames are right, not how many."""
 
 
