@@ -13,6 +13,8 @@ from v6t.procedures.validity import Verdict, assess_trial
 
 FPS, CPS = "fps per direction", "connections/s"
 """Units of rates."""
+SHARED_CORES = "tester and device share this machine's cores: the numbers describe both"
+"""What stands beside every number of a lab on one machine."""
 
 
 @dataclass(frozen=True)

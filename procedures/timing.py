@@ -3,6 +3,9 @@
 One trial per repetition. Its one-way delays come as a distribution per class; those of all
 classes together are the direction's. Lost frames rank as infinitely late (LAT-05, PDV-02): where
 the rank of a figure falls on one, the figure is infinite here and printed as "undefined".
+
+A tester that carries a rate for the time of a search need not carry it while it times frames, and for
+longer. Where the first repetition finds that, all are made at a lower rate, and the result says so.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class TimingSpec:
         duration_s: length of the stream [s].
         request: what the tester times.
         repetitions: the RFC asks for 20; never adaptive (TP-09).
+        shares: of the rate, in falling order, at which it is tried where the tester cannot carry out
+            a trial at the rate itself; none: nowhere else.
     """
 
     benchmark: str
@@ -40,6 +45,7 @@ class TimingSpec:
     duration_s: float
     request: DelayRequest
     repetitions: int
+    shares: tuple[float, ...] = ()
 
     @property
     def point(self) -> str:
@@ -96,6 +102,13 @@ class TimingResult:
 
     spec: TimingSpec
     repetitions: tuple[TimingRepetition, ...]
+    share_of_rate: float = 1.0
+    """of the rate that was asked for, at which all repetitions were made"""
+
+    @property
+    def rate_fps(self) -> float:
+        """Of every repetition, per direction."""
+        return self.spec.rate_fps * self.share_of_rate
 
     @property
     def sampled(self) -> bool:
@@ -135,13 +148,20 @@ def measure_timing(
             return verdict
         return replace(verdict, passed=False, valid=False, reasons=(fault,))
 
-    done = []
+    shares = (1.0, *spec.shares)
+    share, done = shares[0], []
     for number in range(1, spec.repetitions + 1):
-        trial = at.trial(spec.benchmark, spec.rate_fps, spec.duration_s, delays=spec.request)
         attempts = Attempts(at, spec.point, measure, watch, number, spec.repetitions)
-        outcome = attempts.run(trial, assess=assess)
-        done.append(_repetition(spec, number, outcome.attempts, outcome.result, figures))
-    return TimingResult(spec, tuple(done))
+        for share in shares:
+            rate_fps = spec.rate_fps * share
+            trial = at.trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
+            step = "" if share == 1 else f"at{100 * share:.0f}percent"
+            outcome = attempts.run(trial, step, assess=assess)
+            if outcome.verdict.valid:
+                break
+        shares = (share,)
+        done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
+    return TimingResult(spec, tuple(done), share)
 
 
 def _untimed(trial: Trial, result: TrialResult) -> str | None:

@@ -72,7 +72,9 @@ class DelayPresentation(Presentation[DelayRecord]):
             f"{records[0].title}, milliseconds",
             [*names, "lost", "+timed", "+repetitions"],
             rows,
-            dict.fromkeys(note for record in records for note in _own_error(record)),
+            dict.fromkeys(
+                note for record in records for note in (*_lowered(record), *_own_error(record))
+            ),
         )
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
@@ -248,6 +250,15 @@ class IpdvPresentation(DelayPresentation):
         """How often each difference occurs."""
         caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
         return delays.variation_figure(distributions, name), caption
+
+
+def _lowered(record: DelayRecord) -> Iterator[str]:
+    """That the rate is not the throughput."""
+    if record.lowered:
+        yield (
+            f"{record.point}: at {record.share_of_rate:.0%} of the {record.rate_source}, not at it as "
+            "RFC 8219 section 7 asks: there the tester could not carry out its trials"
+        )
 
 
 def _own_error(record: DelayRecord) -> Iterator[str]:

@@ -227,14 +227,29 @@ def _forgotten(ending: Ending) -> str:
 
 def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
     e = record.exchange
-    again = f"sent again {e.retransmissions} times" if e.retransmissions else "never sent again"
+    unanswered = (
+        f"a SYN that is not answered within {e.timeout_s:g} s is sent again {e.retransmissions} times"
+        if e.retransmissions
+        else f"a connection whose first SYN is not answered within {e.timeout_s:g} s is not established"
+    )
     end = "a reset" if e.closing == "rst" else "FIN"
     return (
-        f"{e.http} on both sides; every connection asks for an object once all are open; a SYN that is "
-        f"not answered within {e.timeout_s:g} s is {again}; connections end by {end}. Establishment "
-        "times are from the first SYN at the client to the last acknowledgement at the server, with what the "
-        "tester itself takes to write a batch of segments and to answer one."
+        f"{e.http} on both sides; every connection asks for an object once all are open; {unanswered}; "
+        f"connections end by {end}. {_TIMES if _timed(record) else _NO_TIMES}"
     )
+
+
+_TIMES = (
+    "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
+    "with what the tester itself takes to write a batch of segments and to answer one."
+)
+_NO_TIMES = "This tester does not tell how long each connection took."
+
+
+def _timed(record: TcpRateRecord | TcpCapacityRecord) -> bool:
+    found = record.decisive
+    iterations = [found] if isinstance(found, Iteration) else found or []
+    return not iterations or any(one.mean_s is not None for one in iterations)
 
 
 def _by_itself(alone: Alone) -> str:

@@ -216,6 +216,11 @@ class Record(Model):
         return ()
 
     @property
+    def lowered(self) -> bool:
+        """Offered less than the procedure asks for: there the tester could not carry out its trials."""
+        return False
+
+    @property
     def odd(self) -> Sequence[str]:
         """What is odd about the repetitions."""
         return ()

@@ -113,6 +113,8 @@ class DelayRecord(Record):
     """offered [frames per second per direction]"""
     rate_source: str
     """where that rate comes from"""
+    share_of_rate: Number = 1.0
+    """of that rate, where the tester could not carry out the trial at the rate itself"""
     duration_s: Number
     """length of the stream [s]"""
     definition: str = ""
@@ -135,6 +137,11 @@ class DelayRecord(Record):
     def offered(self) -> Sequence[float]:
         """See the base class."""
         return [self.rate]
+
+    @property
+    def lowered(self) -> bool:
+        """See the base class."""
+        return self.share_of_rate < 1 and self.repetitions > 0
 
     def below_error(self, name: str, value: float | None) -> bool:
         """Whether a figure is smaller than the tester's own error: it may be all error.
@@ -230,8 +237,9 @@ def timing_record(
     return kind(
         **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
         unit="ms",
-        rate=spec.rate_fps,
+        rate=result.rate_fps,
         rate_source=spec.rate_source,
+        share_of_rate=result.share_of_rate,
         duration_s=spec.duration_s,
         repetitions=len(valid),
         definition=DEFINITION.format(stamps=stamps or UNSAID),
@@ -239,7 +247,7 @@ def timing_record(
         share=result.share,
         directions={way: _direction(kind.names, valid, way) for way in ways},
         loopback=None if loopback is None else _loopback(loopback, ways),
-        accuracy=None if certificate is None else certificate.quoted(spec.rate_fps),
+        accuracy=None if certificate is None else certificate.quoted(result.rate_fps),
         **further,
     )
 
@@ -256,7 +264,7 @@ def timing_rows(result: TimingResult) -> list[Row]:
                     "Size": spec.conditions.listed,
                     "Dir": spec.conditions.mode[0],
                     "direction": way,
-                    "rate": spec.rate_fps,
+                    "rate": result.rate_fps,
                     "duration_s": spec.duration_s,
                     **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
                     "frames": timed.frames,

@@ -18,7 +18,7 @@ from v6t.analysis.published.library import (
 )
 from v6t.analysis.records.base import Record
 from v6t.analysis.remarks import folded, remarks
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
@@ -161,7 +161,7 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
                 title = f"{record.title}, {_unit(f)}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *(f"<{name_of(a)}" for a in axes),
+        *(f"<{axis_name(a)}" for a in axes),
         *("<octets", "<direction", "<figure", "median", "P1", "P99", "repetitions"),
     ]
     empty = len(axes) + 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,14 +39,19 @@ class CampaignRun:
     @property
     def values(self) -> str:
         """``"ces 1000, frame_sizes 104"``."""
-        return ", ".join(f"{name_of(k)} {shown(v)}" for k, v in self.axes.items())
+        return ", ".join(f"{axis_name(k)} {shown(v)}" for k, v in self.axes.items())
 
 
 OF_POINTS = ("frame_sizes", "modes")
 """Axes that every point of a run tells by itself."""
 
 
-def name_of(axis: str) -> str:
+def run_name(directory: str) -> str:
+    """A run's name without its number, which others before it may change."""
+    return re.sub(r"^\d+-", "", directory)
+
+
+def axis_name(axis: str) -> str:
     """``"params.ces"`` as ``"ces"``: an axis in few words."""
     return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
 

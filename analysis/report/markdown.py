@@ -21,7 +21,9 @@ from v6t.analysis.blocks import (
 )
 from v6t.analysis.sheet import Sheet
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>|~$])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]>|])")
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$"}
+"""What some readers of Markdown take for markup and others cannot have escaped by a backslash."""
 
 
 Placed = Callable[[Drawing], str]
@@ -102,4 +104,4 @@ def _table(sheet: Sheet) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Text in which nothing is markup and nothing starts a line."""
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\1", " ".join(text.split())).translate(_ENTITIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,7 @@ from v6t.analysis.records.base import FPS
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import number_of
-
-_SHARED = "share this machine's cores"
-"""Of what the embedded tester says of its runs."""
+from v6t.procedures.conditions import SHARED_CORES
 
 
 def meaning(made: Sequence[CampaignRun]) -> Iterator[Block]:
@@ -40,9 +39,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
             f"A simulation made {_part(simulated, made)}: no frame was sent, the numbers are a model's.",
             "warning",
         )
-    shared = [
-        r for r in made if r.data and any(_SHARED in c for c in r.data.results.get("caveats", ()))
-    ]
+    shared = [r for r in made if r.data and SHARED_CORES in r.data.results.get("caveats", ())]
     if shared:
         known = [(r.data.manifest.get("machine") or {}).get("cores") for r in shared if r.data]
         found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
@@ -131,12 +128,20 @@ def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
     counted = [
         c for r in made if r.data for t in r.data.trials for c in t.result.directions.values()
     ]
-    checked, matched = (sum(getattr(c, name) for c in counted) for name in ("checked", "matched"))
+    frames = [c for c in counted if c.answers is None]
+    checked, matched = (sum(getattr(c, name) for c in frames) for name in ("checked", "matched"))
     if checked:
         yield (
             f"{matched:,} of {checked:,} frames that were compared were as the technology's reference "
             "translation has them."
         )
+    reasons: Counter[str] = Counter()
+    for answers in (c.answers for c in counted if c.answers is not None):
+        reasons.update(answers.reasons)
+    if len(frames) < len(counted):
+        right = sum(c.matched for c in counted if c.answers is not None)
+        wrong = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common())
+        yield f"{right:,} questions were answered rightly and in time, at any rate ({wrong or 'all'})."
     if any(r.data and r.data.shares_oracle for r in made):
         yield (
             "The device named reference is made of that very translation: its frames prove the path, and "

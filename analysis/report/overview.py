@@ -6,7 +6,6 @@ Its runs are told by what was measured on what, not by their settings; see
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.presentations.common import marked
 from v6t.analysis.records.base import Record
 from v6t.analysis.report.campaign import figures_of
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
 from v6t.analysis.report.meaning import meaning
 from v6t.analysis.sheet import INVALID, Sheet, number_of, sheet
 
+LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
 LIMITED = "* the tester or the medium was the limit: the device may be faster"
-_NUMBER = re.compile(r"^\d+-")
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
 
@@ -33,6 +32,7 @@ class _Line:
 
     Attributes:
         technology, device, sizes, direction: what on what, and where.
+        offered: at which rate, where it was not looked for; empty: it was.
         found: headline figures by unit and name, as :func:`figures_of` has them; a unit without any
             where nothing was measured.
         show: a number of them as it is printed.
@@ -44,6 +44,7 @@ class _Line:
     device: str
     sizes: str
     direction: str
+    offered: str
     found: Mapping[str, Mapping[str, Mapping[str, Any]]]
     show: Callable[[float | None], str]
     lacking: str
@@ -107,7 +108,7 @@ def device(run: CampaignRun) -> str:
     """On what: the driver, with what else varies of it."""
     name = _driver(run)
     others = [
-        f"{name_of(a)} {shown(v)}"
+        f"{axis_name(a)} {shown(v)}"
         for a, v in run.axes.items()
         if _is_of_device(a) and a not in ("dut", "dut.driver")
     ]
@@ -135,7 +136,7 @@ def _names(runs: Sequence[CampaignRun]) -> dict[str, tuple[str, str]]:
     for run in runs:
         what, on = plain[run.directory]
         if (what, on) in twice:
-            what = f"{_NUMBER.sub('', run.directory)}: {what}"
+            what = f"{run_name(run.directory)}: {what}"
         named[run.directory] = what, on
     return named
 
@@ -217,11 +218,18 @@ def _lines(
                 *names[run.directory],
                 sizes=record.sizes,
                 direction=record.direction,
+                offered=_offered(record),
                 found=_found(record, presentations),
                 show=presentations.of(record).shown,
                 lacking=INVALID if invalid and not record.measured else "-",
                 told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
             )
+
+
+def _offered(record: Record) -> str:
+    rates = [f"{rate:,.0f}" for rate in record.offered]
+    said = rates[0] if len(rates) == 1 else f"{len(rates)} rates" if rates else ""
+    return f"{said}, lowered" if record.lowered else said
 
 
 def _found(record: Record, presentations: Presentations) -> dict[str, dict[str, dict[str, Any]]]:
@@ -262,9 +270,11 @@ def _drawn(lines: Sequence[_Line], unit: str) -> Iterator[tuple[str, _Spread]]:
 def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]) -> Sheet:
     alone = len(figures) <= 1
     _, directions = _differing(lines)
+    offered = any(line.offered for line in lines)
     rows = []
     for line in lines:
         cells = [line.technology, line.device, line.sizes, *[line.direction] * directions]
+        cells += [line.offered] * offered
         for name in figures or [""]:
             figure = line.found[unit].get(name)
             cells.append(line.printed(figure) if figure else line.lacking)
@@ -275,8 +285,9 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
         ["median", "P1", "P99"] if alone else [f"{f}, median" if f else "median" for f in figures]
     )
     names = ["<technology", "<device", "<octets", *["<direction"] * directions]
+    names += ["offered\nfps per direction"] * offered
     limited = any(f["limited"] for line in lines for f in line.found[unit].values())
-    notes = [LIMITED] if limited else []
+    notes = [LIMITED] * limited + [LOWERED] * any("lowered" in line.offered for line in lines)
     return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -58,6 +59,9 @@ class DelayVariationSettings(DelaySettings):
     duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""
 
+
+LOWER_SHARES = (0.75, 0.5, 0.25)
+"""Of the throughput: a tester that found it in a search may not time frames at it."""
 
 D = TypeVar("D", bound=DelaySettings)
 
@@ -125,10 +129,13 @@ class Delay(Benchmark[DelayRecord, D]):
         except ValueError as exc:
             return self.nothing(point, str(exc), point.said)
         procedure = type(self).procedure
-        own = None
-        if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
-            own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
+        if fixed_fps is None:
+            spec = replace(spec, shares=self._shares(point, spec))
         result = procedure(spec, point.measure, point.watch)
+        own, rate_fps = None, result.rate_fps
+        if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
+            once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
+            own = procedure(once, _apart(point.loopback), None)
         record = timing_record(
             result,
             loopback=own,
@@ -138,6 +145,15 @@ class Delay(Benchmark[DelayRecord, D]):
             simulated=point.bound.tester.simulates,
         )
         return Measured(record, timing_rows(result))
+
+    def _shares(self, point: Point, spec: TimingSpec) -> tuple[float, ...]:
+        """Lower rates at which there can be such a trial."""
+        possible = []
+        for share in LOWER_SHARES:
+            with contextlib.suppress(ValueError):
+                self.spec(point, spec.rate_fps * share, spec.rate_source)
+                possible.append(share)
+        return tuple(possible)
 
 
 class Latency(LatencyPresentation, Delay[LatencySettings]):

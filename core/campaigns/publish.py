@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.report.campaign_run import run_name
 from v6t.core.campaigns.campaign import PLAN, Campaign, opened
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.campaigns.public import Words, public_runs
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 PAGE, SUMMARY, TABLE, FIGURES = "index.md", "summary.json", "summary.csv", "figures"
 MARKER, SCHEMA = "page.json", "v6t-page/1"
 """The file by which a page is known: it names all others, so that nothing else is ever removed."""
-_NUMBER = re.compile(r"^\d+-")
 
 
 def publish(directory: Path, place: Path) -> list[Path]:
@@ -61,11 +61,6 @@ def publish(directory: Path, place: Path) -> list[Path]:
     parts = (name.partition("/") for name in contents)
     said = [f"{top}/{rest}" if top == FIGURES else top for top, _, rest in parts]
     return [place / name for name in dict.fromkeys(said)]
-
-
-def name_of(directory: str) -> str:
-    """A run's name without its number, which others before it may change."""
-    return _NUMBER.sub("", directory)
 
 
 def _refuse(place: Path, directory: Path) -> None:
@@ -156,12 +151,12 @@ def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
     taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
     found = []
     for run in runs:
-        plain, number, name = name_of(run.directory), 1, run.directory
-        while name_of(name) in taken:
+        plain, number, name = run_name(run.directory), 1, run.directory
+        while run_name(name) in taken:
             number += 1
             name = f"{run.directory}-{number}"
-        taken.add(name_of(name))
-        found.append(replace(run, directory=name) if name_of(name) != plain else run)
+        taken.add(run_name(name))
+        found.append(replace(run, directory=name) if run_name(name) != plain else run)
     return found
 
 
@@ -242,7 +237,7 @@ def _trials(directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], wo
                                         extrasaction="ignore")  # fmt: skip
                 writer.writeheader()
             told = {k: words.within(v) for k, v in _rounded(row).items()}
-            writer.writerow({"run": name_of(public.directory), **told})
+            writer.writerow({"run": run_name(public.directory), **told})
     return out.getvalue()
 
 
@@ -271,6 +266,6 @@ def _run(run: CampaignRun) -> dict[str, str]:
         CONFIG: run.data.config, MANIFEST: run.data.manifest, RESULTS: run.data.results
     }  # fmt: skip
     return {
-        f"{name_of(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
+        f"{run_name(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
         for name, content in contents.items()
     }

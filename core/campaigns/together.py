@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from v6t.analysis.compare.comparison import Comparison, compare
+from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.trend import Trend
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import PLAN
-from v6t.core.campaigns.publish import SUMMARY, name_of
+from v6t.core.campaigns.publish import SUMMARY
 from v6t.core.reporting.trend import trend_of_runs
 from v6t.core.reporting.write import load
 from v6t.core.runs.rundir import CONFIG, reading
@@ -85,7 +86,7 @@ def trends(directories: Sequence[Path], order: str, least_percent: float) -> Tre
 
 def _runs(directory: Path) -> dict[str, Path]:
     """Runs by their names."""
-    return {name_of(p.parent.name): p.parent for p in sorted(directory.glob(f"*/{CONFIG}"))}
+    return {run_name(p.parent.name): p.parent for p in sorted(directory.glob(f"*/{CONFIG}"))}
 
 
 def _names(directories: Sequence[Path]) -> list[str]:

@@ -17,8 +17,6 @@ MUCH_LOSS = 0.01
 SHORT_WAIT_S = 0.05
 TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 """Clock sources of Linux that are counters of the processor, read without a system call."""
-VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net_af_xdp")
-"""TRex's drivers of ports without a speed of their own."""
 
 
 def cautions(bound: BoundRun) -> list[str]:
@@ -26,7 +24,9 @@ def cautions(bound: BoundRun) -> list[str]:
     return [*bound.notes, *_parameters(bound), *_settings(bound), *_links(bound), *_device(bound)]
 
 
-def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
+def of_medium(
+    run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
+) -> list[str]:
     """What the opened tester says against its own figures, and against the testbed (SELF-05).
 
     Its ports' speed, addresses, NUMA nodes and promiscuity, the clock, and whom it displaced.
@@ -34,23 +34,25 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
     Args:
         run: the run.
         tester: what the tester says of itself.
+        in_lab: its cables are v6t's own, whose interfaces take frames to any address.
     """
     cautions = [
         f"port {port} was taken by force from {owner}"
         for port, owner in ((tester or {}).get("displaced") or {}).items()
     ]
     ports = (tester or {}).get("ports") or []
-    cautions += _of_hosts(run, ports, (tester or {}).get("clock_source"))
+    cautions += _of_hosts(ports, (tester or {}).get("clock_source"))
+    cautions += () if in_lab else _deaf(run, ports)
     cautions += [
         f"port {p['index']} of the tester has the MAC address {p['hw_mac']}, but links say tester_mac "
         f"{p['tester_mac']}: a NIC may drop frames to another address than its own"
         for p in ports
         if p.get("tester_mac")
         and p.get("hw_mac")
-        and p.get("driver") not in VIRTUAL
+        and not p.get("virtual")
         and p["hw_mac"].lower() != p["tester_mac"].lower()
     ]
-    speeds = [p["speed"] * 1e9 for p in ports if p.get("speed") and p.get("driver") not in VIRTUAL]
+    speeds = [p["speed"] * 1e9 for p in ports if p.get("speed") and not p.get("virtual")]
     slowest = min(speeds, default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
         return [
@@ -61,13 +63,21 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
     return cautions
 
 
-def _of_hosts(run: ResolvedRun, ports: Sequence[Mapping[str, Any]], clock: object) -> Iterator[str]:
+def _of_hosts(ports: Sequence[Mapping[str, Any]], clock: object) -> Iterator[str]:
     nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
     if len(nodes) > 1:
         yield (
             f"the tester's ports are on NUMA nodes {' and '.join(map(str, sorted(nodes)))}: frames "
             "cross between processors, which costs rate and adds delay"
         )
+    if clock and clock not in TRUSTED_CLOCKS:
+        yield (
+            f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
+            "trusted; compare delays with a loopback run"
+        )
+
+
+def _deaf(run: ResolvedRun, ports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     ours = {run.links_left.tester_mac, run.links_right.tester_mac}
     deaf = [
         f"{p.get('index')}"
@@ -75,15 +85,12 @@ def _of_hosts(run: ResolvedRun, ports: Sequence[Mapping[str, Any]], clock: objec
         if p.get("prom") == "off" and str(p.get("hw_mac")).lower() not in ours
     ]
     if deaf:
+        several = len(deaf) > 1
         yield (
-            f"port {' and '.join(deaf)} of the tester is not promiscuous and has another MAC "
-            "address than links of the testbed say: the NIC may drop all that comes back; use its own "
-            "address as tester_mac"
-        )
-    if clock and clock not in TRUSTED_CLOCKS:
-        yield (
-            f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
-            "trusted; compare delays with a loopback run"
+            f"port{'s' if several else ''} {' and '.join(deaf)} of the tester "
+            f"{'are' if several else 'is'} not promiscuous, and no link of the testbed has "
+            f"{'their' if several else 'its'} MAC address: the NIC may drop all that comes back; use "
+            "its own address as tester_mac"
         )
 
 

@@ -9,6 +9,7 @@ from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
+from v6t.procedures.conditions import SHARED_CORES
 from v6t.procedures.search import mlr
 from v6t.profiles.mixes import parts
 
@@ -69,7 +70,8 @@ def caveats(bound: BoundRun) -> list[str]:
     """What must be said beside every number of this run."""
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.wanted(bound)
-    texts = list(bound.tester.caveats())
+    texts = [SHARED_CORES] if bound.tester.in_lab else []
+    texts += bound.tester.caveats()
     if bound.driver.absent:
         texts.append(
             "there is no device: the tester's ports are joined, and the numbers are its own"

@@ -168,8 +168,7 @@ def _figures(
     record: Mapping[str, Any], at: Judged, seen: Mapping[str, Sequence[Sample]]
 ) -> dict[str, Any]:
     """What was seen, and at which of the rates the verdict is."""
-    from v6t.drivers.duts.bottleneck import idle_by_core
-    from v6t.drivers.duts.shape import shaped
+    from v6t.drivers.duts.shape import shaped, shares_of
 
     loaded = seen[at.when]
     return {
@@ -177,7 +176,7 @@ def _figures(
         "judged_at": at.when,
         "judged_fps": at.rate_fps,
         "samples": len(loaded),
-        "idle_percent": idle_by_core(loaded),
+        "idle_percent": shares_of(loaded, "idle"),
         "telemetry": {when: shaped(samples).to_json() for when, samples in seen.items()},
     }
 

@@ -258,7 +258,9 @@ def _measure_all(state: _State) -> None:
             if finding is not None:
                 _refuse(state, finding)
             if size == run.frame_sizes[0]:
-                for caution in of_medium(run, state.bench.describe()):
+                for caution in of_medium(
+                    run, state.bench.describe(), in_lab=state.bound.tester.in_lab
+                ):
                     state.watch.say(f"note: {caution}")
             if apart and size == run.frame_sizes[0]:  # others are measured at what these find
                 rates = _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from v6t.drivers.device import DeviceSession, Watcher
-from v6t.drivers.duts.bottleneck import idle_by_core
+from v6t.drivers.duts.shape import shares_of
 from v6t.procedures.course import DeviceLoad
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.errors import V6tError
@@ -65,7 +65,7 @@ def load_of(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
     """
     at, busiest, mean = [], [], []
     for before, after in pairwise(samples):
-        idle = [share for shares in idle_by_core([before, after]).values() for share in shares]
+        idle = [share for shares in shares_of([before, after], "idle").values() for share in shares]
         busy = [100 - min(100.0, max(0.0, share)) for share in idle]
         if busy and after.seen_s > began_s:
             at.append(round(after.seen_s - began_s, 1))

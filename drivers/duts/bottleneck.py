@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from v6t.drivers.duts.shape import NOT_ENTERED, OF_TABLES, Telemetry, growing, shaped, shares_of
+from v6t.drivers.duts.shape import NOT_ENTERED, OF_TABLES, Telemetry, shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
-
-__all__ = ["Verdict", "growing", "idle_by_core", "verdict_of", "verdict_of_all"]
 
 BUSY_IDLE = 3.0
 """A core that is idle for less than this is busy throughout [%]."""
@@ -45,11 +43,6 @@ class Verdict:
     evidence: tuple[str, ...]
 
 
-def idle_by_core(samples: Sequence[Sample]) -> dict[str, list[float]]:
-    """Share of idle time [%] of every core in every second; nothing is averaged (BN-01)."""
-    return shares_of(samples, "idle")
-
-
 def verdict_of(samples: Sequence[Sample], tester: str = "", lost: int | None = None) -> Verdict:
     """The verdict on one device.
 
@@ -62,7 +55,7 @@ def verdict_of(samples: Sequence[Sample], tester: str = "", lost: int | None = N
     """
     told = shaped(samples)
     evidence = tuple(_evidence(samples, told, lost))
-    cores = idle_by_core(samples)
+    cores = shares_of(samples, "idle")
     no_time = _by_full_cores(cores)
     found = (
         _by_table(told, lost, at_least=FEW)
@@ -104,7 +97,7 @@ def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
 def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> list[str]:
     soft = shares_of(samples, "softirq")
     lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
-    for core, shares in idle_by_core(samples).items():
+    for core, shares in shares_of(samples, "idle").items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
         if core in soft:

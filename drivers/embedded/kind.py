@@ -72,10 +72,6 @@ class Embedded(TesterKind):
                 f"this machine has {_memory_octets() / 2**30:.1f} GiB"
             )
 
-    def caveats(self) -> Iterator[str]:
-        """Who shares the machine."""
-        yield "tester and device share this machine's cores: the numbers describe both"
-
     def examine(self, *, named: bool) -> Iterator[Finding]:
         """Whether namespaces can be made."""
         can, how = privilege.available()

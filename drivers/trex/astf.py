@@ -1,8 +1,8 @@
 """Connections of TCP by TRex's stateful engine, ASTF: what it is given, and what its counters mean.
 
 ASTF counts, and follows no single connection. It sends a SYN again after half a second whatever it is told
-(``TCPTV_RTOBASE``, and at each further half second), and gives it up after one (``tcp.keepinit``). So
-every SYN that was sent again, less the one of each connection that was given up, is counted as a
+(``TCPTV_RTOBASE``, and at each further half second), and gives it up after two (``tcp.keepinit``). So
+every SYN that was sent again, less the two of each connection that was given up, is counted as a
 connection that was not established in time: never more are established than a tester would find that
 sends each SYN once.
 """
@@ -25,7 +25,10 @@ PORTS_EACH = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
 TIMEOUT_S = 1
-"""How long TRex tries to open a connection: what was given up was sent again once, at half of it."""
+"""What a run has to ask for: a SYN that was sent again counts as not answered, whatever the time-out."""
+GIVEN_UP_S, AGAIN = 2, 2
+"""How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
+It takes no less, and of a profile's settings it reads none after one that it does not take."""
 SETTLING_S = 0.75
 """TRex's timers may end so long after their time: it must have given up whom it will."""
 COUNTING_S = 2.0
@@ -51,6 +54,7 @@ FAULTS = {
     "err_flow_overflow": "had more connections than it can keep",
     "err_no_template": "had no server for a connection",
     "err_redirect_rx": "lost frames on the way to its receiver",
+    "tcps_keepprobe": "asked its connections whether they still stood",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
 """What ASTF counts that is its own doing."""
@@ -95,13 +99,15 @@ class Ends:
     """Who talks to whom.
 
     Attributes:
-        clients, servers: first and last address.
+        clients, servers: first and last address; of IPv6 the last four octets, written as IPv4.
         port: the servers'.
+        prefixes: the rest of a client's address and of its server's, where clients speak IPv6.
     """
 
     clients: tuple[str, str]
     servers: tuple[str, str]
     port: int
+    prefixes: tuple[str, str] | None = None
 
 
 def ends_of(technology: object) -> Ends:
@@ -116,21 +122,22 @@ def ends_of(technology: object) -> Ends:
         raise UsageError(
             "TRex's stateful engine sends no tunnels", "measure TCP with --tester embedded"
         )
-    if p.transport != "UDP" or versions != (4, 4):
+    if p.transport != "UDP":
         raise UsageError(
-            "connections of TCP by TRex are made for NAT44: clients and servers of IPv4",
-            "measure TCP with --tester embedded",
+            "this technology's connections are none of TCP", "measure TCP with --tester embedded"
         )
     if technology.links.left.vlan is not None or technology.links.right.vlan is not None:
         raise UsageError(
             "connections of TCP by TRex carry no VLAN tag", "measure TCP with --tester embedded"
         )
-    clients, servers = int(p.initiator), int(p.server)
-    ranges = [(clients, p.initiator_count), (servers, p.responder_count)]
     (first, last), (low, high) = (
-        (str(IPv4Address(at)), str(IPv4Address(at + count - 1))) for at, count in ranges
+        (_low(at), _low(at + count - 1))
+        for at, count in ((p.initiator, p.initiator_count), (p.server, p.responder_count))
     )
-    return Ends((first, last), (low, high), p.responder_ports.min)
+    prefixes = None
+    if versions[0] == 6:
+        prefixes = (_high(p.initiator), _high(p.server))
+    return Ends((first, last), (low, high), p.responder_ports.min, prefixes)
 
 
 def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
@@ -148,7 +155,7 @@ def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
     ends = ends_of(technology)
     if tcp.retransmissions or tcp.timeout_s != TIMEOUT_S:
         raise UsageError(
-            "TRex gives a connection up after 1 s, and counts one whose SYN it had to send again as "
+            "on TRex a connection whose SYN had to be sent again, which it does after 0.5 s, counts as "
             "not established",
             "leave out tcp.retransmissions and tcp.timeout_s, or use the embedded tester",
         )
@@ -196,7 +203,7 @@ class Schedule:
 
 def schedule(connections: Connections) -> Schedule:
     """Of a trial."""
-    return Schedule(connections.filling_s, connections.wait_s + SETTLING_S)
+    return Schedule(connections.filling_s, max(connections.wait_s, GIVEN_UP_S) + SETTLING_S)
 
 
 def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
@@ -206,6 +213,7 @@ def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
         "clients": list(ends.clients),
         "servers": list(ends.servers),
         "port": ends.port,
+        "prefixes": ends.prefixes,
         "rate_cps": connections.rate_cps,
         "count": connections.count,
         "hold_us": round(when.hold_s * 1e6),
@@ -214,7 +222,7 @@ def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
         "response": base64.b64encode(response(tcp.object_octets)).decode(),
         "closing": tcp.closing,
         "segment_octets": SEGMENT_OCTETS,
-        "timeout_s": TIMEOUT_S,
+        "given_up_s": GIVEN_UP_S,
     }
 
 
@@ -317,7 +325,7 @@ def faults(raw: Mapping[str, Any], step: Step, cpu_limit: float) -> list[str]:
     for side in counters if step == "open" else ():  # after a reset these timers mean nothing
         given_up = _count(counters, side, "tcps_keepdrops")
         again = _count(counters, side, "tcps_rexmttimeo_syn")
-        if again < given_up:
+        if again < AGAIN * given_up:
             told.append(
                 f"TRex's timers were late: its {side} gave up {given_up} connections and sent "
                 f"{again} SYNs again"
@@ -336,6 +344,16 @@ def faults(raw: Mapping[str, Any], step: Step, cpu_limit: float) -> list[str]:
     return told
 
 
+def _low(address: IPv4Address | IPv6Address) -> str:
+    """The last four octets, as ASTF counts addresses."""
+    return str(IPv4Address(int(address) & 0xFFFFFFFF))
+
+
+def _high(address: IPv4Address | IPv6Address) -> str:
+    """The octets before them."""
+    return str(IPv6Address(int(address) & ~0xFFFFFFFF))
+
+
 def _translating(technology: object) -> Translating:
     if isinstance(technology, Translating):
         return technology
@@ -345,7 +363,11 @@ def _translating(technology: object) -> Translating:
 def _late(counters: Counters) -> int:
     """Connections, at most, whose SYN or whose answer to it was sent again and that are open now."""
     return sum(
-        max(0, _count(counters, s, "tcps_rexmttimeo_syn") - _count(counters, s, "tcps_keepdrops"))
+        max(
+            0,
+            _count(counters, s, "tcps_rexmttimeo_syn")
+            - AGAIN * _count(counters, s, "tcps_keepdrops"),
+        )
         for s in counters
     )
 

@@ -10,7 +10,8 @@ import base64
 import time
 from typing import Any, List
 
-from v6t.drivers.trex.client_worker import Trouble, Worker, import_client, main, plain
+from v6t.drivers.trex.client_worker import Worker, import_client
+from v6t.drivers.trex.service_worker import Trouble, main, plain
 
 NEAR_S = 0.05
 """So long before a counter begins or ends to count it is looked at as often as possible."""
@@ -23,7 +24,7 @@ BEGINNING_S = 30.0
 PROFILE = "_"
 """TRex's name for the only one."""
 SILENT_S = 65000
-"""Connections that say nothing are asked after so long: TRex itself would ask after five seconds."""
+"""Connections that say nothing are asked after so long: TRex by itself asks every five seconds."""
 
 
 class AstfWorker(Worker):
@@ -153,6 +154,7 @@ class AstfWorker(Worker):
             cps=wanted["rate_cps"],
             limit=wanted["count"],
             port=wanted["port"],
+            glob_info=self._of_clients(wanted),
         )
         answered = api.ASTFTCPServerTemplate(
             program=server, assoc=api.ASTFAssociationRule(port=wanted["port"])
@@ -164,11 +166,19 @@ class AstfWorker(Worker):
             templates=[api.ASTFTemplate(client_template=opened, server_template=answered)],
         )
 
+    def _of_clients(self, wanted):
+        """What only clients are told: servers answer as they are asked."""
+        settings = self.api.ASTFGlobalInfoPerTemplate()
+        if wanted["prefixes"]:
+            settings.ipv6.enable = 1
+            settings.ipv6.src_msb, settings.ipv6.dst_msb = wanted["prefixes"]
+        return settings
+
     def _settings(self, wanted):
         settings = self.api.ASTFGlobalInfo()
         settings.tcp.no_delay = 1
         settings.tcp.mss = wanted["segment_octets"]
-        settings.tcp.keepinit = wanted["timeout_s"]
+        settings.tcp.keepinit = wanted["given_up_s"]
         settings.tcp.keepidle = settings.tcp.keepintvl = SILENT_S
         return settings
 

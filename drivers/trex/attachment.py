@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -165,6 +166,7 @@ class Attachment:
             "ports": [
                 {
                     **{k: p.get(k) for k in _OF_PORT},
+                    "virtual": _is_virtual(p),
                     "tester_mac": macs.get(p.get("index"), ("",))[0],
                 }
                 for p in self.facts.get("port_info", [])
@@ -412,11 +414,8 @@ class Attachment:
 
     def _software(self) -> bool:
         """Whether it finds trailers whatever the headers became."""
-        facts = self.facts
-        virtual = all(
-            facts["ports"][p].get("is_virtual") or facts["ports"][p]["driver"] in VIRTUAL_DRIVERS
-            for p in self._options.all_ports
-        )
+        ports = self.facts["ports"]
+        virtual = all(_is_virtual(ports[p]) for p in self._options.all_ports)
         return virtual or (self._flags is not None and "--software" in self._flags)
 
     def _trouble(self) -> str:
@@ -436,3 +435,8 @@ class Attachment:
         if (wanted or self._delays) and self._flags is not None and not self._stamps():
             return "it recognises frames by their headers, which the device changes (--software)"
         return ""
+
+
+def _is_virtual(port: Mapping[str, Any]) -> bool:
+    """Whether a port has no speed and no filter of addresses of its own."""
+    return bool(port.get("is_virtual")) or port.get("driver") in VIRTUAL_DRIVERS

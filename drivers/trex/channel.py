@@ -28,7 +28,14 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
     exec(compile(text, name, "exec"), module.__dict__)
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
-STATELESS = ("neighbours.py", "trex/answering.py", "trex/client_worker.py")
+STATELESS = (
+    "neighbours.py",
+    "trex/answering.py",
+    "trex/service_worker.py",
+    "trex/host_worker.py",
+    "trex/looking_worker.py",
+    "trex/client_worker.py",
+)
 """The worker for streams: modules of this room in the order in which they are needed, the program last."""
 STATEFUL = (*STATELESS, "trex/astf_worker.py")
 """The worker for connections of TCP."""
@@ -107,7 +114,10 @@ class ClientWorker:
         self._number += 1
         request = {"id": self._number, "op": op, **arguments}
         self._write(json.dumps(request).encode("ascii") + b"\n")
-        answer = self._read(op, time.monotonic() + deadline_s, deadline_s, watch)
+        until = time.monotonic() + deadline_s
+        answer = self._read(op, until, deadline_s, watch)
+        while answer["id"] < self._number:  # to a request that was given up
+            answer = self._read(op, until, deadline_s, watch)
         if "error" in answer:
             raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]))
         return answer["ok"]

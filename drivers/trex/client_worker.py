@@ -3,24 +3,16 @@
 This file is *not* part of the importing process: :mod:`v6t.drivers.trex.channel` hands its text to
 another Python (3.8 or newer) which may be on another machine and has nothing of v6t installed.
 It therefore uses the standard library, ``trex_stl_lib`` and what is handed over with it only, and old
-syntax.
-
-One request a line, ``{"id": 1, "op": "...", ...}``; one answer a line, ``{"id": 1, "ok": ...}`` or
-``{"id": 1, "error": "...", "kind": "..."}``. When stdin ends, so does this process, after giving
-the ports back.
+syntax. How it is talked to: :mod:`v6t.drivers.trex.service_worker`.
 """
 
 import array
 import base64
 import contextlib
-import ctypes
 import html
 import importlib
-import io
-import json
 import os
 import shutil
-import signal
 import socket
 import sys
 import tempfile
@@ -31,28 +23,15 @@ from typing import Any, Dict, List
 
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
+from v6t.drivers.trex.host_worker import CLOCK, addresses_of, machine, place, read, server_words
+from v6t.drivers.trex.looking_worker import Looking
+from v6t.drivers.trex.service_worker import Trouble, main, one_line, plain
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
-FIRST = -20
-"""Niceness of threads that frames wait for."""
-EARLY_S = 0.2
-"""TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
-LATE_S = 0.03
-"""So long after the moment of the start the first frame is looked for."""
 
-HUGEPAGES = "/sys/kernel/mm/hugepages"
-CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
-
-
-class Trouble(Exception):
-    """A failure with a kind that v6t maps to its own errors."""
-
-    def __init__(self, kind, text):
-        Exception.__init__(self, text)
-        self.kind = kind
 
 
 def import_client(trex_dir, engine):
@@ -110,33 +89,8 @@ class Worker(object):
         return self.api.STLClient(**how)
 
     def machine(self, interfaces):
-        """What of this host decides whether a server can be started: nothing of TRex is needed.
-
-        interfaces: PCI addresses (with domain) and names.
-        """
-        pages = []
-        for entry in sorted(os.listdir(HUGEPAGES)) if os.path.isdir(HUGEPAGES) else []:
-            place = os.path.join(HUGEPAGES, entry)
-            pages.append([int(entry.split("-")[1][:-2]), int(read(place, "nr_hugepages") or 0)])
-        mounted = []
-        for line in read("/proc/mounts").splitlines():
-            words = line.split()
-            if len(words) > 3 and words[2] == "hugetlbfs":
-                size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
-                mounted.append([words[1], kib(size[0]) if size else 0])
-
-        def where(program):
-            return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or ""
-
-        return {
-            "hugepages": pages,
-            "hugetlbfs": mounted,
-            "clock": read(CLOCK),
-            "nft": where("nft"),
-            "lspci": where("lspci"),
-            "modprobe": where("modprobe"),
-            "interfaces": {name: interface_facts(name) for name in interfaces},
-        }
+        """What of this host decides whether a server can be started: nothing of TRex is needed."""
+        return machine(interfaces)
 
     def connect(self, server, rpc_port, pub_port, timeout_s):
         """Connect without touching any port."""
@@ -192,31 +146,8 @@ class Worker(object):
         return next((w for w in map(server_words, os.listdir("/proc")) if w), None)
 
     def place(self, prefix, master, latency, sending):
-        """Move the threads of the server with this prefix to CPUs; how many were moved.
-
-        A server with too few CPUs for its threads starts with all of them on one. Those that send and
-        receive go before whatever else wants these CPUs, v6t's own programs among it.
-        """
-        processes = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
-        moved = 0
-        for entry, task in [(e, t) for e in processes for t in os.listdir("/proc/%s/task" % e)]:
-            cpu = master
-            try:
-                with open("/proc/%s/task/%s/comm" % (entry, task)) as handle:
-                    name = handle.read().lower().split()
-                if name[:3] == ["trex", "dp", "core"]:
-                    cpu = sending[(int(name[3]) - 1) % len(sending)]
-                elif name == ["trex", "rx"]:
-                    cpu = latency
-                os.sched_setaffinity(int(task), [cpu])
-                if name[:2] in (["trex", "dp"], ["trex", "rx"]):
-                    first(entry, task)
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # a thread that has just ended
-            except OSError as exc:
-                raise Trouble("cpu", "TRex cannot run on CPU %d: %s" % (cpu, exc.strerror))
-            moved += 1
-        return moved
+        """Move the threads of the server with this prefix to CPUs; how many were moved."""
+        return place(prefix, master, latency, sending)
 
     def catch_up(self, most_s):
         """Have the data path make up at once for what it is late, up to this."""
@@ -634,193 +565,12 @@ def unpacked_list(instruction):
     return listed
 
 
-class Looking(object):
-    """Looks at the ports of a trial: before the first frame, at it, and at the last one."""
-
-    def __init__(self, worker, frames, preparing_s):
-        self.worker = worker
-        self.frames = frames
-        self.preparing_s = preparing_s
-        self.ports = sorted(frames)
-        self.seen: List[Any] = []
-        self.at = self.began = self.idle = 0.0
-        self.base: Dict[int, int] = {}
-
-    def start(self):
-        """Order the start for one moment of the server's clock; this clock's reading of it."""
-        client = self.worker.client
-        client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
-        for busy in (1, 2, 4, 8):
-            requested_at = time.monotonic()
-            _, self.base, now = self.worker.look(self.ports)
-            half = (time.monotonic() - requested_at) / 2
-            # TRex wants 0.1 s of time, for every port, after it has made the streams ready
-            lead = busy * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self.preparing_s
-            self.at, self.began = now + lead, requested_at + half + lead
-            done = self._order()
-            if done:
-                break
-            client.stop(ports=self.ports)  # a port was late: again, with more time
-        else:
-            raise Trouble("start", one_line(done.err()))
-        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
-        # 0.1 s if the machine was busy when it began
-        self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
-        self.idle = requested_at
-        time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
-        while time.monotonic() < self.began + LATE_S and not all(self.look().values()):
-            time.sleep(0.001)
-        return self.began
-
-    def _order(self):
-        """Start every port then; what the first that would not said, or the last."""
-        whole = {"type": "raw", "op": "abs", "value": 1.0}
-        for port in self.ports:
-            done = self.worker.client.ports[port].start(
-                whole, -1, self.worker.service, None, self.at
-            )
-            if not done:
-                break
-        return done
-
-    def look(self):
-        """Once more; frames sent by now."""
-        now = time.monotonic()
-        before, sent, after = self.worker.look(self.ports)
-        sent = {p: n - self.base[p] for p, n in sent.items()}
-        self.seen.append((before - self.at, sent, after - self.at))
-        if not any(sent.values()):
-            self.idle = now  # sending may have begun since, and is not over before its time
-        return sent
-
-    @property
-    def complete(self):
-        """All frames were seen to have left."""
-        return bool(self.seen) and all(n >= self.frames[p] for p, n in self.seen[-1][1].items())
-
-
-def first(process, task):
-    """Have a thread go before others of its session, and its session before others; as root."""
-    with contextlib.suppress(PermissionError):  # it is only slower then
-        os.setpriority(os.PRIO_PROCESS, int(task), FIRST)
-    # where the kernel groups threads by their sessions, niceness counts within a session only
-    with contextlib.suppress(OSError), open("/proc/%s/autogroup" % process, "w") as group:
-        group.write(str(FIRST))
-
-
-def addresses_of(server):
-    """This end's address and the other's, of a connection to the server."""
-    with contextlib.closing(socket.create_connection(server, timeout=2)) as way:
-        return way.getsockname()[0], way.getpeername()[0]
-
-
-def server_words(entry):
-    """Command line of the TRex server behind an entry of /proc; None: it is another one's."""
-    if not entry.isdigit():
-        return None
-    try:
-        with open("/proc/%s/cmdline" % entry, "rb") as handle:
-            words = handle.read().decode("utf-8", "replace").split("\0")
-    except OSError:
-        return None
-    return words if os.path.basename(words[0]).startswith("_t-rex-64") else None
-
-
-def interface_facts(name):
-    """Of a NIC by PCI address, or of an interface of Linux; nothing if it is not there."""
-    pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
-    if os.path.isdir(pci):
-        driver, own = os.path.join(pci, "driver"), os.path.join(pci, "net")
-        return {
-            "driver": os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none",
-            "numa": read(pci, "numa_node"),
-            "names": sorted(os.listdir(own)) if os.path.isdir(own) else [],
-        }
-    return {"state": read(net, "operstate")} if os.path.exists(net) else None
-
-
-def kib(text):
-    """A page size as mount options have it, in KiB."""
-    return int(text[:-1]) * {"K": 1, "M": 1024, "G": 1024 * 1024}[text[-1]]
-
-
-def read(*path):
-    """A small file's text without its end of line; empty if it cannot be read."""
-    try:
-        with open(os.path.join(*path), encoding="utf-8") as handle:
-            return handle.read().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
 def clean(client):
     """Forget events of earlier trials."""
     try:
         client.clear_events()
     except Exception:
         pass
-
-
-def plain(value):
-    """JSON-able copy: keys become text."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value
-
-
-def one_line(exc):
-    """An error of TRex's client without colours and line breaks."""
-    text, out, skip = str(exc), [], False
-    for char in text:
-        if char == "\x1b":
-            skip = True
-        elif skip:
-            skip = char != "m"
-        else:
-            out.append(char)
-    return " ".join("".join(out).replace("*", " ").split()) or type(exc).__name__
-
-
-def die_with_parent():
-    """Have the kernel end this process when its parent ends; only Linux can."""
-    try:
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
-    except Exception:
-        pass
-
-
-def serve(worker, lines, out):
-    """Answer requests until they end."""
-    try:
-        for line in iter(lines.readline, ""):
-            request = json.loads(line)
-            number, op = request.pop("id"), request.pop("op")
-            try:
-                answer = {"ok": getattr(worker, op)(**request)}
-            except Trouble as exc:
-                answer = {"error": str(exc), "kind": exc.kind}
-            except Exception as exc:
-                answer = {"error": one_line(exc), "kind": type(exc).__name__}
-            answer["id"] = number
-            out.write(json.dumps(answer, default=repr) + "\n")
-            out.flush()
-    finally:
-        try:
-            worker.close()
-        except Exception:
-            pass
-
-
-def main(worker):
-    """Requests on stdin, answers on stdout; whatever TRex's client prints goes to stderr."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    out = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding="ascii")
-    os.dup2(2, 1)
-    serve(worker, sys.stdin, out)
 
 
 if __name__ == "__main__":

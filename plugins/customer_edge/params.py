@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
     IPv4Network,
     IPv6Address,
     IPv6Interface,
-    IPv6Network,
 )
 from typing import Any, ClassVar
 
@@ -25,12 +23,10 @@ from v6t.plugins.common.ports import (
     destination_range,
     source_range,
 )
-from v6t.plugins.common.text import network6
 from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel, checked_ports
+from v6t.plugins.map.mapt_params import DmrParams
 from v6t.plugins.map.params import RuleParams
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
-from v6t.plugins.siit.params import LOWEST_IPV6_MTU
-from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 
@@ -129,25 +125,10 @@ class MapECeParams(MapCeParams):
         return self._customer(Tunnel(local, self.br_address))
 
 
-class MapTCeParams(MapCeParams):
+class MapTCeParams(DmrParams, MapCeParams):
     """Everything ``mapt-ce`` can be told."""
 
     measured: ClassVar[str] = "MAP-T"
-
-    dmr: str = Field(
-        "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses (MAP-11)",
-    )
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
-
-    @cached_property
-    def dmr_prefix(self) -> IPv6Network:
-        """The checked prefix."""
-        return check_prefix(network6(self.dmr, "dmr"))
 
     @property
     def way(self) -> Translation:
@@ -162,12 +143,7 @@ class MapTCeParams(MapCeParams):
 
     @model_validator(mode="after")
     def _dmr(self) -> MapTCeParams:
-        if self.dmr_prefix.overlaps(self.rule.ipv6_prefix):
-            raise UsageError(
-                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {self.rule_ipv6} "
-                "overlap",
-                "choose prefixes beside each other",
-            )
+        self.refuse_overlap(self)
         if self.tester_left_ipv6 in self.dmr_prefix:
             raise UsageError("tester_left_ipv6 lies within the DMR prefix", "choose one outside")
         return self

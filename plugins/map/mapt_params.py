@@ -7,8 +7,9 @@ from ipaddress import IPv6Interface, IPv6Network
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.plugins.base import PluginParams
 from v6t.plugins.common.text import network6
-from v6t.plugins.map.params import MapParams
+from v6t.plugins.map.params import MapParams, RuleParams
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError
@@ -27,17 +28,12 @@ DROP_REASONS = (
 )
 
 
-class MapTParams(MapParams):
-    """Everything ``mapt-br`` can be told."""
-
-    measured: ClassVar[str] = "MAP-T"
+class DmrParams(PluginParams):
+    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
 
     dmr: str = Field(
         "2001:db8:ffff::/64",
         description="default mapping rule: IPv6 prefix of all other IPv4 addresses (MAP-11)",
-    )
-    dut_left_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:6::1/64"), description="the BR's IPv6 address on the left link"
     )
     lowest_ipv6_mtu: int = Field(
         LOWEST_IPV6_MTU,
@@ -50,17 +46,30 @@ class MapTParams(MapParams):
         """The checked prefix."""
         return check_prefix(network6(self.dmr, "dmr"))
 
+    def refuse_overlap(self, domain: RuleParams) -> None:
+        """Raise :class:`~v6t.profiles.errors.UsageError` if a rule's prefix lies within, or around it."""
+        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
+            raise UsageError(
+                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
+                "choose prefixes beside each other",
+            )
+
+
+class MapTParams(DmrParams, MapParams):
+    """Everything ``mapt-br`` can be told."""
+
+    measured: ClassVar[str] = "MAP-T"
+
+    dut_left_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::1/64"), description="the BR's IPv6 address on the left link"
+    )
+
     @model_validator(mode="after")
     def _dmr(self) -> MapTParams:
-        dmr = self.dmr_prefix
         for domain in self.all_domains:
-            if dmr.overlaps(domain.rule.ipv6_prefix):
-                raise UsageError(
-                    f"the DMR prefix {dmr} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                    "choose prefixes beside each other",
-                )
+            self.refuse_overlap(domain)
         for name in ("tester_left_ipv6", "tester_right_ipv6"):
-            if getattr(self, name) in dmr:
+            if getattr(self, name) in self.dmr_prefix:
                 raise UsageError(
                     f"{name} lies within the DMR prefix, so background frames would be translated",
                     "choose an address outside",

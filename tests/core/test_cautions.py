@@ -14,7 +14,7 @@ def test_a_mac_address_that_is_not_the_nics_is_told():
     (said,) = of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:13"}]})
     assert "port 1 of the tester has the MAC address 3C:FD:FE:00:00:03, but links say" in said
     assert of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:03"}]}) == []
-    virtual = {**port, "driver": "net_memif", "tester_mac": "3c:fd:fe:00:00:13"}
+    virtual = {**port, "virtual": True, "tester_mac": "3c:fd:fe:00:00:13"}
     assert of_medium(run, {"ports": [virtual]}) == []
 
 
@@ -33,6 +33,14 @@ def test_what_spoils_a_testers_figures_is_said_in_the_run(tester, words):
     run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
     (said,) = of_medium(run, tester)
     assert words in said
+
+
+def test_ports_that_hear_only_their_own_address_are_named_but_not_in_the_lab():
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    deaf = [{"index": n, "prom": "off", "hw_mac": f"3c:fd:fe:00:00:0{n}"} for n in (0, 1)]
+    (said,) = of_medium(run, {"ports": deaf})
+    assert said.startswith("ports 0 and 1 of the tester are not promiscuous")
+    assert of_medium(run, {"ports": deaf}, in_lab=True) == []
 
 
 def test_a_sound_tester_is_not_remarked_on():

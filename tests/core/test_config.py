@@ -16,6 +16,7 @@ from v6t.core.config.yaml_document import MAX_VALUES, Document
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.map.mape_params import MapEParams
+from v6t.procedures.conditions import SHARED_CORES
 from v6t.profiles.errors import UsageError
 
 from .support import complaint, tree, v6t
@@ -142,7 +143,10 @@ def test_a_resolved_run_survives_its_file(tmp_path):
 def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
-    (told,) = caveats(bind(resolve(flags=rfc)))  # no departure: how frames are counted
+    shared, told = caveats(
+        bind(resolve(flags=rfc))
+    )  # no departure: where, and how frames are counted
+    assert shared == SHARED_CORES
     assert told.startswith("TRex tells frames apart by a trailer")
     _, said = caveats(bind(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))))
     assert "capacity is not measured in this run" in said

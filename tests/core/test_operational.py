@@ -118,7 +118,7 @@ def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
     (said,) = of_medium(run, {"ports": ports})
     assert "line_rate is 10 Gbit/s, but a port of the tester has 1 Gbit/s" in said
     assert of_medium(run, {"ports": [{**p, "speed": 10} for p in ports]}) == []
-    assert of_medium(run, {"ports": [{**p, "driver": "net_af_packet"} for p in ports]}) == []
+    assert of_medium(run, {"ports": [{**p, "virtual": True} for p in ports]}) == []
     assert of_medium(run, None) == []
     (said,) = of_medium(run, {"displaced": {"0": "somebody"}})
     assert said == "port 0 was taken by force from somebody"

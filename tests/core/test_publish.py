@@ -18,13 +18,14 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 from v6t.analysis.presentation import AT_LEAST, Headline
+from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
 from v6t.analysis.report.overview import _benchmark
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, lay_out, opened
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.campaigns.public import options
-from v6t.core.campaigns.publish import _again, name_of
+from v6t.core.campaigns.publish import _again
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 
@@ -96,7 +97,7 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
 def test_every_trial_has_its_line(made, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
     own = {
-        name_of(path.parent.name): sum(1 for _ in path.open()) - 1
+        run_name(path.parent.name): sum(1 for _ in path.open()) - 1
         for path in made.glob("*/trials.csv")
     }
     assert len(own) == 3
@@ -388,7 +389,7 @@ def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
 
 
 def test_a_run_of_four_digits_has_no_number_in_its_name():
-    assert [name_of(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
+    assert [run_name(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
 
 
 POINTS = """\
@@ -483,6 +484,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
+    "offered": (), "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (),
 }  # fmt: skip
 
@@ -517,6 +519,18 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     }
     (table,) = tables_of(other, "tcp-capacity")
     assert [row[3:5] for row in table.rows] == [("5", "-"), ("-", "5")]
+
+
+def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
+    figure = {"figures": (Headline("TL forward", 0.1, 0.1, 0.1),)}
+    records = {
+        "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
+        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
+    }
+    (table,) = tables_of(records, "latency")
+    assert [c.name for c in table.columns][3] == "offered\nfps per direction"
+    assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
+    assert any(note.startswith("lowered: less than the throughput") for note in table.notes)
 
 
 def tables_of(records, benchmark):

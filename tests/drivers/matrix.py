@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.tests.needs import NO_TREX
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"
@@ -127,8 +128,8 @@ def vpp() -> str:
 
 def lacking(tester: str, row: Row) -> str:
     """What this machine lacks for a cell; empty: nothing."""
-    if tester == "trex" and not os.environ.get("TREX_DIR"):
-        return "needs a TRex installation: set TREX_DIR to the directory with t-rex-64"
+    if tester == "trex" and NO_TREX:
+        return NO_TREX
     if row.device in NAMED and not program(row.device):
         return "no {} in PATH; {} may name one".format(*NAMED[row.device])
     if row.device in ("reference", "vpp"):

@@ -6,23 +6,15 @@ installation. Rates stay at what a busy small machine does dependably.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import MODES, DelayRequest, Trial, directions_of
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
+from v6t.tests.needs import needs_lab, needs_trex
 
-LAB, WHY = available()
-needs_trex = pytest.mark.skipif(
-    not os.environ.get("TREX_DIR"),
-    reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-)
-needs_lab = pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
 KINDS = [
     pytest.param("sim"),
     pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),

@@ -13,17 +13,16 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
+from v6t.tests.needs import needs_lab, needs_trex
 
 from . import planted
 
-LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
+    needs_lab,
 ]
 KINDS = [
     pytest.param("embedded"),
@@ -32,10 +31,7 @@ KINDS = [
         marks=[
             pytest.mark.trex,
             pytest.mark.alone,
-            pytest.mark.skipif(
-                not os.environ.get("TREX_DIR"),
-                reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-            ),
+            needs_trex,
         ],
     ),
 ]

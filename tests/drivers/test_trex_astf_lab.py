@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.trex.astf import AGAIN
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.capacity import CapacitySpec
@@ -18,15 +17,13 @@ from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_ca
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
+from v6t.tests.needs import needs_lab, needs_trex
 
 pytestmark = [
     pytest.mark.trex,
     pytest.mark.alone,
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    needs_trex,
+    needs_lab,
 ]
 
 COUNT, RATE_CPS, TRIES = 300, 500.0, 6
@@ -52,18 +49,20 @@ class Opened:
         self.bench = Bench(bound, loopback=loopback)
         self.bench.load(streams_of(bound, self.sizes))
 
-    def trial(self, tcp: Tcp, count: int = COUNT):
+    def trial(
+        self, tcp: Tcp, count: int = COUNT, *, rate_cps: float = RATE_CPS, again: bool = False
+    ):
         """What became of so many connections; a busy machine may spoil the first trials."""
         asked = Connections(
-            count, RATE_CPS, wait_s=tcp.waited_s, alpha=1.0, purpose="establish", tcp=tcp
+            count, rate_cps, wait_s=tcp.waited_s, alpha=1.0, purpose="establish", tcp=tcp
         )
-        trial = Trial("tcp-rate", "k", 74, 74, "forward", RATE_CPS, asked.filling_s, 0.2, 0.0,
+        trial = Trial("tcp-rate", "k", 74, 74, "forward", rate_cps, asked.filling_s, 0.2, 0.0,
                       connections=asked)  # fmt: skip
         for _ in range(TRIES):
             result = self.bench.measure(trial)
             found = result.connections.tcp
             assert found.accounted == found.attempted <= count
-            if not result.faults and not found.retransmitted:
+            if not result.faults and (again or not found.retransmitted):
                 break
         assert not result.faults
         return result, result.connections
@@ -137,3 +136,36 @@ def test_trex_finds_the_tcp_capacity_of_a_limited_table_exactly(nat):
         assert result.search.first_failed == limit + 1
     finally:
         nat.inside("nft delete table ip small")
+
+
+def test_connections_that_nobody_answers_are_told_from_the_others_to_the_last(nat):
+    """Every eighth source port is never answered; TRex takes ports one after the other."""
+    nat.inside(
+        "nft add table inet v6tdrop; nft add chain inet v6tdrop pre "
+        "'{ type filter hook prerouting priority -300; }'; "
+        "nft add rule inet v6tdrop pre iifname left tcp sport '&' 7 == 0 drop"
+    )
+    try:
+        _, found = nat.trial(Tcp(), count=320, again=True)
+    finally:
+        nat.inside("nft delete table inet v6tdrop")
+    assert (found.tcp.established, found.tcp.timed_out) == (280, 40)
+    assert found.tcp.answered == found.tcp.closed == 280
+    assert found.tcp.retransmitted == 40 * AGAIN
+
+
+@pytest.mark.parametrize("plugin", ["nat64", "nat66", "nat46", "ipv4aas"])
+def test_clients_and_servers_may_speak_ipv6(plugin):
+    made = Opened(plugin)
+    try:
+        _, found = made.trial(Tcp())
+    finally:
+        made.bench.close()
+    assert found.tcp.established == found.tcp.answered == found.tcp.closed == COUNT
+    assert found.tcp.wrong == 0
+
+
+def test_connections_that_wait_are_left_alone(nat):
+    """TRex by itself asks each every five seconds whether it still stands."""
+    _, found = nat.trial(Tcp(), count=100, rate_cps=20.0)  # it would do that in 5 s of opening
+    assert found.tcp.established == found.tcp.closed == 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,19 +11,16 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.drivers.trex import tables
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import DelayRequest, Trial
+from v6t.tests.needs import needs_lab, needs_trex
 
 pytestmark = [
     pytest.mark.trex,
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    needs_trex,
+    needs_lab,
     *(
         pytest.mark.skipif(
             shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None,

@@ -11,7 +11,6 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.program import until_input_ends
@@ -22,6 +21,7 @@ from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
 from v6t.tests.core.support import v6t
+from v6t.tests.needs import needs_lab, needs_trex
 
 from .duts import sshserver
 
@@ -29,11 +29,6 @@ pytestmark = pytest.mark.lab
 needs_sshd = pytest.mark.skipif(
     sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
 )
-needs_trex = pytest.mark.skipif(
-    not os.environ.get("TREX_DIR"),
-    reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-)
-needs_lab = pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}")
 CABLES = "".join(
     f"ip link add l{n} type veth peer name r{n}\n"
     + "".join(

@@ -16,21 +16,18 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
+from v6t.tests.needs import needs_lab, needs_trex
 
 from . import faketrex
 
 pytestmark = [
     pytest.mark.trex,
     pytest.mark.alone,
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    needs_trex,
+    needs_lab,
 ]
 
 

@@ -7,7 +7,6 @@ nothing here looks at times or at a trial's verdict.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 
@@ -15,19 +14,16 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import DelayRequest, Trial
+from v6t.tests.needs import needs_lab, needs_trex
 
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.slow,
     pytest.mark.trex,
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    needs_lab,
     pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler"),
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
+    needs_trex,
 ]
 
 MORE_CPUS = r"""

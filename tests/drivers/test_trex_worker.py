@@ -20,6 +20,7 @@ from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
@@ -433,7 +434,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert first_served(own) == ({"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set())
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
-        with pytest.raises(client_worker.Trouble, match="TRex cannot run on CPU 1023"):
+        with pytest.raises(Trouble, match="TRex cannot run on CPU 1023"):
             client_worker.Worker().place(**{**asked, "latency": 1023})
     finally:
         for process in (own, other):
@@ -465,3 +466,13 @@ def test_a_host_is_given_as_for_a_device():
     assert len({Trex(one).options for one in same}) == 1
     jumping = Trex({"ssh": {"host": "h", "jump": "gate"}, "ssh_config": ""}).options
     assert "ProxyJump gate\n" in Path(jumping.remote.command([])[2]).read_text()
+
+
+def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation):
+    worker = ClientWorker(sys.executable)
+    try:
+        with pytest.raises(TesterError, match="did not answer 'hello' within 0 s"):
+            worker.ask("hello", trex_dir=str(installation), deadline_s=0)
+        assert worker.ask("machine", interfaces=[])["interfaces"] == {}
+    finally:
+        worker.close()

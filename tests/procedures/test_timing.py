@@ -1,8 +1,10 @@
 """Latency, PDV and IPDV: acceptance tests A8 to A11 and what lost frames do."""
 
 import math
+from dataclasses import replace
 
 import pytest
+from v6t.analysis.presentations.delays import LatencyPresentation
 from v6t.analysis.records.timing import timing_record, timing_rows
 from v6t.drivers.testers import kind_of
 from v6t.procedures.distribution import Distribution, differences
@@ -313,3 +315,31 @@ def test_each_repetition_is_one_trial():
     assert {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials} == {
         (120.0, 50_000, 60.0)
     }
+
+
+def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_says_so():
+    """LAT-01 asks for the throughput: what a tester cannot do there it may do at less, told as such."""
+    timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
+    door = Recorded(lambda t: (timeless if t.rate_fps > 60_000 else tester.measure)(t))
+    spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5, 0.25))
+    result = measure_latency(spec, door)
+    assert [(t.key.partition("forward/")[2], t.rate_fps) for t in door.trials] == [
+        *((f"r01/a{n}", 100_000.0) for n in (1, 2, 3)),
+        *((f"r01/at75percent/a{n}", 75_000.0) for n in (1, 2, 3)),
+        *((f"r{n:02d}/at50percent/a1", 50_000.0) for n in (1, 2, 3)),
+    ]
+    record = timing_record(result, loopback=None, conditions={})
+    assert (record.rate, record.share_of_rate, record.repetitions) == (50_000.0, 0.5, 3)
+    assert len(record.to_json()["invalid_trials"]) == 6
+    assert {row["rate"] for row in timing_rows(result)} == {50_000.0}
+    assert any(
+        note.startswith("104/64 octets, forward: at 50% of the median throughput, not at it")
+        for note in LatencyPresentation().sheet([record]).notes
+    )
+
+
+def test_a_rate_that_was_given_is_not_lowered():
+    door = Recorded(by_rule(lambda _, t: t.frames))
+    result = measure_latency(latency(), door)
+    assert {t.rate_fps for t in door.trials} == {100_000.0}
+    assert not any(r.valid for r in result.repetitions)

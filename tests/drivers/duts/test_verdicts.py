@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, rate_above
-from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, verdict_of, verdict_of_all
+from v6t.drivers.duts.bottleneck import Verdict, verdict_of, verdict_of_all
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.shape import shaped
+from v6t.drivers.duts.shape import growing, shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
 
@@ -35,7 +35,7 @@ def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
 
 
 def test_idle_time_is_kept_by_core_and_second():
-    assert idle_by_core(seconds(0, 60)) == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
+    assert shares_of(seconds(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
