@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from v6t.drivers.duts.kinds import map646
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.plugins.base import Link, Links
 from v6t.plugins.customer_edge.plugins import MapTCe
@@ -51,6 +52,7 @@ RUNNING = {"start": False}
 TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.SUITED[of].items()} for of in ("siit", "clat")
 )
+MAP646 = {name: own.value for name, own in map646.SUITED.items()}
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -69,6 +71,7 @@ CASES = (
     Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
+    Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
     Case("bind9-dns64", "bind9", Dns64().dut_intent()),
     Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
@@ -106,7 +109,7 @@ CASES = (
     Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).dut_intent()),
     Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).dut_intent(), {"threads": 2}),
     Case("tundra-nftables-nat64", "tundra-nftables", Nat64().dut_intent()),
-    Case("map646-siit", "map646", intents.SIIT),
+    Case("map646-siit", "map646", Siit(SiitParams(**MAP646)).dut_intent()),
     Case("command", "command", intents.ROUTER4, OWN),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
     Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
