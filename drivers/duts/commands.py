@@ -14,6 +14,7 @@ from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
+from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent import Port
 from v6t.profiles.intent_settings import IntentSettings
@@ -77,6 +78,15 @@ class Commands(ABC):
             UsageError: naming the option.
         """
         self.options = options_of(self.options_model, self.name, self.noun, given or {})
+
+    @property
+    def prelude(self) -> str:
+        """Shell lines that its commands take for granted; they stand in ``undo.sh``, too."""
+        return ""
+
+    def carried(self, transport: Transport) -> Transport:
+        """What carries its commands, given the way to its machine: that itself, or something on top of it."""
+        return transport
 
     @abstractmethod
     def survey(self) -> Mapping[str, str]:

@@ -141,7 +141,8 @@ def case_of(name: str):
 
 def _words(name: str, *, linux: bool) -> str:
     case = case_of(name)
-    options = f" with {case.options}" if case.options and name != "command" else ""
+    given = case.options if driver_type(name).technologies else {}  # else they are on the page
+    options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
     if linux and name != "linux-router":
         text += "; [what every Linux device needs first](linux-router.md#the-plan) is left out"

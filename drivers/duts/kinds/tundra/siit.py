@@ -29,7 +29,10 @@ class Tundra(TundraTranslator):
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
-    executed = "configured, verified, measured and restored with real frames (6.0.2), in the lab and over SSH"
+    executed = (
+        "configured and restored in the lab and over SSH, verified and measured with real frames in "
+        "the lab (6.0.2)"
+    )
     options_model = TundraOptions
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
