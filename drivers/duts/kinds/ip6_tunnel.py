@@ -76,7 +76,10 @@ class Ip6Tunnel(LinuxDriver):
     title = "Linux ip6_tunnel: B4 of DS-Lite, lwB4, MAP-E CE"
     technologies = ("mape-ce", "lwb4")
     part_technologies = ("b4",)
-    executed = "not executed"
+    executed = (
+        "configured over SSH, verified, measured and restored with real frames in a virtual machine "
+        "(Debian's kernel 6.1)"
+    )
     options_model = Ip6TunnelOptions
     helpers = (filters.PROGRAM,)
 
