@@ -70,8 +70,7 @@ class Map646(TunTranslator):
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """Mappings of one side, a prefix of the other."""
-        del technology
-        return SUITED
+        return SUITED if technology in self.technologies else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device and out of it; map646 takes no hop."""
