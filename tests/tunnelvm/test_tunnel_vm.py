@@ -122,6 +122,14 @@ def test_strays_are_dropped_where_it_is_told_to_check(plugin, in_machine, tmp_pa
     measured(tmp_path, plugin, dut, "--measure", "throughput", "--set", "negative_percent=20")
 
 
+def test_without_checks_strays_come_through(in_machine, tmp_path):
+    """A tunnel looks at its own header alone: what it lets pass is seen and told."""
+    how = ("--measure", "throughput", "--set", "negative_percent=20", "--output", tmp_path / "run")
+    done = v6t("run", "--plugin", "lwb4", "--dut", DRIVER, *SHORT, *how)
+    assert done.status == 6, done.err
+    assert "frames of stray-port were forwarded but must be dropped" in done.err
+
+
 @pytest.mark.parametrize("dscp", ["uniform", "pipe"])
 def test_traffic_classes(dscp, in_machine):
     for pair, (why, told) in traffic_classes("lwb4", OCTETS, dut=DRIVER, dscp=dscp).items():
