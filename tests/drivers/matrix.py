@@ -165,7 +165,11 @@ def testbed_file(row: Row, tester: str) -> str:
     dut: dict[str, Any] = {"driver": row.device}
     if row.device == "vpp":
         dut["options"] = {"program": vpp()}
-    made = {"tester": {"kind": tester, "options": options}, "dut": dut, "line_rate": LINE_RATE[tester]}
+    made = {
+        "tester": {"kind": tester, "options": options},
+        "dut": dut,
+        "line_rate": LINE_RATE[tester],
+    }
     return json.dumps(made, indent=1)
 
 
