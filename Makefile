@@ -66,14 +66,15 @@ docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-# every device of the lab as every technology, half an hour on an idle machine; what was begun is continued.
+# every device of the lab as every technology, half an hour on an idle machine; what was begun is
+# continued, with what the campaign has got since.
 # VPP is the one in PATH, or of V6T_VPP. A campaign that came to its end has a summary, though runs of it
 # failed: the page says which. Without one something else was wrong, or it was interrupted
 RESULTS ?= build/results
 results: $(VENV)/.developed
 	rm -f $(RESULTS)/summary.json
 	PATH="$(if $(V6T_VPP),$(dir $(V6T_VPP)):)$$PATH" $(BIN)/v6t campaign --no-report \
-	    $(if $(wildcard $(RESULTS)/campaign.json),--resume $(RESULTS),zoo -o $(RESULTS)) || \
+	    zoo $(if $(wildcard $(RESULTS)/campaign.json),--resume,-o) $(RESULTS) || \
 	    { status=$$?; test -f $(RESULTS)/summary.json || exit $$status; }
 	$(BIN)/v6t report $(RESULTS) --publish docs/results
 

@@ -74,6 +74,7 @@ class HeaderPolicy:
         identification: of IPv4 headers that are made.
         tunnel_hop_limit: of headers put before packets, as they leave the device; 0: any.
         absent_checksum: a UDP checksum may be 0, which RFC 768 keeps for "none was computed".
+        dont_fragment: of IPv4 packets that were translated; ``either`` takes it set or not.
         retranslated: packets that leave with the IP version they came with were translated twice
             on the way.
     """
@@ -87,6 +88,7 @@ class HeaderPolicy:
     identification: Literal["allowed", "zero"] = "allowed"
     tunnel_hop_limit: int = 0
     absent_checksum: bool = False
+    dont_fragment: Literal["exact", "either"] = "exact"
     retranslated: bool = False
 
 
@@ -411,7 +413,11 @@ def _translated(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -
         return [*rules, _free("flow label", _LABEL, policy.flow_label)] if from_ipv4 else rules
     if here.version == 6 and sent[0, here.at + 6] == _FRAGMENT:
         return rules
-    return [*rules, _free("identification", _IDENTIFICATION, policy.identification)]
+    rules.append(_free("identification", _IDENTIFICATION, policy.identification))
+    if policy.dont_fragment == "either":
+        clear = np.zeros_like(octet)
+        rules.append(Rule("DF", _DF, {"clear": clear, "set": clear + 1}))
+    return rules
 
 
 def _choice(name: str, place: Place, policy: Dscp, copied: I64, words: str) -> Rule:

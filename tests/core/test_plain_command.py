@@ -60,6 +60,8 @@ def test_what_the_user_gives_wins_and_is_not_the_devices():
             ("eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}]",),
         ),
         (("--plugin", "siit", "--dut", "tundra"), ("prefix=2001:db8::/64",)),
+        (("--plugin", "siit", "--dut", "map646"), ("prefix=2001:db8::/64",)),
+        (("--plugin", "siit", "--dut", "map646"), ("prefix=2001:2::1:0:0/96",)),
         (
             ("--plugin", "clat", "--dut", "tundra"),
             ("clat_ipv4=198.18.0.0/24", "clat_ipv6=2001:2:0:2::/120"),

@@ -41,6 +41,7 @@ class Row:
         options: of the driver.
         wanted: what is measured in the row.
         cannot: why a tester cannot measure some benchmarks, by both.
+        program_of: which of NAMED its program is, where that is not called like the device.
     """
 
     device: str
@@ -50,6 +51,12 @@ class Row:
     options: Mapping[str, str] = field(default_factory=dict)
     wanted: tuple[str, ...] = BENCHMARKS
     cannot: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    program_of: str = ""
+
+    @property
+    def named(self) -> str:
+        """Of NAMED, where it is there."""
+        return self.program_of or self.device
 
     @property
     def name(self) -> str:
@@ -65,6 +72,7 @@ class Row:
 
 SOFTWIRES = {"initiator_count": 16, "initiator_ports": {"min": 4096, "max": 4220}}
 """1,000 sessions of a B4 are VPP's most."""
+MULTIQUEUE, TWO_WORKERS = "tayga-multiqueue", {"workers": "2"}
 ROWS = (
     Row("reference", "mape-br", "reference device, MAP-E BR"),
     Row("reference", "lwaftr", "reference device, lwAFTR"),
@@ -79,6 +87,15 @@ ROWS = (
     Row("tayga", "siit", "TAYGA, SIIT"),
     Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
     Row("clatd", "clat", "clatd, CLAT of one host"),
+    *(
+        Row(device, plugin, f"{words} (TAYGA after 0.9.6)", {}, TWO_WORKERS, program_of=MULTIQUEUE)
+        for device, plugin, words in (
+            ("tayga", "siit", "TAYGA with two workers, SIIT"),
+            ("tayga", "clat", "TAYGA with two workers, CLAT"),
+            ("tayga-nftables", "nat64", "TAYGA with two workers and nftables, NAT64"),
+        )
+    ),
+    Row("map646", "siit", "map646, SIIT by mappings and a prefix"),
     Row("tundra", "siit", "Tundra, SIIT by a prefix"),
     Row("tundra", "clat", "Tundra, CLAT of one host"),
     Row("tundra-nftables", "nat64", "Tundra and nftables, NAT64 of one client"),
@@ -111,10 +128,12 @@ NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
     "clatd": ("clatd", "V6T_CLATD"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
+    "map646": ("map646", "V6T_MAP646"),
+    MULTIQUEUE: ("tayga-multiqueue", "V6T_TAYGA"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
     "tundra-nftables": ("tundra-nat64", "V6T_TUNDRA"),
 }
-"""Programs that no package of Debian has, and the variables that may name them, by driver."""
+"""Programs that no package of Debian has, and the variables that may name them, by driver or version."""
 
 
 def program(device: str) -> str:
@@ -132,14 +151,14 @@ def lacking(tester: str, row: Row) -> str:
     """What this machine lacks for a cell; empty: nothing."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
-    if row.device in NAMED and not program(row.device):
-        return "no {} in PATH; {} may name one".format(*NAMED[row.device])
+    if row.named in NAMED and not program(row.named):
+        return "no {} in PATH; {} may name one".format(*NAMED[row.named])
     if row.device in ("reference", "vpp"):
         return ""
     programs = {"sysctl": "procps"}
     for name in CHAINED if row.device == "chain" else (row.device,):
         programs.update(make_driver(name, {}).programs)
-    programs.pop(NAMED.get(row.device, ("",))[0], None)
+    programs.pop(NAMED.get(row.named, ("",))[0], None)
     path = "/usr/sbin:/sbin:/usr/bin:/bin"
     return next(
         (
@@ -187,7 +206,7 @@ def run_file(row: Row, tester: str) -> str:
 def testbed_file(row: Row, tester: str) -> str:
     """Who measures what: the lab, at a rate that any machine carries."""
     options = {"lab": True} if tester == "trex" else {}
-    named = {"program": program(row.device)} if row.device in NAMED else {}
+    named = {"program": program(row.named)} if row.named in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}
     if more := {**row.options, **named}:
         dut["options"] = more

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from v6t.drivers.duts.kinds import map646
 from v6t.drivers.duts.kinds.tayga import clatd
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.plugins.base import Link, Links
@@ -54,6 +55,7 @@ TUNDRA, TUNDRA_CLAT = (
 )
 CLATD = {name: own.value for name, own in clatd.SUITED.items()}
 B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
+MAP646 = {name: own.value for name, own in map646.SUITED.items()}
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -72,6 +74,7 @@ CASES = (
     Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
+    Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
     Case("bind9-dns64", "bind9", Dns64().dut_intent()),
     Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
@@ -113,7 +116,7 @@ CASES = (
     Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().dut_intent(), {"checks": True}),
     Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().dut_intent(), {"dscp": "pipe"}),
     Case("ip6-tunnel-b4", "ip6-tunnel", B4),
-    Case("map646-siit", "map646", intents.SIIT),
+    Case("map646-siit", "map646", Siit(SiitParams(**MAP646)).dut_intent()),
     Case("command", "command", intents.ROUTER4, OWN),
     Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
     Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),

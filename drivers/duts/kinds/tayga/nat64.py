@@ -32,11 +32,12 @@ class TaygaNftables(TunNat64, siit.Tayga):
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
     technologies = ("nat64",)
-    executed = "configured, verified with real frames, flushed and restored (Debian's 0.9.2-8)"
+    executed = (
+        "configured, verified with real frames, flushed and restored (Debian's 0.9.2-8; 0.9.6-16 "
+        "with workers)"
+    )
     options_model = TaygaNftablesOptions
-    programs: Mapping[str, str] = {
-        "tayga": "tayga", "nft": "nftables", "conntrack": "conntrack",
-    }  # fmt: skip
+    programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     notes = ("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -63,6 +64,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
             f"tun-device {TUN}\nipv4-addr {own4}\nipv6-addr {own6}\n"
             f"prefix {self.prefix(intent)}\n"
             f"dynamic-pool {self.inner}\ndata-dir {self.options.state_dir}\n"
+            + "".join(f"{line}\n" for line in self.threads())
         )
 
     @property

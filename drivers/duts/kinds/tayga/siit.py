@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
+from pydantic import Field
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -23,38 +25,67 @@ REFUSED = tuple(
     )
 )
 """IPv4 addresses TAYGA does not translate behind the well-known prefix (RFC 6052 section 3.1)."""
+PROGRAM = "tayga"
+WORKERS = (0, 9, 6, 10)
+"""The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
+_SAYS = re.compile(r"TAYGA version v?(\d\S*)")
+_PACKAGE = re.compile(r"\d\S*")
 
 
 class TaygaOptions(TunOptions):
     """Options of TAYGA."""
 
+    program: str = Field(default=PROGRAM, pattern=r"^[A-Za-z0-9_./-]+$")
+    """Where the program is."""
+    workers: int = Field(default=-1, ge=-1, le=64)
+    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
+    process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
     mend_checksums: bool = False
     """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
     65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
 
 
 class Tayga(TunTranslator):
-    """Stateless; one process, one core."""
+    """Stateless; one process, and in newer versions several threads of it."""
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
-    executed = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
-    versions = ("0.9.2-8",)
+    executed = (
+        "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
+        "0.9.6-16 with workers)"
+    )
+    versions = ("0.9.2-8", "0.9.6", "0.9.6-16")
     options_model = TaygaOptions
-    programs: Mapping[str, str] = {"tayga": "tayga"}
-    process = "tayga"
+    process = PROGRAM
     words = "TAYGA"
-    version_command = "dpkg-query -W -f '${Version}' tayga || echo unknown"
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
+        program = self.options.program
+        self.programs = {program: "tayga", **self.programs}
         if self.options.mend_checksums:
             self.programs = {**self.programs, "nft": "nftables"}
+        # those before 0.9.4 say their version nowhere: what is left is what Debian calls it
+        package = "; dpkg-query -W -f '${Version}' tayga" if program == PROGRAM else ""
+        self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
+
+    def read_version(self, text: str) -> str:
+        """``TAYGA version 0.9.6``; else the package's, which has a line of its own."""
+        said = _SAYS.search(text)
+        if said:
+            return said.group(1)
+        last = text.strip().rpartition("\n")[2]
+        return last if _PACKAGE.fullmatch(last) else "unknown"
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """The well-known prefix with addresses TAYGA refuses."""
+        """The well-known prefix with addresses TAYGA refuses, workers where it has none."""
         super().refuse(intent, facts)
+        if self.options.workers >= 0 and not has_workers(facts.version):
+            raise UsageError(
+                f"TAYGA {facts.version} has no workers: it is one process on one core",
+                "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
+            )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
@@ -69,18 +100,25 @@ class Tayga(TunTranslator):
         return ExpectProfile(
             further_hops=2,
             df="set",
+            # which of both is known of the version, and that is asked for only later
+            dont_fragment="either",
             absent_checksum=not self.options.mend_checksums,
-            why="kernel, TAYGA and kernel each take a hop; TAYGA sets DF of what was IPv6; where "
-            "its UDP checksum comes out as 0 it writes 0, not 0xFFFF",
+            why="kernel, TAYGA and kernel each take a hop; of what was IPv6 0.9.2 sets DF, later "
+            "ones only beyond 1,260 octets; where its UDP checksum comes out as 0 it writes 0, not "
+            "0xFFFF",
         )
 
     def tun(self, action: str) -> str:
         """See the base class."""
-        return f"tayga -c {self.file} --{action}"
+        return f"{self.options.program} -c {self.file} --{action}"
 
     def started(self) -> str:
         """See the base class."""
-        return f"tayga -c {self.file} -p {self.pid}"
+        return f"{self.options.program} -c {self.file} -p {self.pid}"
+
+    def threads(self) -> Sequence[str]:
+        """Lines of its file that say how many workers it has; none: it chooses."""
+        return [f"workers {self.options.workers}"] if self.options.workers >= 0 else []
 
     def running(self, intent: Intent, config: str) -> list[Step]:
         """TAYGA, and its own defect put right behind it."""
@@ -97,15 +135,27 @@ class Tayga(TunTranslator):
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
         lines += [f"map {four} {six}" for four, six in map(_shortest, addresses.eams(intent))]
+        lines += self.threads()
+        cores = (
+            "each worker is a thread with a queue of the TUN device"
+            if has_workers(facts.version) and self.options.workers
+            else "one process on one core"
+        )
         return self.finish(
             facts,
             [*self.base(intent, facts), *self.running(intent, "\n".join(lines) + "\n")],
             checks=[self.alive()],
             notes=(
                 "IPv4 packets whose UDP checksum is 0 are dropped",
-                "one process on one core; its drops are the TUN device's tx drops",
+                f"{cores}; its drops are the TUN device's tx drops",
             ),
         )
+
+
+def has_workers(version: str) -> bool:
+    """Whether this version translates in several threads: ``0.9.6-16-g8a028c7``, ``0.9.2-8``."""
+    numbers = re.match(r"[\d.]+(?:-\d+)?", version)
+    return bool(numbers) and tuple(map(int, re.findall(r"\d+", numbers.group()))) >= WORKERS
 
 
 def refuse_well_known(intent: Intent, ipv4_side: str) -> None:

@@ -20,11 +20,16 @@ from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains, equals
 TUN = "v6t-nat64"
 
 
-class TunOptions(LinuxOptions):
+class QueueOptions(LinuxOptions):
     """Options of all of them."""
 
     queue_length: int = Field(default=500, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops (``txqueuelen``)."""
+
+
+class TunOptions(QueueOptions):
+    """Options of those that have addresses of their own."""
+
     ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
     """The translator's own IPv4 address, outside every mapping; empty: chosen."""
     ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
@@ -39,6 +44,8 @@ class TunTranslator(LinuxDriver):
     """What the kernel calls its process; its files are called so, too."""
     words: ClassVar[str]
     """Its name in messages."""
+    tun_name: ClassVar[str] = TUN
+    """Of its TUN device."""
 
     @abstractmethod
     def tun(self, action: str) -> str:
@@ -62,8 +69,8 @@ class TunTranslator(LinuxDriver):
         """The TUN device's drops are the translator's."""
         return {
             **super().telemetry(intent),
-            f"tun {TUN}": telemetry.link_reading(
-                TUN, f"its `tx.dropped` are frames {self.words} did not fetch"
+            f"tun {self.tun_name}": telemetry.link_reading(
+                self.tun_name, f"its `tx.dropped` are frames {self.words} did not fetch"
             ),
             "process": telemetry.process(self.pid),
         }
@@ -105,15 +112,16 @@ class TunTranslator(LinuxDriver):
 
     def running(self, intent: Intent, config: str) -> list[Step]:
         """The translator with a configuration, its TUN device, and routes into it."""
+        tun = self.tun_name
         return [
             write_file(self.file, config, f"{self.words}'s configuration"),
             Step(
                 self.tun("mktun"),
                 f"{self.words}'s TUN device",
-                undo=f"if ip link show dev {TUN} >/dev/null 2>&1; then {self.tun('rmtun')}; fi",
-                before=f"ip -o link show dev {TUN} 2>/dev/null || true",
+                undo=f"if ip link show dev {tun} >/dev/null 2>&1; then {self.tun('rmtun')}; fi",
+                before=f"ip -o link show dev {tun} 2>/dev/null || true",
                 was=Was.FOREIGN,
-                check=contains(f"ip -o link show dev {TUN}", TUN),
+                check=contains(f"ip -o link show dev {tun}", tun),
             ),
             *self.joined(intent),
             Step(
@@ -129,22 +137,23 @@ class TunTranslator(LinuxDriver):
     def joined(self, intent: Intent) -> list[Step]:
         """The TUN device as measurements need it, and routes into it."""
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-        ways = {str(net): f"dev {TUN}" for net in self.routed(intent)}
+        tun = self.tun_name
+        ways = {str(net): f"dev {tun}" for net in self.routed(intent)}
         return [
             Step(
-                f"ip link set dev {TUN} mtu {mtu} txqueuelen {self.options.queue_length} up",
+                f"ip link set dev {tun} mtu {mtu} txqueuelen {self.options.queue_length} up",
                 "room for bursts",
                 check=contains(
-                    f"ip -o link show dev {TUN}",
+                    f"ip -o link show dev {tun}",
                     f"mtu {mtu}",
                     f"qlen {self.options.queue_length}",
                 ),
             ),
             Step(
-                f"sysctl -q -w net.ipv6.conf.{TUN}.disable_ipv6=0 net.ipv4.conf.{TUN}.rp_filter=0",
+                f"sysctl -q -w net.ipv6.conf.{tun}.disable_ipv6=0 net.ipv4.conf.{tun}.rp_filter=0",
                 "both versions through the TUN device, whatever the source",
                 check=equals(
-                    f"sysctl -n net.ipv6.conf.{TUN}.disable_ipv6 net.ipv4.conf.{TUN}.rp_filter",
+                    f"sysctl -n net.ipv6.conf.{tun}.disable_ipv6 net.ipv4.conf.{tun}.rp_filter",
                     "0\n0",
                 ),
             ),
@@ -157,7 +166,7 @@ class TunTranslator(LinuxDriver):
 
     def alive(self) -> Check:
         """It runs: its file may be there before it has opened its TUN device."""
-        up = f"ip -o link show dev {TUN} | grep -o LOWER_UP"
+        up = f"ip -o link show dev {self.tun_name} | grep -o LOWER_UP"
         wait = (
             f'n=0; until p=$(cat {self.pid}) && [ -n "$p" ] && {up} >/dev/null; do '
             "n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.2; done; "

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import DutError, UsageError
@@ -67,8 +68,8 @@ class TundraTranslator(TunTranslator):
 
     def started(self) -> str:
         """It stays in the foreground; what it says goes beside its file."""
-        run = f"echo $$ >{self.pid}; exec {self.options.program} -c {self.file} translate"
-        return f"setsid sh -c '{run}' </dev/null >{self._log} 2>&1 &"
+        command = f"{self.options.program} -c {self.file} translate"
+        return in_background(self.pid, command, self._log)
 
     def ended(self) -> str:
         """See the base class."""
