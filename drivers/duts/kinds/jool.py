@@ -140,7 +140,7 @@ class Jool(LinuxDriver):
     def profile(self, intent: Intent) -> ExpectProfile:
         """Beside what RFC 7915 leaves to it, one frame in 65,536 is not as its section 4.5 has it."""
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
-        return ExpectProfile(absent_checksum=True, why=why)
+        return ExpectProfile(zero_checksum="ipv6", why=why)
 
     def sessions(self, intent: Intent) -> Reading | None:
         """``JSTAT_SESSIONS``: counted by the module, not by listing them."""

@@ -163,5 +163,5 @@ def test_a_reboot_in_place_of_a_new_instance():
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
     """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
     profile = make_driver("jool", {}).profile(intents.SIIT)
-    assert replace(profile, absent_checksum=False).plain
+    assert replace(profile, zero_checksum="never").plain
     assert not profile.plain
