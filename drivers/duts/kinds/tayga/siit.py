@@ -102,7 +102,7 @@ class Tayga(TunTranslator):
             df="set",
             # which of both is known of the version, and that is asked for only later
             dont_fragment="either",
-            absent_checksum=not self.options.mend_checksums,
+            zero_checksum="never" if self.options.mend_checksums else "always",
             why="kernel, TAYGA and kernel each take a hop; of what was IPv6 0.9.2 sets DF, later "
             "ones only beyond 1,260 octets; where its UDP checksum comes out as 0 it writes 0, not "
             "0xFFFF",
