@@ -71,7 +71,7 @@ def check_translation(
             mix=mix,
         )
         finding = _look(trial, measure(trial))
-        if finding is None or finding.frames:
+        if finding is None or (finding.frames and finding.frames.get("received")):
             return finding
     return finding
 

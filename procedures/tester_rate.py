@@ -8,11 +8,11 @@ and tells whose limit a result is, so it has to pass a trial under the rules of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult, sizes_key
-from v6t.procedures.validity import assess_trial
+from v6t.procedures.validity import Verdict, assess_trial
 
 BENCHMARK = "selftest"
 
@@ -149,7 +149,7 @@ def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> b
     if rate_fps <= capacity_fps:
         return False
     trial = _trial(spec, f"u{rate_fps:.0f}", rate_fps, spec.looking)
-    return _passes(trial, measure, spec.looking)[0]
+    return _verdict(trial, measure, spec.looking).passed
 
 
 def plausible_capacity(
@@ -184,6 +184,9 @@ def tester_capacity(
 ) -> TesterCapacity:
     """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes.
 
+    A tester that knows only roughly how long it sent cannot prove it of a short trial. Where none of these
+    was valid, trials under the rules of the results look for the rate.
+
     Args:
         spec: how to look.
         measure: the tester without a device.
@@ -192,22 +195,26 @@ def tester_capacity(
     name = f"a{again + 1}-t" if again else "t"
     keys: list[str] = []
     faults: list[str] = []
+    valid: list[bool] = []
 
     def passes_once(rate_fps: float, rules: Rules) -> bool:
         trial = _trial(spec, f"{name}{len(keys) + 1:02d}", rate_fps, rules)
         keys.append(trial.key)
-        passed, reasons = _passes(trial, measure, rules)
-        if not passed:
-            faults[:] = reasons
-        return passed
+        verdict = _verdict(trial, measure, rules)
+        valid.append(verdict.valid)
+        if not verdict.passed:
+            faults[:] = verdict.reasons
+        return verdict.passed
 
     def passes(rate_fps: float) -> bool:
         return any(passes_once(rate_fps, spec.looking) for _ in range(spec.attempts))
 
     capacity_fps = _looked_for(spec, passes)
-    if spec.rules is not None and not spec.looking.at_least(spec.rules):
+    rules = spec.rules
+    if rules is not None and rules.duration_s > spec.duration_s and not any(valid):
+        capacity_fps = _looked_for(spec, lambda rate_fps: passes_once(rate_fps, rules))
+    elif rules is not None and not spec.looking.at_least(rules):
         tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
-        rules = spec.rules
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
         faults.clear()
@@ -243,11 +250,10 @@ def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Tria
     )
 
 
-def _passes(trial: Trial, measure: Measure, rules: Rules) -> tuple[bool, Sequence[str]]:
-    """Whether a trial without a device passes, and why not."""
+def _verdict(trial: Trial, measure: Measure, rules: Rules) -> Verdict:
+    """On a trial without a device."""
     tolerance = rules.sending_time_tolerance
-    verdict = assess_trial(trial, _without_device(measure(trial)), sending_time_tolerance=tolerance)
-    return verdict.passed, verdict.reasons
+    return assess_trial(trial, _without_device(measure(trial)), sending_time_tolerance=tolerance)
 
 
 def _looked_for(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:

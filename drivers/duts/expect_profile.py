@@ -84,7 +84,7 @@ class ProfiledOracle(OracleAround):
         out, length = answer.frames.copy(), answer.length.copy()
         if not (length > 0).any():
             return ProfiledAnswer(out, length)
-        entered, left = _version(frames), _version(out)
+        entered, left = ip_version(frames), ip_version(out)
         for size in distinct(length[length > 0]):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
@@ -145,7 +145,7 @@ def _l3(frames: U8) -> NDArray[np.int64]:
     return np.where(tagged, 18, 14)
 
 
-def _version(frames: U8) -> U8:
+def ip_version(frames: U8) -> U8:
     """IP version of each frame."""
     if frames.shape[1] < 19:
         return np.zeros(len(frames), dtype=np.uint8)

@@ -178,6 +178,19 @@ def contains(command: str, *parts: str) -> Check:
     return Check(command, checker, " and ".join(f"'{p}'" for p in parts))
 
 
+def lacks(command: str, part: str) -> Check:
+    """The output must not hold a part, however it is spaced; of silence nothing is concluded."""
+    wanted = " ".join(part.split())
+
+    def checker(output: str) -> str | None:
+        seen = " ".join(output.split())
+        if not seen:
+            return f"it says nothing, and so not whether '{part}' is there"
+        return f"'{part}' is there; it says {shown(output)}" if wanted in seen else None
+
+    return Check(command, checker, f"no '{part}'")
+
+
 def equals(command: str, value: str) -> Check:
     """The output must be this text, but for space around it."""
 

@@ -154,7 +154,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
         raise StillChanged(
             f"{session.name}: not everything could be put back: "
             + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
-            f"{record.by_hand} on the device, or `{session.again}`, tries again",
+            f"{record.by_hand} {session.transport.where}, or `{session.again}`, tries again",
         )
     different = session.differences(record)
     if different and not forget:

@@ -64,7 +64,7 @@ class Session:
             again: the command that restores later; empty: by ``keep``.
         """
         self.driver = driver
-        self.transport = transport
+        self.transport = driver.carried(transport)
         self.intent = intent
         self._keep = keep
         self.say = say
@@ -144,6 +144,7 @@ class Session:
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             directory=self._directory,
             undo=tuple(entries),
+            prelude=self.driver.prelude,
         )
         self._record = record
         self._store().write(record)
@@ -521,7 +522,8 @@ class Session:
     @property
     def undo_hint(self) -> str:
         """How everything is undone."""
-        return f"`{self.again}`, or by hand on the device: sh {self._directory}/{SCRIPT}"
+        by_hand = f"by hand {self.transport.where}: sh {self._directory}/{SCRIPT}"
+        return f"`{self.again}`, or {by_hand}"
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

@@ -80,6 +80,7 @@ class Record:
         driver, technology, started: of the run.
         directory: on the device.
         undo: one entry per step, in the order of the steps.
+        prelude: shell lines that their commands take for granted.
     """
 
     owner: str
@@ -89,6 +90,7 @@ class Record:
     started: str
     directory: str
     undo: tuple[Undo, ...] = field(default=())
+    prelude: str = ""
 
     def to_json(self) -> str:
         """Text of ``record.json``."""
@@ -151,6 +153,7 @@ def script(record: Record) -> str:
         "todo() { grep -qx $1 progress && ! grep -qx $1 undone; }",
         'took() { if [ "$2" = 0 ]; then echo $1 >>undone; else echo "left $1"; failed=1; fi; }',
         "failed=0",
+        *([record.prelude] if record.prelude else []),
     ]
     for entry in reversed(record.undo):
         if not entry.command:

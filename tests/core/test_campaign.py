@@ -25,7 +25,8 @@ from v6t.core.config.yaml_document import Document
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.profiles.errors import TranslationError
 
-from .support import COMMAND, complaint, tree, v6t
+from . import warm
+from .support import complaint, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -204,12 +205,8 @@ def test_what_is_left_is_said_before_every_run(tmp_path):
 
 
 def begun(*arguments):
-    return subprocess.Popen(
-        [*COMMAND, "campaign", *map(str, arguments), "--no-report"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    words = ["campaign", *map(str, arguments), "--no-report"]
+    return warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def journalled(directory):

@@ -67,6 +67,10 @@ def test_what_the_user_gives_wins_and_is_not_the_devices():
             ("clat_ipv4=198.18.0.0/24", "clat_ipv6=2001:2:0:2::/120"),
         ),
         (
+            ("--plugin", "clat", "--dut", "clatd"),
+            ("clat_ipv4=198.18.0.0/24", "clat_ipv6=2001:2:0:2::/120"),
+        ),
+        (
             ("--plugin", "nat64", "--dut", "tundra-nftables"),
             (
                 "initiator_count=2",

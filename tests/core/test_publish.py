@@ -266,7 +266,9 @@ WITHHELD = {
     *("why", "undo", "before", "was", "contains", "equals", "matches", "deadline_s", "reboots"),
     *("reboot_deadline_s", "trex_dir", "start_deadline_s", "fence", "server", "rpc_port", "pub_port"),
     *("ssh_config", "interfaces", "restart", "force", "python", "extra_arguments", "tester_mac"),
-    "dut_mac",
+    *("dut_mac", "absent", "platform", "cli", "prompt", "pager", "errors", "answers", "enable", "open"),
+    *("abort", "line_deadline_s", "busy", "pattern", "prepare", "configure", "confirm", "keep", "cancel"),
+    *("settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
 }  # fmt: skip
 """Options of which somebody has decided that they are no part of a measurement, or lead somewhere."""
 

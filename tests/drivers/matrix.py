@@ -95,6 +95,7 @@ ROWS = (
         )
     ),
     Row("map646", "siit", "map646, SIIT by mappings and a prefix"),
+    Row("clatd", "clat", "clatd, CLAT of one host"),
     Row("tundra", "siit", "Tundra, SIIT by a prefix"),
     Row("tundra", "clat", "Tundra, CLAT of one host"),
     Row("tundra-nftables", "nat64", "Tundra and nftables, NAT64 of one client"),
@@ -125,9 +126,10 @@ CHAINED = ("tayga-nftables", "nftables")
 
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
+    "clatd": ("clatd", "V6T_CLATD"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
     "map646": ("map646", "V6T_MAP646"),
-    MULTIQUEUE: ("tayga-multiqueue", "V6T_TAYGA"),
+    MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
     "tundra-nftables": ("tundra-nat64", "V6T_TUNDRA"),
 }
@@ -237,7 +239,8 @@ def _drivers() -> Iterator[str]:
     for name in names():
         kind = driver_type(name)
         if kind.configures:
-            yield f"| {name} | {', '.join(kind.technologies) or 'any'} | {kind.executed} |"
+            can = ", ".join((*kind.technologies, *kind.part_technologies)) or "any"
+            yield f"| {name} | {can} | {kind.executed} |"
 
 
 def _cell(row: Row, tester: str) -> str:

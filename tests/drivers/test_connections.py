@@ -546,6 +546,7 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
         (FIXED, 200_000, True),
         (FIXED, 260_000, False),
         ({**FIXED, "conntrack_fixed": ""}, 260_000, True),
+        ({**FIXED, "conntrack_buckets": "25000"}, 200_000, True),
     ):
         intent = Nat44().dut_intent()
         intent = replace(intent, settings={**intent.settings, "sessions": count})
@@ -557,6 +558,24 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
         with pytest.raises(DutError, match="260,000 connections do not fit") as caught:
             made.plan(intent, facts)
         assert "sysctl -w net.netfilter.nf_conntrack_max=524288" in caught.value.hint
+
+
+@pytest.mark.parametrize("fixed", ["read-only", ""])
+def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
+    made = make_driver("nftables", {})
+    intent = Nat44().dut_intent()
+    intent = replace(intent, settings={**intent.settings, "sessions": 4_000_000})
+    facts = made.example(intent)
+    roomy = {"conntrack_max": "8388608", "conntrack_fixed": fixed, "conntrack_buckets": "262144"}
+    facts = replace(facts, sections={**facts.sections, **roomy})
+    if fixed:
+        with pytest.raises(DutError, match="262,144 buckets of its table, 8 in each") as caught:
+            made.plan(intent, facts)
+        assert "sysctl -w net.netfilter.nf_conntrack_buckets=8388608;" in caught.value.hint
+        return
+    commands = [step.command for step in made.plan(intent, facts).steps]
+    assert "echo 8388608 >/sys/module/nf_conntrack/parameters/hashsize" in commands
+    assert not any("nf_conntrack_max" in command for command in commands)
 
 
 def test_a_device_of_hooks():

@@ -14,6 +14,7 @@ import subprocess
 import time
 
 import pytest
+from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import COMMAND
 
@@ -108,7 +109,8 @@ def leftovers():
                 with open(f"/proc/{entry.name}/cmdline", "rb") as file:
                     words = file.read()
                 with open(f"/proc/{entry.name}/environ", "rb") as file:
-                    if MARK.encode() in file.read() and b"python" in words:
+                    ours = b"python" in words or words.startswith(TITLE.encode())
+                    if MARK.encode() in file.read() and ours:
                         found.append(words.replace(b"\0", b" "))
             except OSError:
                 continue

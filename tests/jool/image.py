@@ -1,34 +1,11 @@
-"""Debian's Jool, built by its dkms against Debian's kernel, or a checkout's: what is in the machine."""
+"""Debian's Jool, built by its dkms against Debian's kernel: what is in the machine."""
 
 from __future__ import annotations
-
-import os
-import shutil
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
 
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Recipe
 
 KERNEL = "cloud-amd64"
-BUILDERS = (
-    "gcc", "make", "autoconf", "automake", "libtool", "pkg-config", "libnl-genl-3-dev",
-)  # fmt: skip
-BUILD = """\
-cd /jool
-./autogen.sh
-./configure --prefix=/usr --without-xtables --without-bash-completion-dir
-make -C src/usr
-make -C src/usr install
-kernel=$(ls /usr/lib/modules)
-export MODULES_DIR=/lib/modules/$kernel
-for part in common mapt; do
-  make -C src/mod/$part
-  make -C src/mod/$part modules_install
-done
-depmod $kernel
-"""
 INIT = """\
 #!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -40,6 +17,7 @@ mkdir -p /dev/pts
 mount -t devpts none /dev/pts
 mount -t tmpfs none /run
 mkdir -p /run/sshd
+[ ! -e /etc/v6t-built ] || depmod
 modprobe virtio_pci
 modprobe virtio_net
 ip link set lo up
@@ -86,33 +64,3 @@ JOOL = Recipe(
         cpio.file("etc/ssh/sshd_config", SSHD_CONFIG),
     ),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Built(Recipe):
-    """With a Jool that is built from a checkout: Debian has no release with MAP-T.
-
-    Attributes:
-        source: directory of the checkout.
-    """
-
-    source: str = ""
-
-    def _pick(self, root: Path, out: Path) -> None:
-        shutil.copytree(self.source, root / "jool", symlinks=True)
-        subprocess.run(["chroot", str(root), "sh", "-ec", BUILD], check=True)
-        super()._pick(root, out)
-
-
-def mapt() -> Built:
-    """MAP-T, of the checkout of a release candidate of 4.2.0 that V6T_JOOL_SOURCE names."""
-    debian = [name for name in JOOL.packages if not name.startswith("jool-")]
-    return Built(
-        "jool-mapt",
-        packages=(*debian, *BUILDERS),
-        programs=("usr/bin/jool_mapt", *(n for n in JOOL.programs if "jool" not in n)),
-        modules=("virtio_pci", "virtio_net", "jool_mapt"),
-        init=JOOL.init,
-        files=JOOL.files,
-        source=os.environ["V6T_JOOL_SOURCE"],
-    )

@@ -1,7 +1,8 @@
-"""Debian's Jool on Debian's kernel in a virtual machine, configured over SSH by its driver.
+"""Jool in a virtual machine, configured over SSH by its driver: Debian's, and releases that are newer.
 
 Asked for with ``make test-jool``: making the image takes minutes and needs Debian's packages from
 the net, and without hardware acceleration a virtual machine is slow. Rates are low accordingly.
+The newest 4.1 and MAP-T are those of ``JOOL_DIR``, see :mod:`.built`.
 """
 
 from __future__ import annotations
@@ -11,24 +12,23 @@ import os
 import threading
 
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve
+import yaml
 from v6t.core.runs import bench
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
-from v6t.procedures.preflight import check_translation
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts import intents
-from v6t.tests.drivers.duts.bench import Standing
+from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.drivers.duts.test_guard import trials
 from v6t.tests.machine.image import Image, lacking
 
+from .built import LackingError, built_mapt, built_plain
 from .image import JOOL
-from .vm import MachineDut
+from .vm import MachineDut, Standing
 
 ASKED = os.environ.get("V6T_JOOL") == "1"
 pytestmark = [
@@ -37,112 +37,164 @@ pytestmark = [
     pytest.mark.skipif(not ASKED, reason="`make test-jool` asks for it (V6T_JOOL=1)"),
 ]
 
+DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
+TO_RESET, TO_REBOOT = "debian-to-reset", "debian-to-reboot"
+"""Machines of their own: QEMU that has translated much boots slowly the second time, for minutes at last."""
+releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
+
+
+def only(which):
+    """One machine's tests."""
+    return pytest.mark.parametrize("machine", [which], indirect=True)
+
+
+SHORT = (
+    *("--measure", "throughput", "--mode", "bidirectional", "--reps", "1", "--no-report"),
+    *("--duration", "0.5", "--resolution", "1000"),
+    # the machine, the tester and the tests share the cores
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
+    *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
+)
+CONNECTIONS = (
+    *("--set-procedure", "connections.count=1000"),
+    *("--set-procedure", "connections.rate_cps=500"),
+    *("--set-procedure", "connections.wait_ms=500"),
+)
+LINE_RATE = "20M"
+"""No machine here carries as much: a search that begins at 10 Gbit/s only takes longer."""
+
 
 @pytest.fixture(scope="session")
-def made() -> Image:
+def image() -> Image:
     possible, why = available()
     assert possible, why
     assert not lacking(), f"apt-get install {' '.join(lacking())}"
     return JOOL.image()
 
 
+def version_and_files(which, image):
+    """What it calls itself, and what the machine has besides the image."""
+    if which in (DEBIAN, TO_RESET, TO_REBOOT):
+        return "4.1.9", ()
+    try:
+        built = built_mapt() if which == MAPT else built_plain()
+        files = built.files(image)
+    except LackingError as exc:
+        pytest.skip(str(exc))
+    # the release candidates of 4.2.0 call themselves so
+    return "4.1.255" if which == MAPT else built.version, files
+
+
+@pytest.fixture(scope="module")
+def machine(request, image):
+    """One that stands for all that is tried of a version; pytest has those of one behind each other."""
+    version, files = version_and_files(request.param, image)
+    made = Standing(image, files, version)
+    yield made
+    made.end()
+
+
 @pytest.fixture
-def machine(made, monkeypatch):
-    """The lab's device is a virtual machine."""
+def in_machine(machine, monkeypatch):
+    """The lab's device is that machine."""
 
     def device(run, keep=None, say=None):
-        del keep, say
-        return MachineDut(run.driver, run.intent, made)
+        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
 
     monkeypatch.setattr(bench, "lab_device", device)
 
 
 @pytest.fixture
-def standing(made):
-    """A machine that stands, with the tester's two ports; several in one test are closed late."""
+def bedded(machine):
+    """The machine with the tester's two ports; several in one test are closed late."""
     beds = []
 
     def stand(intent, **options):
-        dut = MachineDut(make_driver("jool", options), intent, made)
+        dut = MachineDut(make_driver("jool", options), intent, machine)
         beds.append(Bed(intent.links, dut))
-        return Standing(dut, beds[-1].open())
+        return Bedded(dut, beds[-1].open())
 
     yield stand
     for bed in beds:
         bed.close()
 
 
-@pytest.mark.parametrize("plugin", ["siit", "clat"])
-def test_every_frame_is_the_reference_translation(plugin, machine):
-    run = resolve(flags=Flags(plugin, dut="jool"))
-    tool = bind(run).technology
-    sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(bind(run))
-    try:
-        bench.load(compile_point(tool, sizes, run.seed))
-        finding = check_translation(
-            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
-        )
-        described = bench.describe()["device"]
-        read = bench.verify_device()
-    finally:
-        bench.close()
-    assert finding is None
-    assert described["kind"] == "jool"
-    assert described["version"] == "4.1.9"
-    assert "6.1" in described["system"]
-    assert any("jool_siit -i v6t eamt display" in line for line in read)
+def bed_file(tmp_path, dut):
+    """Its file."""
+    bed = tmp_path / "bed.yaml"
+    tester = {"kind": "embedded"}
+    bed.write_text(yaml.safe_dump({"tester": tester, "line_rate": LINE_RATE, "dut": dut}))
+    return bed
 
 
-def test_a_throughput_is_measured(machine, tmp_path):
-    path = tmp_path / "run"
-    what = ["--plugin", "siit", "--dut", "jool", "--mode", "forward", "--frame-size", "84"]
-    how = ["--reps", "1", "--resolution", "500", "--output", path, "--no-report"]
-    done = v6t("run", *what, *how)
+def measured(tmp_path, plugin, dut, *more):
+    """Results and manifest of a run that came to its end."""
+    bed, path = bed_file(tmp_path, dut), tmp_path / "run"
+    done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
     assert done.status == 0, done.err
     found = json.loads((path / "results.json").read_text())
     assert found["status"] == "complete"
-    assert {point["benchmark"] for point in found["results"]} == {"throughput"}
-    assert all(p["matched"] == 1 and p["checked"] and p["median"] for p in found["results"])
-    manifest = json.loads((path / "manifest.json").read_text())
-    assert "jool_siit file handle /run/v6t/jool.json" in str(manifest)
+    return found["results"], json.loads((path / "manifest.json").read_text())["tester"]["device"]
 
 
-def test_a_machine_that_is_reset_while_it_is_measured(made, monkeypatch, tmp_path):
-    """The trial in which it happened counts for nothing; the run goes on where it was."""
-    devices = []
+def judged(points):
+    """Every frame that was compared is the reference translation, and a rate was found."""
+    for point in points:
+        print(point["benchmark"], point["median"], point["checked"], point["matched"])
+    assert [point["benchmark"] for point in points] == ["throughput"]
+    assert all(p["matched"] == 1 and p["checked"] and p["median"] for p in points)
+    assert all(loss == 0 for p in points for loss in p["loss"].values())
 
-    def device(run, keep=None, say=None):
-        devices.append(MachineDut(run.driver, run.intent, made, keep=keep, say=say))
-        return devices[-1]
 
-    monkeypatch.setattr(bench, "lab_device", device)
-    path = tmp_path / "run"
+def as_one_device(machine, plugin, tmp_path):
+    """Frames of a technology through Jool are judged, and a throughput is found."""
+    more = CONNECTIONS if plugin == "nat64" else ()
+    points, device = measured(tmp_path, plugin, {"driver": "jool"}, *more)
+    judged(points)
+    assert device["kind"] == "jool"
+    assert device["version"].startswith(machine.version)
+    assert "cloud-amd64" in device["system"]
 
-    known = []
 
-    def press():
-        until(lambda: trials(path) >= 3, "some trials", 600)
-        devices[-1].machine.reset()
-        known.append(trials(path))
+@releases
+@pytest.mark.parametrize("plugin", ["siit", "clat", "nat64"])
+def test_translators(machine, in_machine, plugin, tmp_path):
+    as_one_device(machine, plugin, tmp_path)
 
-    finger = threading.Thread(target=press)
-    finger.start()
-    what = ["--plugin", "siit", "--dut", "jool", "--set-dut", "ssh.lab=vm", "--mode", "forward"]
-    how = ["--frame-size", "84", "--reps", "2", "--resolution", "500", "--duration", "2"]
-    done = v6t("run", *what, *how, "--output", path, "--no-report")
-    finger.join()
-    print(done.err)
-    assert done.status == 4, done.err
-    assert "it may no longer be configured" in done.err
-    journal = (path / "journal.jsonl").read_bytes()
-    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
-    assert json.loads((path / "results.json").read_text())["status"] == "running"
-    done = v6t("resume", path, "--no-report")
-    print(done.err, done.out)
-    assert done.status == 0, done.err
-    assert (path / "journal.jsonl").read_bytes().startswith(journal)
-    assert json.loads((path / "results.json").read_text())["status"] == "complete"
+
+@pytest.fixture
+def as_two_devices(machine, image, request, monkeypatch, tmp_path):
+    """CE and PE are Jool, each in a machine of its own; frames are judged, a throughput is found."""
+
+    def carried_out(variant, ce, pe):
+        """Of both the part's name and its technology."""
+        _, files = version_and_files(request.node.callspec.params["machine"], image)
+        other = Standing(image, files)
+        request.addfinalizer(other.end)
+        machines = {ce[1]: machine, pe[1]: other}
+
+        def device(driver, intent, keep=None, say=None):
+            if driver.name != "jool":
+                return LabDut(driver, intent, keep, say)
+            return MachineDut(driver, intent, machines[intent.technology], keep=keep, say=say)
+
+        monkeypatch.setattr(chain, "LabDut", device)
+        parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}
+        dut = {"driver": "chain", "options": {"parts": parts}}
+        how = ("--set", f"variant={variant}", *CONNECTIONS)
+        points, told = measured(tmp_path, "ipv4aas", dut, *how)
+        judged(points)
+        for part in parts:
+            assert told["parts"][part]["kind"] == "jool"
+            assert told["parts"][part]["version"].startswith(machine.version)
+
+    return carried_out
+
+
+@releases
+def test_clat_and_plat_are_two_machines(as_two_devices):
+    """464XLAT (RFC 6877)."""
+    as_two_devices("464xlat", ce=("clat", "clat"), pe=("plat", "nat64"))
 
 
 def frames_pass(bed, first, number):
@@ -171,11 +223,11 @@ def boot(bed):
     return bed.session.transport.run("cat /proc/sys/kernel/random/boot_id").out
 
 
-@pytest.mark.parametrize("way", ["instance", "reboot"])
-def test_nat64_is_emptied_and_goes_on(way, standing):
-    bed = standing(intents.nat64("64:ff9b::/96"), flush=way)
+def emptied_and_goes_on(way, bedded):
+    bed = bedded(intents.nat64("64:ff9b::/96"), flush=way)
     frames_pass(bed, 5000, 20)
     assert count(bed) == 20
+    assert bed.dut.report()["table"] == {"used": 20}
     before = boot(bed)
     bed.session.flush()
     assert (boot(bed) != before) == (way == "reboot")
@@ -187,11 +239,87 @@ def test_nat64_is_emptied_and_goes_on(way, standing):
     assert bed.session.transport.run("jool instance display --csv --no-headers").out == ""
 
 
-def test_another_translator_makes_the_driver_refuse(standing):
-    bed = standing(intents.SIIT)
+@releases
+def test_nat64_is_emptied_by_a_new_instance(machine, bedded):
+    emptied_and_goes_on("instance", bedded)
+
+
+@releases
+def test_what_jool_drops_is_in_its_telemetry(machine, bedded):
+    """A pool of few ports is exhausted."""
+    intent = intents.nat64("64:ff9b::/96")
+    intent.settings["ports"] = [1024, 1033]
+    bed = bedded(intent)
+    frames_pass(bed, 5000, 10)
+
+    def grown(before):
+        after = bed.dut.report()["jool"]
+        return {name: after[name] - was for name, was in before.items() if after[name] != was}
+
+    before = bed.dut.report()["jool"]
+    for port in (6000, 6001):
+        late = b"too late: %d" % port
+        assert bed.through("forward", "2001:2::2", "64:ff9b::c613:2", port, 53, late) is None
+    told = {name: more for name, more in grown(before).items() if "drop" in name}
+    assert told == {"dropped: out of ports for a client (JSTAT_BIB6_NOT_FOUND)": 2}
+
+
+@only(DEBIAN)
+def test_another_translator_makes_the_driver_refuse(machine, bedded):
+    bed = bedded(intents.SIIT)
     session = bed.session
     session.restore()
     session.transport.run("modprobe jool_siit && jool_siit instance add theirs --netfilter")
     with pytest.raises(Exception, match="another translator is at work.*theirs"):
         session.apply()
     assert "theirs" in session.transport.run("jool_siit instance display").out
+    session.transport.run("jool_siit instance remove theirs")
+
+
+@only(TO_REBOOT)
+def test_nat64_is_emptied_by_a_reboot(machine, bedded):
+    emptied_and_goes_on("reboot", bedded)
+
+
+@only(TO_RESET)
+def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_path):
+    """The trial in which it happened counts for nothing; the run goes on where it was."""
+    path = tmp_path / "run"
+    known = []
+
+    def press():
+        until(lambda: trials(path) >= 3, "some trials", 600)
+        machine.machine.reset()
+        known.append(trials(path))
+
+    finger = threading.Thread(target=press)
+    finger.start()
+    bed = bed_file(tmp_path, {"driver": "jool", "options": {"ssh": {"lab": "vm"}}})
+    what = ["--plugin", "siit", "--testbed", bed, "--mode", "forward", "--frame-size", "84"]
+    how = ["--reps", "2", "--resolution", "500", "--duration", "1"]
+    done = v6t("run", *what, *how, "--output", path, "--no-report")
+    finger.join()
+    print(done.err)
+    assert done.status == 4, done.err
+    assert "it may no longer be configured" in done.err
+    journal = (path / "journal.jsonl").read_bytes()
+    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
+    assert json.loads((path / "results.json").read_text())["status"] == "running"
+    machine.machine.await_login()
+    done = v6t("resume", path, "--no-report")
+    print(done.err, done.out)
+    assert done.status == 0, done.err
+    assert (path / "journal.jsonl").read_bytes().startswith(journal)
+    assert json.loads((path / "results.json").read_text())["status"] == "complete"
+
+
+@only(MAPT)
+@pytest.mark.parametrize("plugin", ["mapt-br", "mapt-ce"])
+def test_map_t(machine, in_machine, plugin, tmp_path):
+    as_one_device(machine, plugin, tmp_path)
+
+
+@only(MAPT)
+def test_ce_and_br_are_two_machines(as_two_devices):
+    """MAP-T (RFC 7599), behind a NAPT of the kernel's."""
+    as_two_devices("map-t", ce=("ce", "mapt-ce"), pe=("br", "mapt-br"))

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.standing import host
@@ -17,12 +18,16 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.intent import Links
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 from v6t.tests.machine.machine import Machine, management
 
 PORT = 2222
+SIDES = ("left", "right")
 MANAGEMENT_MAC = "52:54:00:00:00:01"
+MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
+"""After each start; most technologies have these."""
 OFF = (
     "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
     "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,romfile="
@@ -34,7 +39,7 @@ class JoolMachine(Machine):
     """QEMU without hardware acceleration, in a namespace."""
 
     def __init__(
-        self, image: Image, pid: int, macs: Mapping[str, str], more: Sequence[str] = ()
+        self, image: Image, pid: int, macs: Mapping[str, str], files: Sequence[cpio.Entry] = ()
     ) -> None:
         """Remember.
 
@@ -42,28 +47,26 @@ class JoolMachine(Machine):
             image: to boot.
             pid: a process in the device's namespaces.
             macs: of left and right.
-            more: arguments of QEMU.
+            files: that it has besides those of the image.
         """
         self._pid = pid
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
-        files = [cpio.file("etc/v6t-interfaces", lines)]
-        super().__init__(image, PORT, [*_arguments(macs), *more], files, enter(pid))
+        own = [cpio.file("etc/v6t-interfaces", lines), *files]
+        super().__init__(image, PORT, _arguments(macs), own, enter(pid))
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
         lines = []
-        for side in ("left", "right"):
+        for side in SIDES:
             lines += [
                 f"ip tuntap add tap-{side} mode tap",
                 f"ip link add br-{side} type bridge mcast_snooping 0",
-                f"ip link set dev {side} master br-{side}",
                 f"ip link set dev tap-{side} master br-{side}",
                 f"ip link set dev tap-{side} up",
                 f"ip link set dev br-{side} up",
             ]
-        done = NamespaceTransport(self._pid).run(" && ".join(lines))
-        assert done.status == 0, done
+        _carried_out(self._pid, lines)
         super().start()
 
     @property
@@ -76,29 +79,96 @@ class JoolMachine(Machine):
         return LabTransport(self._pid, self.options, PORT)
 
 
+def _carried_out(pid: int, lines: Sequence[str]) -> None:
+    done = NamespaceTransport(pid).run(" && ".join(lines))
+    assert done.status == 0, done
+
+
 def _arguments(macs: Mapping[str, str]) -> list[str]:
     command = ["-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "512"]
     command += management(PORT, MANAGEMENT_MAC)
-    for side in ("left", "right"):
+    for side in SIDES:
         tap = f"tap,id={side},ifname=tap-{side},script=no,downscript=no"
         device = f"virtio-net-pci,netdev={side},mac={macs[side]},{OFF}"
         command += ["-netdev", tap, "-device", device]
     return command
 
 
-class MachineDut(LabDut):
-    """The lab's device is a virtual machine, driven as one elsewhere would be: over SSH."""
+class Standing:
+    """A machine and its namespaces, for one configuration after the other; it boots for the first."""
 
-    def __init__(self, driver, intent, image: Image, more: Sequence[str] = (), **keep) -> None:
-        super().__init__(driver, intent, **keep)
-        self._image, self._more = image, more
+    def __init__(self, image: Image, files: Sequence[cpio.Entry] = (), version: str = "") -> None:
+        """Remember.
+
+        Args:
+            image: to boot.
+            files: that it has besides those of the image.
+            version: of what is measured in it, for whoever asks.
+        """
+        self._image, self._files, self.version = image, files, version
+        self._host: subprocess.Popen[str] | None = None
+        self._pid = 0
+        self._machine: JoolMachine | None = None
+
+    @property
+    def machine(self) -> JoolMachine:
+        """It stands."""
+        assert self._machine is not None
+        return self._machine
 
     def namespace(self) -> int:
-        self._host, self._pid = host.start(persistent=False)
+        """The id of a process in its namespaces."""
+        if self._host is None:
+            self._host, self._pid = host.start(persistent=False)
+        return self._pid
+
+    def cable(self, macs: Mapping[str, str]) -> None:
+        """Start it, unless that is done, and join it to the lab's new cables.
+
+        Args:
+            macs: that its interfaces are to have.
+        """
+        if self._machine is None:
+            self._machine = JoolMachine(self._image, self._pid, MACS, self._files)
+            self._machine.start()
+        lines = [f"ip link set dev {s} master br-{s} && ip link set dev {s} up" for s in SIDES]
+        _carried_out(self._pid, lines)
+        way = self._machine.transport()
+        way.open()
+        try:
+            for side, mac in macs.items():
+                done = way.run(f"ip link set dev {side} address {mac}")
+                assert done.status == 0, done
+        finally:
+            way.close()
+
+    def end(self) -> None:
+        """No further configuration."""
+        if self._machine is not None:
+            self._machine.stop()
+        if self._host is not None:
+            self._host.kill()
+            self._host.communicate()
+
+
+class MachineDut(LabDut):
+    """The lab's device is a machine that stands, driven as one elsewhere would be: over SSH.
+
+    It is restored at the end, and goes on.
+    """
+
+    def __init__(self, driver, intent, standing: Standing, **keep) -> None:
+        super().__init__(driver, intent, **keep)
+        self._standing = standing
+
+    def namespace(self) -> int:
+        self._pid = self._standing.namespace()
         self._await_free()
         return self._pid
 
     def prepare(self) -> None:
-        macs = {side: getattr(self.intent.links, side).dut_mac for side in ("left", "right")}
-        self.machine = self._server = JoolMachine(self._image, self._pid, macs, self._more)
-        self._server.start()
+        links = self.intent.links
+        self._standing.cable({side: getattr(links, side).dut_mac for side in SIDES})
+
+    def _transport(self) -> LabTransport:
+        return self._standing.machine.transport()

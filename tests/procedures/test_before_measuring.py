@@ -1,5 +1,7 @@
 """What goes before a measurement, and the numbers procedures begin with: self-test, preflight, defaults."""
 
+from dataclasses import replace
+
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
@@ -46,6 +48,28 @@ def test_a_rate_that_short_trials_flatter_is_lowered_until_a_whole_one_passes(te
     assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
 
 
+def test_where_no_short_trial_is_valid_long_ones_look_for_the_rate():
+    """Looks at the tester's counters may lie so far apart that they prove nothing about a short trial."""
+
+    def door(trial):
+        result = counted(trial, trial.frames - (trial.rate_fps > 50_000))
+        blurred = replace(result.directions["forward"], sending_error_s=0.02)
+        return TrialResult({"forward": blurred})
+
+    rules = Rules(3.0, 0.1, 1.02)
+    found = tester_rate.tester_capacity(looking(rules=rules), Recorded(door))
+    assert 35_000 <= found.rate_fps <= 50_000
+    short = tester_rate.tester_capacity(looking(rules=Rules(0.4, 0.1, 1.02)), Recorded(door))
+    assert short.rate_fps == 0
+    assert "it is not proven" in short.faults[0]
+
+
+def test_a_tester_that_loses_everything_is_not_asked_at_length():
+    door = Recorded(lambda trial: counted(trial, 0))
+    assert tester_rate.tester_capacity(looking(), door).rate_fps == 0
+    assert {t.duration_s for t in door.trials} == {looking().duration_s}
+
+
 def test_what_a_confirmation_takes():
     assert looking().confirmation_s == 62.0
     assert looking(rules=None).confirmation_s == 0.0
@@ -80,6 +104,11 @@ def test_losses_that_differ_little_beside_what_passes_much_are_repeated():
     assert len(measure_frame_loss(spec, door).offered) == 20
 
 
+def shown(trial, received, **example):
+    way = counted(trial, received).directions["forward"]
+    return TrialResult({"forward": replace(way, **example)})
+
+
 def preflight(door):
     recorded = Recorded(door)
     found = check_translation(recorded, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
@@ -95,5 +124,11 @@ def test_a_preflight_names_whoever_failed():
     found, trials = preflight(lambda t: counted(t, 0))
     assert (found.tester, found.direction, trials) == (False, "forward", ATTEMPTS)
     assert found.why.startswith("the device forwarded none of 200 forward frames of fg")
+    silent = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
+    found, trials = preflight(lambda t: shown(t, 0, missing=silent))
+    assert (found.frames, trials) == (silent, ATTEMPTS), "a device that paused may answer the next"
+    wrong = {**silent, "received": "01", "why": "octet 0"}
+    found, trials = preflight(lambda t: shown(t, t.frames, mismatch=wrong))
+    assert (found.frames, trials) == (wrong, 1)
     found, _ = preflight(lambda t: counted(t, t.frames, checked=0))
     assert "no forward frame could be compared" in found.why

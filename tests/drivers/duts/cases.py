@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds import map646
+from v6t.drivers.duts.kinds.tayga import clatd
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.plugins.base import Link, Links
-from v6t.plugins.customer_edge.plugins import MapTCe
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -22,7 +23,7 @@ from v6t.plugins.siit.clat import Clat, ClatParams
 from v6t.plugins.siit.siit import Siit, SiitParams
 from v6t.profiles.intent import Aside
 
-from . import intents
+from . import boxes, intents
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.SUITED[of].items()} for of in ("siit", "clat")
 )
 MAP646 = {name: own.value for name, own in map646.SUITED.items()}
+CLATD = {name: own.value for name, own in clatd.SUITED.items()}
+B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -108,9 +111,15 @@ CASES = (
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).dut_intent()),
     Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).dut_intent(), {"threads": 2}),
+    Case("clatd-clat", "clatd", Clat(ClatParams(**CLATD)).dut_intent()),
     Case("tundra-nftables-nat64", "tundra-nftables", Nat64().dut_intent()),
+    Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().dut_intent(), {"checks": True}),
+    Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().dut_intent(), {"dscp": "pipe"}),
+    Case("ip6-tunnel-b4", "ip6-tunnel", B4),
     Case("map646-siit", "map646", Siit(SiitParams(**MAP646)).dut_intent()),
     Case("command", "command", intents.ROUTER4, OWN),
+    Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
+    Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
     Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
     Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),

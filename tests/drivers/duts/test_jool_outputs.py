@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.drivers.duts.bottleneck import verdict_of
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.jool import statistics
+from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.shape import shaped
+from v6t.drivers.duts.telemetry import Sample
 from v6t.profiles.errors import DutError, UsageError
 
 from . import intents
@@ -47,6 +51,55 @@ def test_its_sessions_and_the_reasons_of_drops():
     assert reading.parse(said("nat64-stats")) == {"sessions": 3}
     (flush,) = planned(intents.nat64()).flush
     assert flush.check.checker(said("nat64-stats")) == "3 sessions are left"
+
+
+def watched(*grown):
+    """Samples of a device with time left, whose counters are those captured and then some."""
+    readings = make_driver("jool", {}).telemetry(intents.nat64())
+    samples = []
+    for second, counters in enumerate(({}, *grown)):
+        text = said("nat64-stats")
+        for name, value in counters.items():
+            text += f"{name},{value}\n"
+        figures = {name: dict(readings[name].parse(text)) for name in ("jool", "table")}
+        figures["cpu"] = {"cpu0.idle": 50.0 * second, "cpu0.total": 100.0 * second}
+        samples.append(Sample(figures, float(second)))
+    return samples
+
+
+ZERO = {
+    "JSTAT_BIB6_NOT_FOUND": 0, "JSTAT46_DST": 0, "JSTAT_POOL6_MISMATCH": 0, "JSTAT_JOOLD_MISSING_ACK": 0,
+    "JSTAT_DST_OUTPUT": 0,
+}  # fmt: skip
+
+
+def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
+    """Its own management and neighbour discovery are no loss of the traffic under test."""
+    grown = {
+        "JSTAT_DST_OUTPUT": 40, "JSTAT46_DST": 90, "JSTAT_POOL6_MISMATCH": 7, "JSTAT_JOOLD_MISSING_ACK": 5,
+    }  # fmt: skip
+    samples = watched(ZERO, {**ZERO, **grown})[1:]
+    reason = "jool dropped: the kernel did not take it for sending (JSTAT_DST_OUTPUT)"
+    assert shaped(samples).drops == {reason: 40.0}
+    assert shaped(samples).table == {"used": 3.0}
+    assert f"{reason}: 40 more" in verdict_of(samples, lost=40).evidence
+    quiet = watched(ZERO, {**ZERO, "JSTAT46_DST": 90})[1:]
+    assert verdict_of(quiet, "the tester", lost=0).limited_by == "tester"
+
+
+def test_a_pool_without_ports_is_a_table_without_room():
+    samples = watched(ZERO, {**ZERO, "JSTAT_BIB6_NOT_FOUND": 500})[1:]
+    found = verdict_of(samples, lost=600)
+    assert found.limited_by == "table"
+    assert "dropped: out of ports for a client (JSTAT_BIB6_NOT_FOUND) grew" in found.says
+
+
+def test_counters_that_are_zero_are_asked_for_too():
+    """Of one that is listed from its first packet on nobody could say how much it has grown."""
+    for intent in (intents.SIIT, intents.nat64()):
+        told = make_driver("jool", {}).telemetry(intent)
+        assert " stats display --all --csv" in told["jool"].command
+        assert ("table" in told) == (intent is not intents.SIIT)
 
 
 def test_options_read_back():
@@ -105,3 +158,10 @@ def test_a_reboot_in_place_of_a_new_instance():
     (flush,) = planned(intents.nat64()).flush
     assert not flush.reboots
     assert flush.command.startswith("jool instance remove v6t && jool file handle")
+
+
+def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
+    """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
+    profile = make_driver("jool", {}).profile(intents.SIIT)
+    assert replace(profile, absent_checksum=False).plain
+    assert not profile.plain

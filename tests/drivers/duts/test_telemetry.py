@@ -15,7 +15,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
-from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool_statistics, openbsd_pf, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.steps import neighbours
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -57,7 +57,9 @@ def test_drops_of_an_interface():
 
 def test_conntrack_statistics_are_summed_over_cores():
     text = captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
-    assert nat.conntrack_statistics(text) == {"insert_failed": 4, "drop": 0, "early_drop": 0}
+    assert nat.conntrack_statistics(text) == {
+        **{"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}
+    }
 
 
 def test_interfaces_of_a_linux():
@@ -97,8 +99,16 @@ def test_a_table_of_nft_reads_back():
 
 
 def test_jools_counters():
-    text = "JSTAT_SESSIONS,200\nJSTAT_POOL4_MISMATCH,3\nsomething,else\n"
-    assert jool.statistics(text) == {"JSTAT_SESSIONS": 200.0, "JSTAT_POOL4_MISMATCH": 3.0}
+    text = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
+    counted = {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}
+    assert jool_statistics.statistics(text) == counted
+    assert jool_statistics.outcomes(text) == {
+        "sessions": 200.0,
+        "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
+        "dropped (JSTAT_NEVER_SEEN)": 1.0,
+    }
+    assert jool_statistics.table(text) == {"used": 200.0}
+    assert jool_statistics.table("") == {}
 
 
 def test_snabbs_counters():

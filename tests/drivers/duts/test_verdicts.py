@@ -241,7 +241,7 @@ def test_a_table_is_blamed_for_its_share_of_the_losses(samples, lost, limited, w
 
 
 @pytest.mark.parametrize(
-    "reason", ["jool JSTAT_UNTRANSLATABLE_DROP", "x memory miss", "x table drop"]
+    "reason", ["jool dropped (JSTAT_UNTRANSLATABLE_DST6)", "x memory miss", "x table drop"]
 )
 def test_words_that_sound_like_a_table_are_none(reason):
     name, _, figure = reason.partition(" ")

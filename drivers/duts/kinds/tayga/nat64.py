@@ -9,7 +9,7 @@ from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.tayga import siit
-from v6t.drivers.duts.kinds.tun.nat64 import TunNat64
+from v6t.drivers.duts.kinds.tun.nat64 import TunNat64, network_of
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.profiles.errors import UsageError
@@ -44,7 +44,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
         """The well-known prefix, and more clients than addresses."""
         super().refuse(intent, facts)
         siit.refuse_well_known(intent, "right")
-        pool = self.inner(intent)
+        pool = self.inner
         clients = Nat64.of(intent).clients
         if clients > pool.num_addresses - 2:
             raise UsageError(
@@ -52,9 +52,10 @@ class TaygaNftables(TunNat64, siit.Tayga):
                 f"set dynamic_pool to a /{32 - (clients + 2).bit_length()} or shorter",
             )
 
-    def inner(self, intent: Intent) -> IPv4Network:
+    @property
+    def inner(self) -> IPv4Network:
         """TAYGA's dynamic pool."""
-        return IPv4Network(self.options.dynamic_pool)
+        return network_of("dynamic_pool", self.options.dynamic_pool)
 
     def configuration(self, intent: Intent) -> str:
         """See the base class."""
@@ -62,7 +63,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
         return (
             f"tun-device {TUN}\nipv4-addr {own4}\nipv6-addr {own6}\n"
             f"prefix {self.prefix(intent)}\n"
-            f"dynamic-pool {self.inner(intent)}\ndata-dir {self.options.state_dir}\n"
+            f"dynamic-pool {self.inner}\ndata-dir {self.options.state_dir}\n"
             + "".join(f"{line}\n" for line in self.threads())
         )
 

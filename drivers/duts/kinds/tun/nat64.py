@@ -20,10 +20,11 @@ from v6t.profiles.errors import UsageError
 class TunNat64(Conntracked, TunTranslator):
     """The translator has no ports; nftables gives them out."""
 
-    notes: Sequence[str] = ()
+    notes: Sequence[str]
 
+    @property
     @abstractmethod
-    def inner(self, intent: Intent) -> IPv4Network:
+    def inner(self) -> IPv4Network:
         """What clients are called between both parts."""
 
     @abstractmethod
@@ -57,19 +58,19 @@ class TunNat64(Conntracked, TunTranslator):
     def into(self, intent: Intent) -> list[Any]:
         """The clients' IPv4 addresses, which conntrack has put back before packets are filtered."""
         prefix = addresses.prefix_of(intent)
-        return [self.inner(intent), *([prefix] if prefix else [])]
+        return [self.inner, *([prefix] if prefix else [])]
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """The first address of the inner network, and one outside of the prefix."""
+        """The first host of the inner network, and an address outside of the prefix."""
         own6 = self.options.ipv6_addr or addresses.outside(("fd76:3674::9",), [self.prefix(intent)])
-        return str(self.inner(intent)[1]), own6
+        return self.options.ipv4_addr or str(self.inner[1]), own6
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         config = self.configuration(intent)
         public_pool = nat.pool_of(intent, can=("udp_timeout_s",))
         pool = nat.Pool(
-            (str(self.inner(intent)),), public_pool.addresses, public_pool.low, public_pool.high
+            (str(self.inner),), public_pool.addresses, public_pool.low, public_pool.high
         )
         port = self.port(intent, "right")
         rules = nat.nft_table(nat.nft_rules(pool, port))
@@ -88,3 +89,26 @@ class TunNat64(Conntracked, TunTranslator):
             checks=[self.alive()],
             notes=self.notes,
         )
+
+
+def network_of(option: str, text: str) -> IPv4Network:
+    """The network that an option names, with room for the translator and one client.
+
+    Args:
+        option: its name.
+        text: its value.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        network = IPv4Network(text)
+    except ValueError as exc:
+        raise UsageError(
+            f"dut.options.{option}: {exc}", "give an IPv4 network, as 192.168.255.0/24"
+        ) from exc
+    if network.num_addresses < 4:
+        raise UsageError(
+            f"dut.options.{option}: {network} has no room for a client", "give a /30 or shorter"
+        )
+    return network

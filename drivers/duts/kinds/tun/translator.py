@@ -80,6 +80,10 @@ class TunTranslator(LinuxDriver):
         four, six = addresses.through_translator(intent)
         return [*four, *six]
 
+    def routed(self, intent: Intent) -> list[Any]:
+        """Those of them whose routes are the driver's."""
+        return self.into(intent)
+
     def ipv6_side(self, intent: Intent) -> str:
         """Where what is translated is IPv6."""
         return addresses.ipv6_side(intent)
@@ -108,9 +112,7 @@ class TunTranslator(LinuxDriver):
 
     def running(self, intent: Intent, config: str) -> list[Step]:
         """The translator with a configuration, its TUN device, and routes into it."""
-        mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         tun = self.tun_name
-        ways = {str(net): f"dev {tun}" for net in self.into(intent)}
         return [
             write_file(self.file, config, f"{self.words}'s configuration"),
             Step(
@@ -121,6 +123,23 @@ class TunTranslator(LinuxDriver):
                 was=Was.FOREIGN,
                 check=contains(f"ip -o link show dev {tun}", tun),
             ),
+            *self.joined(intent),
+            Step(
+                self.started(),
+                "the translator itself",
+                undo=self.ended(),
+                before=f"ls {self.pid} 2>/dev/null || true",
+                was=Was.FOREIGN,
+                check=self.alive(),
+            ),
+        ]
+
+    def joined(self, intent: Intent) -> list[Step]:
+        """The TUN device as measurements need it, and routes into it."""
+        mtu = max(intent.links.left.mtu, intent.links.right.mtu)
+        tun = self.tun_name
+        ways = {str(net): f"dev {tun}" for net in self.routed(intent)}
+        return [
             Step(
                 f"ip link set dev {tun} mtu {mtu} txqueuelen {self.options.queue_length} up",
                 "room for bursts",
@@ -139,14 +158,6 @@ class TunTranslator(LinuxDriver):
                 ),
             ),
             routes(ways, "into the translator"),
-            Step(
-                self.started(),
-                "the translator itself",
-                undo=self.ended(),
-                before=f"ls {self.pid} 2>/dev/null || true",
-                was=Was.FOREIGN,
-                check=self.alive(),
-            ),
         ]
 
     def ended(self) -> str:

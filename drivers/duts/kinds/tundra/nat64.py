@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.tun.nat64 import TunNat64
+from v6t.drivers.duts.kinds.tun.nat64 import TunNat64, network_of
 from v6t.drivers.duts.kinds.tundra.translator import TundraOptions, TundraTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
@@ -32,10 +32,11 @@ class TundraNftables(TunNat64, TundraTranslator):
     title = "Tundra-NAT64 with nftables: stateful NAT64 of one client"
     technologies = ("nat64",)
     executed = (
-        "configured, verified, measured, flushed and restored with real frames (6.0.2), "
-        "in the lab and over SSH"
+        "configured, flushed and restored in the lab and over SSH, verified and measured with real "
+        "frames in the lab (6.0.2)"
     )
     options_model = TundraNftablesOptions
+    notes = TundraTranslator.notes
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -54,13 +55,14 @@ class TundraNftables(TunNat64, TundraTranslator):
         """The one it translates, a /96."""
         return TundraTranslator.prefix(self, intent)
 
-    def inner(self, intent: Intent) -> IPv4Network:
+    @property
+    def inner(self) -> IPv4Network:
         """See the base class."""
-        return IPv4Network(self.options.inner_network)
+        return network_of("inner_network", self.options.inner_network)
 
     def configuration(self, intent: Intent) -> str:
         """See the base class."""
-        return self.text(intent, "nat64", (self.inner(intent)[2], _client(intent)))
+        return self.text(intent, "nat64", (self.inner[2], _client(intent)))
 
 
 def _client(intent: Intent) -> IPv6Address:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.facts import Facts
@@ -30,12 +29,15 @@ class Tundra(TundraTranslator):
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
-    executed = "configured, verified, measured and restored with real frames (6.0.2), in the lab and over SSH"
+    executed = (
+        "configured and restored in the lab and over SSH, verified and measured with real frames in "
+        "the lab (6.0.2)"
+    )
     options_model = TundraOptions
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """A prefix in place of mappings; one host in place of a network."""
-        return SUITED[technology]
+        return SUITED.get(technology, {})
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Mappings that it does not have."""
@@ -49,11 +51,11 @@ class Tundra(TundraTranslator):
             )
         self.prefix(intent)
         if intent.technology == "clat":
-            _single(intent)
+            self._single(intent)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        pair = _single(intent) if intent.technology == "clat" else None
+        pair = self._single(intent) if intent.technology == "clat" else None
         config = self.text(intent, intent.technology, pair)
         return self.finish(
             facts,
@@ -62,19 +64,7 @@ class Tundra(TundraTranslator):
             notes=self.notes,
         )
 
-
-def _single(intent: Intent) -> tuple[IPv4Address, IPv6Address]:
-    """The customer's host by both its addresses.
-
-    Raises:
-        UsageError: it is a network.
-    """
-    table = addresses.eams(intent)
-    if len(table) != 1 or table[0][0].num_addresses > 1:
-        raise UsageError(
-            f"Tundra's CLAT translates one address, not {', '.join(str(four) for four, _ in table)}",
-            "map a single host",
-            params={name: own.value for name, own in SUITED["clat"].items()},
-        )
-    four, six = table[0]
-    return four[0], six[0]
+    def _single(self, intent: Intent) -> tuple[Any, Any]:
+        """The customer's host by both its addresses."""
+        instead = {name: own.value for name, own in SUITED["clat"].items()}
+        return addresses.single(intent, self.words, instead)

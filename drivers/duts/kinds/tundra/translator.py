@@ -22,8 +22,8 @@ OWN_PREFIX = "2001:db8:64::/96"
 class TundraOptions(TunOptions):
     """Options of Tundra."""
 
-    program: str = Field(default=PROGRAM, pattern=r"^[A-Za-z0-9_./-]+$")
-    """Where the program is."""
+    program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
+    """Where the program is; its name is what its process is known by."""
     threads: int = Field(default=0, ge=0, le=256)
     """Threads that translate; 0: one for each core, as it does by itself."""
     multi_queue: bool = False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from v6t.drivers.duts.commands import Reading, Suited
+from v6t.drivers.duts.expect_profile import ProfiledAnswer, ip_version
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     OCCUPANCY,
@@ -176,10 +177,10 @@ class Deterministic(Nat44):
         )
 
     def errors(self, text: str) -> Mapping[str, float]:
-        """A client whose list is full is told so by ICMP, which VPP counts in words of its own."""
+        """A client whose list is full is told so by ICMP, which VPP counts as any other such answer."""
         return {
             f"det44: maximum sessions of a client ({name})"
-            if "unreachable" in name
+            if name.startswith("ip4-icmp-error") and "unreachable" in name
             else name: count
             for name, count in syntax.errors(text).items()
         }
@@ -210,10 +211,7 @@ def mapping_of(intent: Intent) -> Mapping44:
     known = []
     while length >= 0:
         inside = IPv4Network((min(ends) >> (32 - length) << (32 - length), length))
-        if (
-            inside.num_addresses > MOST
-            or inside.num_addresses // outside[0].num_addresses > PORTS[1]
-        ):
+        if inside.num_addresses > MOST:
             break
         known.append(Mapping44(inside, outside[0]))
         length -= 1
@@ -236,14 +234,6 @@ def mapping_of(intent: Intent) -> Mapping44:
     )
 
 
-@dataclass(frozen=True)
-class MappedAnswer:
-    """See :class:`v6t.drivers.tester.Answer`."""
-
-    frames: U8
-    length: NDArray[np.int32]
-
-
 class MappedOracle(OracleAround):
     """Believes what the Responder learned only where the mapping says the same. Picklable."""
 
@@ -263,7 +253,9 @@ class MappedOracle(OracleAround):
         out = answer.frames
         if direction == "reverse" or not (answer.length > 0).any():
             return answer
-        rows = np.flatnonzero((answer.length > 0) & _ipv4(frames) & _ipv4(out))
+        rows = np.flatnonzero(
+            (answer.length > 0) & (ip_version(frames) == 4) & (ip_version(out) == 4)
+        )
         if not len(rows):
             return answer
         entered, left = ends_of(frames[rows[0]]), ends_of(out[rows[0]])
@@ -279,15 +271,7 @@ class MappedOracle(OracleAround):
         out = out.copy()
         out[rows[wrong], left.address(source=True)] = _octets(address[wrong], 4)
         out[rows[wrong], left.port(source=True)] = _octets(low[wrong], 2)
-        return MappedAnswer(out, answer.length)
-
-
-def _ipv4(frames: U8) -> NDArray[np.bool_]:
-    """Which frames are IPv4, with a VLAN tag or without."""
-    tagged = (frames[:, 12] == 0x81) & (frames[:, 13] == 0)
-    kind = np.where(tagged[:, None], frames[:, 16:18], frames[:, 12:14])
-    four: NDArray[np.bool_] = (kind == (0x08, 0x00)).all(axis=1)
-    return four
+        return ProfiledAnswer(out, answer.length)
 
 
 def _number(octets: U8) -> NDArray[np.int64]:

@@ -166,7 +166,8 @@ class Vpp(Driver):
             "errors": Reading(
                 self.cli("show errors"),
                 syntax.errors if nat44 is None else nat44.errors,
-                "dropped packets by node and reason; reasons that mean no loss are left out",
+                "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
+                "shows of any kind",
             ),
         }
 

@@ -1,0 +1,83 @@
+"""Jool's own counters (``stats display``): its names, and what became of the packets they count.
+
+Read in its sources (``jool_stat_id`` of 4.0.9 to 4.2.0-rc3 and where each is counted): some are totals, some
+count packets that it drops, and some packets that it hands back to the kernel, most for want of a rule.
+Among these are all that are none of its business, neighbour discovery and the SSH that reads them: no loss.
+Others were meant for it and lack a connection, a route or a port of their own: they count as dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+SESSIONS = "JSTAT_SESSIONS"
+_TOTALS = re.compile(
+    r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
+)
+_NO_PACKETS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
+_HANDED_BACK = re.compile(
+    r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
+    r"UNKNOWN_(L4_PROTO|ICMP[46]_TYPE|PROTO_INNER))$"
+)
+_REASONS = {
+    "JSTAT_ENOMEM": "no memory",
+    "JSTAT_XLATOR_DISABLED": "it is disabled",
+    "JSTAT_POOL6_UNSET": "it has no prefix",
+    "JSTAT_FAILED_ROUTES": "no route for what it made",
+    "JSTAT_PKT_TOO_BIG": "too large for the next link",
+    "JSTAT_DST_OUTPUT": "the kernel did not take it for sending",
+    "JSTAT_BIB6_NOT_FOUND": "out of ports for a client",
+    "JSTAT_BIB4_NOT_FOUND": "no connection for an IPv4 packet",
+    "JSTAT_SESSION_NOT_FOUND": "no connection for an ICMP error",
+    "JSTAT_MASK_DOMAIN_NOT_FOUND": "no public address for its protocol",
+    "JSTAT_ADF": "address-dependent filtering",
+    "JSTAT_SYN6_EXPECTED": "TCP without a beginning, IPv6",
+    "JSTAT_SYN4_EXPECTED": "TCP without a beginning, IPv4",
+    "JSTAT_V4_SYN": "TCP begun from outside",
+    "JSTAT_HAIRPIN_LOOP": "its source is of the translator's own prefix",
+    "JSTAT64_TTL": "its hop limit is at its end",
+    "JSTAT46_TTL": "its TTL is at its end",
+    "JSTAT46_FRAGMENTED_ZERO_CSUM": "no UDP checksum",
+    "JSTAT46_BAD_MTU": "the next link's MTU is none of IPv6",
+    "JSTAT_MAPT_PSID": "a source port of another CE",
+    "JSTAT_MAPT_BAD_PRPF": "its port set is none",
+    "JSTAT_UNKNOWN": "none that it knows; of TCP also a pool without a free port",
+}
+
+
+def statistics(text: str) -> Mapping[str, float]:
+    """``stats display --csv --no-headers``: value by name."""
+    counters: dict[str, float] = {}
+    for line in text.splitlines():
+        name, comma, value = line.strip().partition(",")
+        if comma and name.startswith("JSTAT") and value.strip().isdigit():
+            counters[name] = float(value)
+    return counters
+
+
+def outcomes(text: str) -> Mapping[str, float]:
+    """The same by what became of the packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
+
+    A counter that only a later Jool has is taken for one of drops, which most are.
+    """
+    return {
+        _outcome(name): value
+        for name, value in statistics(text).items()
+        if not _NO_PACKETS.match(name)
+    }
+
+
+def table(text: str) -> Mapping[str, float]:
+    """Of a NAT64 ``used``: connections it keeps. Their number is limited by memory alone."""
+    counters = statistics(text)
+    return {"used": counters[SESSIONS]} if SESSIONS in counters else {}
+
+
+def _outcome(name: str) -> str:
+    if _TOTALS.match(name):
+        return name.removeprefix("JSTAT_").lower().replace("_", " ")
+    if _HANDED_BACK.match(name):
+        return f"not translated ({name})"
+    words = _REASONS.get(name)
+    return f"dropped: {words} ({name})" if words else f"dropped ({name})"

@@ -1,0 +1,110 @@
+"""Jool as somebody built it for the image's kernel: releases that Debian has not.
+
+``JOOL_DIR`` names a directory with one directory for each version (``4.1.15``, ``4.2.0-rc3``); its kernel
+modules (``*.ko``) and programs are anywhere in it, as ``make install`` with a DESTDIR leaves them. They are
+copied into the machine. Without it, what needs it is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from v6t.drivers.duts.kinds.jool import PROGRAMS, version_key
+from v6t.tests.machine import cpio
+from v6t.tests.machine.image import Image
+
+VARIABLE = "JOOL_DIR"
+_KERNEL = re.compile(rb"vermagic=(\S+)")
+
+
+class LackingError(Exception):
+    """What is asked for is not there; the text says how it would be."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """One version of it."""
+
+    place: Path
+
+    @property
+    def version(self) -> str:
+        """As its directory is called."""
+        return self.place.name
+
+    @property
+    def modules(self) -> list[Path]:
+        """Of the kernel."""
+        return sorted(self.place.rglob("jool*.ko"))
+
+    @property
+    def programs(self) -> list[Path]:
+        """Those of its programs that it has."""
+        found = [p for name in PROGRAMS for p in self.place.rglob(name)]
+        return [p for p in found if p.is_file()]
+
+    @property
+    def translates_mapt(self) -> bool:
+        """Whether it is of the branch that has MAP-T."""
+        return any(p.stem == "jool_mapt" for p in self.modules)
+
+    def files(self, image: Image) -> list[cpio.Entry]:
+        """What a machine with this image has more, in place of Debian's.
+
+        Raises:
+            LackingError: it was built for another kernel, or is incomplete.
+        """
+        kernel = kernel_of(image)
+        for module in self.modules:
+            made_for = _KERNEL.search(module.read_bytes())
+            if made_for is None or made_for[1].decode() != kernel:
+                raise LackingError(f"{module} is not for {kernel}, the kernel of the image")
+        lacking = {"jool", "jool_siit"} - {p.name for p in self.programs}
+        if lacking or not self.modules:
+            raise LackingError(f"{self.place} lacks {' and '.join(sorted(lacking)) or 'modules'}")
+        place = f"usr/lib/modules/{kernel}/updates/dkms"
+        return [
+            cpio.file("etc/v6t-built", f"{self.version}\n"),
+            *(cpio.file(f"{place}/{p.name}", p.read_bytes()) for p in self.modules),
+            *(cpio.file(f"usr/bin/{p.name}", p.read_bytes(), 0o755) for p in self.programs),
+        ]
+
+
+def built_plain() -> Built:
+    """The newest release of 4.1.
+
+    Raises:
+        LackingError: there is none.
+    """
+    return _newest(mapt=False)
+
+
+def built_mapt() -> Built:
+    """The newest that has MAP-T, 4.2.0-rc3 for one.
+
+    Raises:
+        LackingError: there is none.
+    """
+    return _newest(mapt=True)
+
+
+def kernel_of(image: Image) -> str:
+    """Version of its kernel, ``6.1.0-56-cloud-amd64``; as its boot header has it (kernel_version)."""
+    text = image.kernel.read_bytes()
+    at = int.from_bytes(text[0x20E:0x210], "little") + 0x200
+    return text[at : text.index(b" ", at)].decode()
+
+
+def _newest(*, mapt: bool) -> Built:
+    named = os.environ.get(VARIABLE)
+    what = "MAP-T (4.2.0-rc3)" if mapt else "a release of 4.1"
+    if not named:
+        raise LackingError(f"needs {what}, built for the image's kernel: set {VARIABLE}")
+    found = [Built(place) for place in Path(named).iterdir() if place.is_dir()]
+    fitting = [b for b in found if b.translates_mapt == mapt and b.modules]
+    if not fitting:
+        raise LackingError(f"{VARIABLE}={named} has no directory with {what}")
+    return max(fitting, key=lambda b: version_key(b.version))
