@@ -87,7 +87,9 @@ class Nat46(LinuxDriver):
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
     technologies = ("siit", "clat", "mapt-ce")
-    executed = "loaded and configured in a virtual machine over SSH; no frames: written after its source"
+    executed = (
+        "loaded and configured in a virtual machine over SSH; no frames: written after its source"
+    )
     versions = ("2026-06",)
     options_model = Nat46Options
     version_command = "cat /sys/module/nat46/srcversion 2>/dev/null || echo not loaded"
