@@ -80,7 +80,7 @@ class Nursery:
 
 
 def _has_one_thread() -> bool:
-    """Whether a fork has all that its code may wait for: a lock that a thread of this process holds stays locked there.
+    """Whether a fork has all that its code may wait for: a lock that another thread holds stays locked there.
 
     Threads that only C knows of are not counted: OpenBLAS ends its own before each fork.
     """

@@ -86,6 +86,7 @@ ROWS = (
     Row("ip6tables-npt", "nptv6", "ip6tables, NPTv6"),
     Row("tayga", "siit", "TAYGA, SIIT"),
     Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
+    Row("clatd", "clat", "clatd, CLAT of one host"),
     *(
         Row(device, plugin, f"{words} (TAYGA after 0.9.6)", {}, TWO_WORKERS, program_of=MULTIQUEUE)
         for device, plugin, words in (
@@ -95,7 +96,6 @@ ROWS = (
         )
     ),
     Row("map646", "siit", "map646, SIIT by mappings and a prefix"),
-    Row("clatd", "clat", "clatd, CLAT of one host"),
     Row("tundra", "siit", "Tundra, SIIT by a prefix"),
     Row("tundra", "clat", "Tundra, CLAT of one host"),
     Row("tundra-nftables", "nat64", "Tundra and nftables, NAT64 of one client"),

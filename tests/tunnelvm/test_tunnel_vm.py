@@ -19,9 +19,10 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.tests.core.support import v6t
-from v6t.tests.drivers.duts.bench import Standing, traffic_classes
-from v6t.tests.jool.vm import MachineDut
-from v6t.tests.machine.image import Image, lacking
+from v6t.tests.drivers.duts.bench import Standing as Bedded
+from v6t.tests.drivers.duts.bench import traffic_classes
+from v6t.tests.jool.vm import MachineDut, Standing
+from v6t.tests.machine.image import lacking
 from v6t.tests.needs import NO_TREX
 
 from .image import TUNNEL
@@ -40,8 +41,11 @@ SHORT = (
     # the machine, the tester and the tests share the cores
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
     *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
-    *("--set-procedure", "latency.duration_s=1", "--set-procedure", "latency.first_tag_s=0.3"),
-    *("--set-procedure", "latency.tags=50", "--set-procedure", "delay_variation.duration_s=1"),
+)
+DELAYS = (
+    *("--measure", "throughput,latency,pdv", "--set-procedure", "latency.duration_s=1"),
+    *("--set-procedure", "latency.first_tag_s=0.3", "--set-procedure", "latency.tags=50"),
+    *("--set-procedure", "delay_variation.duration_s=1"),
 )
 CONNECTIONS = (
     *("--set-procedure", "connections.count=1000"),
@@ -54,31 +58,34 @@ OCTETS = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x2
 """Of DSCPs and ECN; CE outside a packet that is Not-ECT is dropped, and so is asked for elsewhere."""
 
 
-@pytest.fixture(scope="session")
-def made() -> Image:
+@pytest.fixture(scope="module")
+def machine():
+    """One that stands for all; its image is made the first time."""
     possible, why = available()
     assert possible, why
     assert not lacking(), f"apt-get install {' '.join(lacking())}"
-    return TUNNEL.image()
+    made = Standing(TUNNEL.image())
+    yield made
+    made.end()
 
 
 @pytest.fixture
-def machine(made, monkeypatch):
-    """The lab's device is a virtual machine."""
+def in_machine(machine, monkeypatch):
+    """The lab's device is that machine."""
 
     def device(run, keep=None, say=None):
-        return MachineDut(run.driver, run.intent, made, keep=keep, say=say)
+        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
 
     monkeypatch.setattr(bench, "lab_device", device)
 
 
 @pytest.fixture
-def in_chain(made, monkeypatch):
-    """Of a chain the part with the tunnel is one; the other parts are namespaces."""
+def in_chain(machine, monkeypatch):
+    """Of a chain the part with the tunnel is the machine; the other parts are namespaces."""
 
     def device(driver, intent, keep, say):
         if driver.name == DRIVER:
-            return MachineDut(driver, intent, made, keep=keep, say=say)
+            return MachineDut(driver, intent, machine, keep=keep, say=say)
         return LabDut(driver, intent, keep, say)
 
     monkeypatch.setattr(chain, "LabDut", device)
@@ -104,25 +111,25 @@ def measured(tmp_path, plugin, dut, *more, tester="embedded"):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_it_is_measured(plugin, machine, tmp_path):
-    points = measured(tmp_path, plugin, {"driver": DRIVER}, "--measure", "throughput,latency,pdv")
+def test_it_is_measured(plugin, in_machine, tmp_path):
+    points = measured(tmp_path, plugin, {"driver": DRIVER}, *DELAYS)
     assert {p["benchmark"] for p in points} >= {"throughput", "latency", "pdv"}
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_strays_are_dropped_where_it_is_told_to_check(plugin, machine, tmp_path):
+def test_strays_are_dropped_where_it_is_told_to_check(plugin, in_machine, tmp_path):
     dut = {"driver": DRIVER, "options": {"checks": True}}
     measured(tmp_path, plugin, dut, "--measure", "throughput", "--set", "negative_percent=20")
 
 
 @pytest.mark.parametrize("dscp", ["uniform", "pipe"])
-def test_traffic_classes(dscp, machine):
+def test_traffic_classes(dscp, in_machine):
     for pair, (why, told) in traffic_classes("lwb4", OCTETS, dut=DRIVER, dscp=dscp).items():
         assert why == "", (pair, told)
 
 
 @pytest.mark.skipif(bool(NO_TREX), reason=NO_TREX)
-def test_trex_measures_it(machine, tmp_path):
+def test_trex_measures_it(in_machine, tmp_path):
     measured(tmp_path, "lwb4", {"driver": DRIVER}, "--measure", "throughput", tester="trex")
 
 
@@ -134,11 +141,11 @@ def test_it_is_the_ces_part_of_a_chain(variant, part, in_chain, tmp_path):
     assert any(p["benchmark"] == "throughput" for p in points)
 
 
-def test_it_is_read_back_and_put_back(made):
-    dut = MachineDut(make_driver(DRIVER, {"checks": True}), LwB4().dut_intent(), made)
+def test_it_is_read_back_and_put_back(machine):
+    dut = MachineDut(make_driver(DRIVER, {"checks": True}), LwB4().dut_intent(), machine)
     bed = Bed(dut.intent.links, dut)
     try:
-        standing = Standing(dut, bed.open())
+        standing = Bedded(dut, bed.open())
         session = standing.session
         run = session.transport.run
         assert len(session.verify()) > 8

@@ -31,6 +31,8 @@ TABLE = 8676
 OUTER = 40
 """Octets of the header that is put before a packet."""
 UP = "LOWER_UP"
+TCP, UDP = 6, 17
+"""By number: a small system has no names for them."""
 
 
 class Ip6TunnelOptions(LinuxOptions):
@@ -74,7 +76,10 @@ class Ip6Tunnel(LinuxDriver):
     title = "Linux ip6_tunnel: B4 of DS-Lite, lwB4, MAP-E CE"
     technologies = ("mape-ce", "lwb4")
     part_technologies = ("b4",)
-    executed = "not executed"
+    executed = (
+        "configured over SSH, verified, measured and restored with real frames in a virtual machine "
+        "(Debian's kernel 6.1)"
+    )
     options_model = Ip6TunnelOptions
     helpers = (filters.PROGRAM,)
 
@@ -191,7 +196,7 @@ class Ip6Tunnel(LinuxDriver):
         return table(
             self.options.state_dir,
             text,
-            contains("nft -s list table ip v6t", *rules),
+            contains("nft -s -p list table ip v6t", *rules),
             why=why,
         )
 
@@ -211,7 +216,7 @@ def drops(edge: CustomerEdge, inside: str) -> list[str]:
     low = 16 - edge.psid_offset - edge.psid_len
     mask, psid = (1 << edge.psid_len) - 1 << low, edge.psid << low
     for way, end in ways:
-        port = f"{way} meta l4proto {{ tcp, udp }} th {end}port"
+        port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")
         if edge.psid_offset:
             rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")

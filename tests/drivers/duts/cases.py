@@ -53,9 +53,9 @@ RUNNING = {"start": False}
 TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.SUITED[of].items()} for of in ("siit", "clat")
 )
-MAP646 = {name: own.value for name, own in map646.SUITED.items()}
 CLATD = {name: own.value for name, own in clatd.SUITED.items()}
 B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
+MAP646 = {name: own.value for name, own in map646.SUITED.items()}
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
