@@ -118,7 +118,7 @@ CASES = (
     Case("ip6-tunnel-b4", "ip6-tunnel", B4),
     Case("map646-siit", "map646", Siit(SiitParams(**MAP646)).dut_intent()),
     Case("nat46-siit", "nat46", intents.SIIT),
-    Case("nat46-clat", "nat46", Clat().dut_intent(), {"module": "/root/nat46.ko"}),
+    Case("nat46-clat", "nat46", Clat().dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
     Case("nat46-mapt-ce", "nat46", MapTCe().dut_intent()),
     Case("command", "command", intents.ROUTER4, OWN),
     Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
