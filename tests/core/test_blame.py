@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -44,6 +45,9 @@ RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode"
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """Installs one module as a distribution of its own, as a technology and as a driver."""
+    importlib.import_module(
+        "v6t.core.cli.options"
+    )  # its help names what is there: for all tests after this
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
