@@ -59,7 +59,7 @@ class Step:
             was taken away took the change with it.
         check: the read-back.
         silent: any output of the command is an error (programs whose exit status says nothing).
-        deadline_s: how long it may take [s].
+        deadline_s: how long it may take [s], and how long taking it back.
         reboots: the device starts anew, and with it the connection; it is configured again.
     """
 

@@ -24,7 +24,14 @@ from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
-from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
+from v6t.drivers.duts.undo_record import (
+    PROGRESS,
+    SCRIPT,
+    Record,
+    Undo,
+    undo_deadline_s,
+    undo_of,
+)
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
 from v6t.profiles.errors import DutError, UsageError, V6tError
 
@@ -145,6 +152,7 @@ class Session:
             directory=self._directory,
             undo=tuple(entries),
             prelude=self.driver.prelude,
+            deadline_s=undo_deadline_s(plan.steps),
         )
         self._record = record
         self._store().write(record)

@@ -131,7 +131,7 @@ NAMED = {
     "clatd": ("clatd", "V6T_CLATD"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
     "map646": ("map646", "V6T_MAP646"),
-    MULTIQUEUE: ("tayga-multiqueue", "V6T_TAYGA"),
+    MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
     "tundra-nftables": ("tundra-nat64", "V6T_TUNDRA"),
 }

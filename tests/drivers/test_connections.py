@@ -641,6 +641,31 @@ def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
     assert equal(lenient, wrong, changed)[0] is False  # nothing stands for a wrong one
 
 
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("zero", ["never", "ipv6", "always"])
+def test_a_checksum_that_comes_out_as_zero_is_no_other_checksum(way, zero):
+    """0 is taken for 0xFFFF alone: a device that computes none at all is found out."""
+    wanted = Expander(foreground(compiled(Nat64())[way])).frames(0, 2)
+    headers = inet.headers_of(wanted[0])
+    at = headers.udp + 6
+    # a payload with which the sum is 0 and the checksum, by RFC 768, 0xFFFF
+    wanted[0, at + 2 : at + 4] = 0
+    wanted[0, at : at + 2] = 0
+    rest = int(inet.udp_sum(wanted[:1], headers)[0])
+    wanted[0, at + 2 : at + 4] = list((0xFFFF - rest).to_bytes(2, "big"))
+    wanted[0, at : at + 2] = 0xFF
+    assert inet.udp_sum(wanted[:1], headers)[0] == 0xFFFF
+    got = wanted.copy()
+    got[:, at : at + 2] = 0
+    policy = ProfiledOracle(Nat64(), ExpectProfile(zero_checksum=zero)).header_policy
+    found = headerpolicy.tolerate(policy, wanted, wanted, got)
+    excused = zero == "always" or (zero == "ipv6" and headers.version == 6)
+    assert (found.frames == wanted).all(axis=1).tolist() == [excused, False]
+    damaged = got.copy()
+    damaged[0, -1] ^= 1
+    assert not (headerpolicy.tolerate(policy, wanted, wanted, damaged).frames == wanted).all()
+
+
 def test_phase_1_is_one_stream_however_phase_2_goes():
     """All connections from the first frame on, at one rate, whatever the trial's flows and rates are."""
     trial = Trial(

@@ -125,6 +125,8 @@ class ProfileText(StrictModel):
     """Hop limit of headers put before packets, as they leave the device; 0: any."""
     absent_checksum: bool = False
     """The UDP checksum may be 0: none was computed."""
+    zero_checksum: Literal["never", "ipv6", "always"] = "never"
+    """A UDP checksum that is computed as 0 may be written as 0, not as 0xFFFF: towards IPv6, or always."""
     least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to so many octets, FCS off."""
 

@@ -24,6 +24,7 @@ from v6t.drivers.duts.plan import lacks
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.duts.undo_record import undo_deadline_s
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
@@ -349,6 +350,15 @@ def test_read_backs_about_what_the_technology_does_not_have_are_left_out():
     assert check.checker(f" via {via}\n") is None
     with pytest.raises(UsageError, match=r"no read-back of dut\.options\.verify is left"):
         plan_of(made(verify=[four]))
+
+
+def test_putting_back_may_take_as_long_as_each_of_its_lines():
+    """One line may take minutes, `commit` for example; so may the look before and the one after."""
+    own = {**JUNOS["cli"], "line_deadline_s": 120}
+    changes = {"compare": {"command": "show configuration"}, "restore": ["a", "b", "c"] * 3}
+    *_, configured, _ = plan_of(made(JUNOS, cli=own, **changes)).steps
+    assert len(configured.undo_text.splitlines()) == 9
+    assert undo_deadline_s([configured]) > (9 + 2) * 120
 
 
 def test_the_devices_own_timer_is_stopped_last_and_cancelled_only_before():

@@ -231,7 +231,8 @@ class NetworkCli(Driver):
             command=step.command + wait,
             before=look,
             check=check,
-            deadline_s=min(LONGEST_S, step.deadline_s + own.settle_s),
+            # with `compare`, restoring reads before and after
+            deadline_s=min(LONGEST_S, step.deadline_s + own.settle_s + self._deadline_s(1)),
         )
 
     def _typed(
@@ -250,7 +251,7 @@ class NetworkCli(Driver):
             text="".join(f"{line}\n" for line in typed),
             undo=undo_by if back else "",
             undo_text="".join(f"{line}\n" for line in back),
-            deadline_s=self._deadline_s(len(typed) + 1),
+            deadline_s=self._deadline_s(max(len(typed), len(back)) + 1),
         )
 
     def profile(self, intent: Intent) -> ExpectProfile:
