@@ -52,9 +52,12 @@ quick: $(VENV)/.developed
 # nothing beside it and must pass; the first failure stays on the screen
 AGAIN := --last-failed --last-failed-no-failures none
 
+# who marks none need not be imported a second time
+ALONE = $(shell grep -rlF 'mark.alone' tests --include='test_*.py')
+
 unit: $(VENV)/.developed
 	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) * 3)) -m "not alone" || $(BIN)/pytest $(AGAIN) -m "not alone"
-	$(BIN)/pytest -m alone || $(BIN)/pytest $(AGAIN) -m alone
+	$(BIN)/pytest -m alone $(ALONE) || $(BIN)/pytest $(AGAIN) -m alone $(ALONE)
 
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed
