@@ -40,8 +40,6 @@ _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
 _BLOCK = 1 << 18
 _RING_OCTETS = 48 << 20
 _MAX_SLOTS = 1 << 16
-_TX_SLOTS = 1 << 12
-"""What is sent leaves at once, or as soon as the driver has room: a few batches."""
 
 
 def slot_size(frame_octets: int) -> int:
@@ -52,18 +50,13 @@ def slot_size(frame_octets: int) -> int:
     return size
 
 
-def most_slots(frame_octets: int, limit: int = _MAX_SLOTS) -> int:
-    """As many as fit 48 MiB, which the kernel fills with zeros, but not more than a limit."""
-    return min(limit, _RING_OCTETS // slot_size(frame_octets))
-
-
 class _Ring:
     """What both rings share: socket, mapping, views of the slot headers."""
 
-    def __init__(self, interface: str, kind: int, frame_octets: int, slots: int) -> None:
+    def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
         self.interface = interface
         self.slot = slot_size(frame_octets)
-        self.slots = slots
+        self.slots = slots or min(_MAX_SLOTS, _RING_OCTETS // self.slot)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)
         block = max(min(_BLOCK, self.slots * self.slot), mmap.PAGESIZE, self.slot)
@@ -95,7 +88,7 @@ class RxRing(_Ring):
         Raises:
             OSError: no such interface, or not permitted.
         """
-        super().__init__(interface, _RX_RING, frame_octets, slots or most_slots(frame_octets))
+        super().__init__(interface, _RX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
         number = socket.if_nametoindex(interface)
         self.socket.setsockopt(
@@ -182,12 +175,10 @@ class TxRing(_Ring):
         Args:
             interface: name within this process's namespace.
             frame_octets: longest frame to send, without FCS.
-            slots: ring size; default: 4,096, or as many as fit 48 MiB.
+            slots: ring size.
             bypass: past queueing disciplines and taps.
         """
-        super().__init__(
-            interface, _TX_RING, frame_octets, slots or most_slots(frame_octets, _TX_SLOTS)
-        )
+        super().__init__(interface, _TX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, int(bypass))
         self.socket.bind((interface, 0))
         self.refused = 0

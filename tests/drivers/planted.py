@@ -33,8 +33,8 @@ RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 10
-"""Frames of which one is lost. A fortieth of all that `make test` takes would go into the million: what counts
-them is asked for one of a million by ``test_receiver.py``, without frames."""
+"""Frames of which one is lost. ``test_receiver.py`` asks what counts them for one of a million, without frames;
+``selftest --accuracy`` and whoever records plant it."""
 BUSY = 8
 """Trials are repeated so often where the machine, not the fault, spoils them."""
 SLOWEST_FPS = 20_000.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,6 +69,10 @@ def test_workers_end_with_their_nursery_and_it_is_replaced(worker):
     made = channel._nursery
     assert made is not None
     os.kill(made.pid, signal.SIGKILL)
+    end = time.monotonic() + 30
+    while not faketrex.gone(worker.pid):
+        assert time.monotonic() < end, "the worker lives on"
+        time.sleep(0.01)
     with pytest.raises(TesterError, match="the first holder died"):
         worker.ask("run", command=["true"])
     later = Worker("second holder", HOLDER)

@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 """Where the rooms are."""
 
-SLOW_BED = "line_rate: 3M\n"
+SLOW_BED = "line_rate: 1M\n"
 """As a testbed: no search for a rate takes all cores until it knows the tester's own limit."""
 SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
 """A machine that runs other tests may spoil a trial."""

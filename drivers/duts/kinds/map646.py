@@ -32,8 +32,8 @@ _COMPARED = 64
 class Map646Options(QueueOptions):
     """Options of map646."""
 
-    program: str = Field(default="map646", pattern=r"^[A-Za-z0-9_./-]+$")
-    """Where the program is."""
+    program: str = Field(default="map646", pattern=r"^([A-Za-z0-9_./-]*/)?map646$")
+    """Where the program is; its name is what its process is known by."""
     most_mappings: int = Field(default=4096, ge=1)
     """Prefixes are written out address by address, up to so many."""
 
@@ -45,8 +45,8 @@ class Map646(TunTranslator):
     title = "map646, stateless IPv4/IPv6 translation in user space (WIDE project)"
     technologies = ("siit",)
     executed = (
-        "configured, verified, measured and restored with real frames (built from its source of 2020), "
-        "in the lab and over SSH"
+        "configured and restored in the lab and over SSH, verified and measured with real frames in "
+        "the lab (built from its source of 2020)"
     )
     versions = ("2012",)
     options_model = Map646Options

@@ -225,7 +225,7 @@ def test_the_timer_counts_no_clock(device):
 LAB = sshserver.unique("guard-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
-    "line_rate": "3M",  # no search for the tester's own limit on a machine with other tests
+    "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
     "dut": {
         "driver": "linux-router",
         "options": {"ssh": {"lab": LAB, "connect_deadline_s": 2.0}, "undo_after_s": 3},

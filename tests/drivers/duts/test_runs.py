@@ -32,7 +32,7 @@ pytestmark = [
 NAME = sshserver.unique("runs")
 TESTBED = f"""\
 tester: {{kind: embedded}}
-line_rate: 3M  # nobody looks for the tester's own limit on a machine with other tests
+line_rate: 1M  # nobody looks for the tester's own limit on a machine with other tests
 dut:
   driver: tayga
   options:

@@ -134,7 +134,7 @@ def test_a_terminal_that_is_closed(device):
 LAB = sshserver.unique("stopping-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
-    "line_rate": "3M",  # no search for the tester's own limit on a machine with other tests
+    "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
     "dut": {"driver": "linux-router", "options": {"ssh": {"lab": LAB}}},
 }
 LONG = (

@@ -12,11 +12,20 @@ from .cases import CASES
 CASE = {c.name: c for c in CASES}
 
 
-@pytest.mark.parametrize("driver", ["tundra", "tundra-nftables"])
-def test_it_is_known_by_its_name_which_the_undo_asks_for(driver):
-    assert make_driver(driver, {"program": "/opt/tundra/tundra-nat64"})
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [
+        ("tundra", "tundra-nat64"),
+        ("tundra-nftables", "tundra-nat64"),
+        ("tayga", "tayga"),
+        ("tayga-nftables", "tayga"),
+        ("map646", "map646"),
+    ],
+)
+def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
+    assert make_driver(driver, {"program": f"/opt/built/{name}"})
     with pytest.raises(UsageError, match="program"):
-        make_driver(driver, {"program": "/opt/tundra/tundra-6.0.2"})
+        make_driver(driver, {"program": f"/opt/built/{name}-6.0.2"})
 
 
 def test_what_is_said_of_tundra_is_said_of_both():

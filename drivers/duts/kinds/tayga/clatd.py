@@ -11,8 +11,9 @@ from pydantic import Field
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.linux.steps import routes, write_file
-from v6t.drivers.duts.kinds.tayga.siit import Tayga, TaygaOptions
+from v6t.drivers.duts.kinds.tayga.siit import MendOptions, Tayga
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
 from v6t.profiles.errors import DutError, UsageError
@@ -30,7 +31,7 @@ SUITED = {
 }
 
 
-class ClatdOptions(TaygaOptions):
+class ClatdOptions(MendOptions):
     """Options of clatd."""
 
     program: str = Field(default=PROGRAM, pattern=r"^[A-Za-z0-9_./-]+$")
@@ -58,6 +59,16 @@ class Clatd(Tayga):
         super().__init__(given)
         self.programs = {**self.programs, self.options.program: PROGRAM}
         self.version_command = f"{self.options.program} -h 2>&1 | head -1"
+
+    @property
+    def program(self) -> str:
+        """TAYGA's, which clatd finds by itself."""
+        return "tayga"
+
+    @property
+    def workers(self) -> int:
+        """TAYGA has as many as it chooses."""
+        return -1
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
@@ -127,8 +138,7 @@ class Clatd(Tayga):
 
     def started(self) -> str:
         """It stays in the foreground, and leads a group with TAYGA."""
-        run = f"echo $$ >{self.pid}; exec {self.options.program} -c {self.file}"
-        return f"setsid sh -c '{run}' </dev/null >{self._log} 2>&1 &"
+        return in_background(self.pid, f"{self.options.program} -c {self.file}", self._log)
 
     def ended(self) -> str:
         """Ends TAYGA, upon which clatd puts its own things back; after a kill -9 they are put back here."""

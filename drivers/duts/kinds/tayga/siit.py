@@ -32,17 +32,22 @@ _SAYS = re.compile(r"TAYGA version v?(\d\S*)")
 _PACKAGE = re.compile(r"\d\S*")
 
 
-class TaygaOptions(TunOptions):
-    """Options of TAYGA."""
+class MendOptions(TunOptions):
+    """Options of TAYGA, whoever starts it."""
 
-    program: str = Field(default=PROGRAM, pattern=r"^[A-Za-z0-9_./-]+$")
-    """Where the program is."""
-    workers: int = Field(default=-1, ge=-1, le=64)
-    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
-    process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
     mend_checksums: bool = False
     """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
     65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
+
+
+class TaygaOptions(MendOptions):
+    """Options of TAYGA."""
+
+    program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
+    """Where the program is; its name is what its process is known by."""
+    workers: int = Field(default=-1, ge=-1, le=64)
+    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
+    process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
 
 
 class Tayga(TunTranslator):
@@ -62,13 +67,23 @@ class Tayga(TunTranslator):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
-        program = self.options.program
+        program = self.program
         self.programs = {program: "tayga", **self.programs}
         if self.options.mend_checksums:
             self.programs = {**self.programs, "nft": "nftables"}
         # those before 0.9.4 say their version nowhere: what is left is what Debian calls it
         package = "; dpkg-query -W -f '${Version}' tayga" if program == PROGRAM else ""
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
+
+    @property
+    def program(self) -> str:
+        """TAYGA."""
+        return str(self.options.program)
+
+    @property
+    def workers(self) -> int:
+        """How many are asked for; -1: none."""
+        return int(self.options.workers)
 
     def read_version(self, text: str) -> str:
         """``TAYGA version 0.9.6``; else the package's, which has a line of its own."""
@@ -81,7 +96,7 @@ class Tayga(TunTranslator):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """The well-known prefix with addresses TAYGA refuses, workers where it has none."""
         super().refuse(intent, facts)
-        if self.options.workers >= 0 and not has_workers(facts.version):
+        if self.workers >= 0 and not has_workers(facts.version):
             raise UsageError(
                 f"TAYGA {facts.version} has no workers: it is one process on one core",
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
@@ -110,15 +125,15 @@ class Tayga(TunTranslator):
 
     def tun(self, action: str) -> str:
         """See the base class."""
-        return f"{self.options.program} -c {self.file} --{action}"
+        return f"{self.program} -c {self.file} --{action}"
 
     def started(self) -> str:
         """See the base class."""
-        return f"{self.options.program} -c {self.file} -p {self.pid}"
+        return f"{self.program} -c {self.file} -p {self.pid}"
 
     def threads(self) -> Sequence[str]:
         """Lines of its file that say how many workers it has; none: it chooses."""
-        return [f"workers {self.options.workers}"] if self.options.workers >= 0 else []
+        return [f"workers {self.workers}"] if self.workers >= 0 else []
 
     def running(self, intent: Intent, config: str) -> list[Step]:
         """TAYGA, and its own defect put right behind it."""
@@ -138,7 +153,7 @@ class Tayga(TunTranslator):
         lines += self.threads()
         cores = (
             "each worker is a thread with a queue of the TUN device"
-            if has_workers(facts.version) and self.options.workers
+            if has_workers(facts.version) and self.workers
             else "one process on one core"
         )
         return self.finish(
@@ -176,7 +191,7 @@ def refuse_well_known(intent: Intent, ipv4_side: str) -> None:
             )
 
 
-def _mend(options: TaygaOptions) -> list[Step]:
+def _mend(options: MendOptions) -> list[Step]:
     """A rule that writes what TAYGA should have written."""
     if not options.mend_checksums:
         return []
