@@ -6,10 +6,12 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 
 from v6t.drivers.duts.console.dialogue import Dialogue
+from v6t.profiles.errors import EnvironmentLacking
 
 READY = b"?"
 """Said to whoever connects: a process that sleeps does not, and is not waited for."""
@@ -19,22 +21,38 @@ _MOST = 16 << 20
 class Broker:
     """Answers requests one after the other, in threads of its own, until :meth:`close`."""
 
-    def __init__(self, dialogue: Dialogue, path: Path) -> None:
+    def __init__(self, dialogue: Dialogue, path: Path, idle_s: float = 0.0) -> None:
         """Begin.
 
         Args:
             dialogue: a login that has begun.
             path: of the socket, in a directory that is this user's alone.
+            idle_s: after so long without a request the login is kept alive [s]; 0: never.
+
+        Raises:
+            EnvironmentLacking: there can be no such socket.
         """
         self._dialogue = dialogue
         self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._last_s = time.monotonic()
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(path))
+        try:
+            self._socket.bind(str(path))
+        except OSError as exc:
+            self._socket.close()
+            raise EnvironmentLacking(
+                f"there can be no socket {path}: {exc}",
+                "set TMPDIR to a directory with a short name",
+            ) from exc
         self._socket.listen()
+        if idle_s:
+            threading.Thread(target=self._stay, args=[idle_s], name="v6t-box", daemon=True).start()
         threading.Thread(target=self._serve, name="v6t-box", daemon=True).start()
 
     def close(self) -> None:
         """Take no more requests."""
+        self._over.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -46,6 +64,20 @@ class Broker:
             except OSError:
                 return
             threading.Thread(target=self._answer, args=[asker], daemon=True).start()
+
+    def _stay(self, idle_s: float) -> None:
+        """Keep the login alive while nobody asks for anything."""
+        while self._dialogue.alive:
+            left_s = self._last_s + idle_s - time.monotonic()
+            if left_s > 0:
+                if self._over.wait(left_s):
+                    return
+                continue
+            with self._turn, contextlib.suppress(OSError, ValueError):
+                if self._over.is_set():
+                    return
+                self._dialogue.stay()
+                self._last_s = time.monotonic()
 
     def _answer(self, asker: socket.socket) -> None:
         with asker, contextlib.suppress(OSError, ValueError):
@@ -59,4 +91,5 @@ class Broker:
                 return
             with self._turn:
                 reply = self._dialogue.reply([str(line) for line in json.loads(request)])
+                self._last_s = time.monotonic()
             asker.sendall(json.dumps(asdict(reply)).encode())

@@ -143,6 +143,26 @@ class Dialogue:
             self._abort()
             raise
 
+    def stay(self) -> None:
+        """Type an empty line, if the first prompt alone stands there; hang up if it does not come again.
+
+        Some devices end a login at which nothing is typed for long.
+        """
+        what = "after an empty line"
+        try:
+            self._octets = 0
+            while self._read(what, SETTLE_S):
+                pass
+            if not same_mode(self._screen.last, self._home):
+                return  # a question, perhaps: nobody knows what an empty line would answer
+            self._screen.clear()
+            self._send("\n")
+            self._await(what, self._manners.line_deadline_s)
+            if not same_mode(self._screen.last, self._home):
+                self.close()
+        except DutError:
+            self.close()
+
     def close(self) -> None:
         """Hang up. May be called twice."""
         kill(self._process)

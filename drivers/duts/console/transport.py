@@ -50,7 +50,7 @@ class ConsoleTransport(HereTransport):
             self._dialogue.begin()
             self._place = Path(tempfile.mkdtemp(prefix="v6t-box-"))
             path = self._place / "s"
-            self._broker = Broker(self._dialogue, path)
+            self._broker = Broker(self._dialogue, path, self._manners.idle_s)
             self._prelude = f"{SOCKET}={shlex.quote(str(path))}; export {SOCKET}\n{self._function}"
         except BaseException:
             self.close()

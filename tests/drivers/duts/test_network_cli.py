@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.console import box as program
 from v6t.drivers.duts.console.alone import ends
+from v6t.drivers.duts.console.broker import Broker
 from v6t.drivers.duts.console.dialogue import HIDDEN, Dialogue
 from v6t.drivers.duts.console.manners import Manners, same_mode, stem_of, without_echo
 from v6t.drivers.duts.console.screen import Screen
@@ -30,6 +31,7 @@ from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
 from . import intents, sshserver
 from .boxes import IOS, JUNOS
+from .field import until
 
 # ---------------------------------------------------------------- what a terminal shows
 
@@ -333,6 +335,7 @@ def test_a_block_of_text_is_its_lines():
         ("verify", [{"command": "x", "matches": "("}]),
         ("verify", [{"command": "x"}]),
         ("verify", [{"command": "x", "contains": "a", "absent": "b"}]),
+        ("ssh", {"host": "192.0.2.9", "become": "sudo -n"}),
     ],
 )
 def test_what_is_wrong_is_said_before_any_login(option, value):
@@ -359,6 +362,12 @@ def test_putting_back_may_take_as_long_as_each_of_its_lines():
     *_, configured, _ = plan_of(made(JUNOS, cli=own, **changes)).steps
     assert len(configured.undo_text.splitlines()) == 9
     assert undo_deadline_s([configured]) > (9 + 2) * 120
+
+
+def test_a_pattern_that_begins_as_an_option_does_is_none():
+    compare = {"command": "show run", "but": ["-- saved", "--digest"]}
+    *_, configured, _ = plan_of(made(compare=compare)).steps
+    assert configured.before == "box --digest '--but=-- saved' --but=--digest 'show run'"
 
 
 def test_the_devices_own_timer_is_stopped_last_and_cancelled_only_before():
@@ -619,6 +628,50 @@ def test_the_password_of_the_login_is_not_enables(speaking, monkeypatch):
         speaking(enable="enable")
 
 
+def standing_at(dialogue, text):
+    """More has come than the first prompt."""
+    dialogue._screen.clear()
+    dialogue._screen.feed(text.encode())
+
+
+def test_a_login_at_which_nothing_is_typed_is_kept_by_an_empty_line(speaking, tmp_path):
+    dialogue = speaking(enable="enable")
+    typed = []
+    send = dialogue._send
+    dialogue._send = lambda text: (typed.append(text), send(text))
+    broker = Broker(dialogue, tmp_path / "s", idle_s=0.05)
+    try:
+        until(lambda: len(typed) > 2, "three empty lines")
+        with broker._turn:
+            assert set(typed) == {"\n"}
+            assert dialogue.reply(["x"]).status == 0  # each answer belongs to its line
+            standing_at(dialogue, "R1(config)#")
+            typed.clear()
+            dialogue.stay()
+            standing_at(dialogue, "Erase all of it? [confirm]")
+            dialogue.stay()
+            assert typed == []
+    finally:
+        broker.close()
+    assert dialogue.alive
+
+
+def test_a_login_whose_prompt_does_not_come_again_is_none(speaking):
+    """Nobody knows what it would take for an answer; without a request nothing else is typed."""
+    dialogue = speaking(enable="enable", line_deadline_s=1, abort=["reload"])
+    typed = []
+    dialogue._send = typed.append
+    dialogue.stay()
+    assert not dialogue.alive
+    assert typed == ["\n"]
+
+
+def test_a_place_too_long_for_a_socket_is_said(speaking, tmp_path):
+    with pytest.raises(EnvironmentLacking, match="there can be no socket") as raised:
+        Broker(speaking(enable="enable"), tmp_path / ("x" * 120))
+    assert "TMPDIR" in raised.value.hint
+
+
 def test_a_connection_that_breaks(speaking):
     said = speaking(enable="enable").reply(["bye"])
     assert said.status == 3
@@ -642,15 +695,13 @@ def test_no_line_smuggles_a_key(speaking):
 
 
 def test_box_asks_whoever_has_the_device(speaking, tmp_path, monkeypatch, capsys):
-    from v6t.drivers.duts.console.broker import Broker
-
     broker = Broker(speaking(enable="enable"), tmp_path / "s")
     monkeypatch.setenv(program.SOCKET, str(tmp_path / "s"))
     try:
         assert program.main(["sure?"]) == 0
         assert program.main(["bad"]) == 1
         assert "refused 'bad'" in capsys.readouterr().err
-        assert program.main(["--digest", "--but", "^never", "x"]) == 0
+        assert program.main(["--digest", "--but=-never", "x"]) == 0
         one = capsys.readouterr().out
         assert program.main(["--digest", "x"]) == 0
         assert capsys.readouterr().out == one

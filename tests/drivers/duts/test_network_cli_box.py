@@ -325,7 +325,7 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
     assert "box" in found
     assert "s3cret" not in found
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "wrong-one")
-    with pytest.raises(DutError) as info:
+    with pytest.raises(DutError, match="refused 'enable': % Access denied") as info:
         session_of(ios, tmp_path).open()
     assert "wrong-one" not in str(info.value)
     monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")

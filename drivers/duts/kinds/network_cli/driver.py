@@ -219,7 +219,7 @@ class NetworkCli(Driver):
         own, compare = self.options, self.options.compare
         look, undo_by = "", "box"
         if compare:
-            but = [word for pattern in compare.but for word in ("--but", pattern)]
+            but = [f"--but={pattern}" for pattern in compare.but]
             line = shlex.join([*but, *_line(compare.command)])
             look, undo_by = f"box --digest {line}", f"box --back-to {{old}} {line}"
         step = self._typed(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from v6t.drivers.duts.console.manners import Line, Lines, Manners, Pattern
 from v6t.drivers.duts.kinds.command import CheckText, ProfileText
 from v6t.drivers.duts.kinds.network_cli.readings import reading_of
 from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.strict_model import StrictModel
 
 
@@ -114,3 +115,10 @@ class NetworkCliOptions(DutOptions):
     version_pattern: Pattern = r"\S.*"
     """What of it is the version: its first group, or all of its match."""
     profile: ProfileText = ProfileText()
+
+    @field_validator("ssh")
+    @classmethod
+    def _as_it_logs_in(cls, ssh: SshOptions | None) -> SshOptions | None:
+        if ssh is not None and ssh.become:
+            raise ValueError("become is for a shell; cli.enable is typed after the login")
+        return ssh
