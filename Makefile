@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-tunnel-vm test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -66,20 +66,25 @@ docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-# every device of the lab as every technology, half an hour on an idle machine; what was begun is continued.
+# every device of the lab as every technology, half an hour on an idle machine; what was begun is
+# continued, with what the campaign has got since.
 # VPP is the one in PATH, or of V6T_VPP. A campaign that came to its end has a summary, though runs of it
 # failed: the page says which. Without one something else was wrong, or it was interrupted
 RESULTS ?= build/results
 results: $(VENV)/.developed
 	rm -f $(RESULTS)/summary.json
 	PATH="$(if $(V6T_VPP),$(dir $(V6T_VPP)):)$$PATH" $(BIN)/v6t campaign --no-report \
-	    $(if $(wildcard $(RESULTS)/campaign.json),--resume $(RESULTS),zoo -o $(RESULTS)) || \
+	    zoo $(if $(wildcard $(RESULTS)/campaign.json),--resume,-o) $(RESULTS) || \
 	    { status=$$?; test -f $(RESULTS)/summary.json || exit $$status; }
 	$(BIN)/v6t report $(RESULTS) --publish docs/results
 
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed
 	V6T_JOOL=1 $(BIN)/pytest -m jool tests/jool
+
+# ip6_tunnel of Debian's kernel, likewise: not every kernel that runs tests has it
+test-tunnel-vm: $(VENV)/.developed
+	V6T_TUNNEL_VM=1 $(BIN)/pytest -m tunnelvm tests/tunnelvm
 
 # the long attack: every command and file format, with the slowest and the largest input
 INPUTS ?= 100000

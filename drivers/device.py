@@ -21,6 +21,10 @@ class StateDevice(Protocol):
     def timeout_s(self) -> float | None:
         """Idle connections live so long [s]; None: unknown."""
 
+    @property
+    def by_endpoint(self) -> bool:
+        """What it counts is an address and port inside, however many connections these have."""
+
     def flush(self) -> None:
         """Empty the table and see that it is empty.
 
@@ -165,6 +169,7 @@ class HookState:
     """A device with commands of the user's: one that empties its table, and one that counts."""
 
     timeout_s: float | None = None
+    by_endpoint = False
 
     def __init__(self, flush: Callable[[], object], count: Callable[[], str] | None) -> None:
         """Combine.

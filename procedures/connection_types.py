@@ -86,6 +86,7 @@ class PhaseOneResult:
             endpoint-independent mapping needs at least (ST-15).
         sessions_before, sessions: the device's own count after it was emptied and after phase 1;
             None: it does not tell.
+        by_endpoint: it counts the clients' pairs of address and port, not connections.
         gap_s: from the end of phase 1 to the first frame that follows [s].
         age_s: age of the first connection at the end of the trial [s].
         emptied_s, idle_emptied_s: time the device took to empty its table with all connections,
@@ -110,6 +111,7 @@ class PhaseOneResult:
     outside: int | None = None
     sessions_before: int | None = None
     sessions: int | None = None
+    by_endpoint: bool = False
     gap_s: float | None = None
     age_s: float | None = None
     emptied_s: float | None = None
@@ -123,6 +125,23 @@ class PhaseOneResult:
     def filled(self) -> bool:
         """Every connection was learned, each with a four-tuple of its own (ST-08)."""
         return self.learned == self.required and not self.repeated
+
+    @property
+    def countable(self) -> int:
+        """What the device's own count is where it kept all that the Responder learned."""
+        return self.outside if self.by_endpoint and self.outside is not None else self.learned
+
+    @property
+    def short(self) -> bool:
+        """The device itself says that some are gone."""
+        return self.sessions is not None and self.sessions < self.countable
+
+    @property
+    def counts_apart(self) -> str:
+        """Both counts in words."""
+        learned = f"{self.countable} public endpoints" if self.by_endpoint else str(self.countable)
+        what = "sessions" if self.by_endpoint else "connections"
+        return f"the device counts {self.sessions} {what}, the Responder learned {learned}"
 
     @property
     def established(self) -> int:

@@ -114,6 +114,8 @@ class TesterCapacity:
     rate_fps: float
     keys: tuple[str, ...]
     faults: tuple[str, ...]
+    at_length: bool = False
+    """Trials under the rules of the results looked for it, for no short one was valid."""
 
 
 MOST_AGAIN = 2
@@ -153,7 +155,11 @@ def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> b
 
 
 def plausible_capacity(
-    spec: CapacitySpec, measure: Measure, least_fps: float, say: Callable[[str], None]
+    spec: CapacitySpec,
+    measure: Measure,
+    least_fps: float,
+    say: Callable[[str], None],
+    at_length: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
     """The tester's capacity, looked for again while it is less than it must be.
 
@@ -162,8 +168,9 @@ def plausible_capacity(
         measure: the tester without a device.
         least_fps: see :func:`least_plausible_fps`.
         say: told when it is looked for again.
+        at_length: see :func:`tester_capacity`.
     """
-    capacity = tester_capacity(spec, measure)
+    capacity = tester_capacity(spec, measure, at_length=at_length)
     for again in range(1, MOST_AGAIN + 1):
         if capacity.rate_fps >= least_fps:
             break
@@ -171,7 +178,7 @@ def plausible_capacity(
             f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
-        other = tester_capacity(spec, measure, again)
+        other = tester_capacity(spec, measure, again, at_length)
         better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
         capacity = replace(better, keys=capacity.keys + other.keys)
     return capacity
@@ -181,16 +188,19 @@ def tester_capacity(
     spec: CapacitySpec,
     measure: Measure,
     again: int = 0,  # noqa: PT028  (no test)
+    at_length: Callable[[str], None] | None = None,  # noqa: PT028
 ) -> TesterCapacity:
     """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes.
 
     A tester that knows only roughly how long it sent cannot prove it of a short trial. Where none of these
-    was valid, trials under the rules of the results look for the rate.
+    was valid, trials under the rules of the results look for the rate: each is offered once, and a hiccup
+    of the machine in one makes the capacity too low rather than too high.
 
     Args:
         spec: how to look.
         measure: the tester without a device.
         again: how often it was looked for before, for the keys of the trials.
+        at_length: told before such trials begin.
     """
     name = f"a{again + 1}-t" if again else "t"
     keys: list[str] = []
@@ -211,14 +221,31 @@ def tester_capacity(
 
     capacity_fps = _looked_for(spec, passes)
     rules = spec.rules
-    if rules is not None and rules.duration_s > spec.duration_s and not any(valid):
+    long = rules is not None and rules.duration_s > spec.duration_s and not any(valid)
+    if rules is not None and long:
+        if at_length is not None:
+            at_length(_at_length(spec))
         capacity_fps = _looked_for(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.looking.at_least(rules):
         tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
         faults.clear()
-    return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))
+    return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults), long)
+
+
+def _at_length(spec: CapacitySpec) -> str:
+    """What is said of it."""
+    most = trials_at_length(spec, spec.media_fps * (1 - 1e-9))
+    return (
+        f"{spec.mode}: no short trial proves how long the tester sent: trials of "
+        f"{spec.confirmation_s:g} s look for its rate, up to {most} of them"
+    )
+
+
+def trials_at_length(spec: CapacitySpec, capacity_fps: float) -> int:
+    """How many trials under the rules of the results find a capacity where no short one is valid."""
+    return trials_until(replace(spec, attempts=1), capacity_fps)
 
 
 def trials_until(spec: CapacitySpec, capacity_fps: float) -> int:

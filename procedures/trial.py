@@ -421,14 +421,15 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
         if k != "bound_fps" and (k not in _ADDED or v is not None)
     }
     if trial.connections is not None:
-        _without_tcp(fields["connections"])
+        _without_defaults(fields["connections"])
     return fields
 
 
-def _without_tcp(connections: dict[str, Any]) -> dict[str, Any]:
-    """Connections that are none of TCP say nothing of it."""
-    if connections["tcp"] is None:
-        del connections["tcp"]
+def _without_defaults(connections: dict[str, Any]) -> dict[str, Any]:
+    """Connections that are none of TCP say nothing of it; nor of a device that counts what all count."""
+    for name in ("tcp", "by_endpoint"):
+        if not connections.get(name, True):
+            del connections[name]
     return connections
 
 
@@ -439,7 +440,7 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
     if result.connections is None:
         del data["connections"]
     else:
-        data["connections"] = _without_tcp(asdict(result.connections))
+        data["connections"] = _without_defaults(asdict(result.connections))
     if result.device:
         data["device"] = {name: load.to_json() for name, load in result.device.items()}
     else:

@@ -74,6 +74,9 @@ class HeaderPolicy:
         identification: of IPv4 headers that are made.
         tunnel_hop_limit: of headers put before packets, as they leave the device; 0: any.
         absent_checksum: a UDP checksum may be 0, which RFC 768 keeps for "none was computed".
+        dont_fragment: of IPv4 packets that were translated; ``either`` takes it set or not.
+        zero_checksum: a UDP checksum that is computed as 0 may be written so and not as 0xFFFF, against
+            RFC 768: towards IPv6 alone, or whatever the version.
         retranslated: packets that leave with the IP version they came with were translated twice
             on the way.
     """
@@ -87,6 +90,8 @@ class HeaderPolicy:
     identification: Literal["allowed", "zero"] = "allowed"
     tunnel_hop_limit: int = 0
     absent_checksum: bool = False
+    dont_fragment: Literal["exact", "either"] = "exact"
+    zero_checksum: Literal["never", "ipv6", "always"] = "never"
     retranslated: bool = False
 
 
@@ -259,6 +264,10 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
             _finish(frames, wanted, there, changed, fits)
         if policy.absent_checksum:
             _fill_checksums(frames, wanted)
+        elif policy.zero_checksum == "always" or (
+            policy.zero_checksum == "ipv6" and there.version == 6
+        ):
+            _fill_checksums(frames, wanted, only=0xFFFF)
         out[rows] = frames
     return Tolerated(out, allowed, seen)
 
@@ -411,7 +420,11 @@ def _translated(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -
         return [*rules, _free("flow label", _LABEL, policy.flow_label)] if from_ipv4 else rules
     if here.version == 6 and sent[0, here.at + 6] == _FRAGMENT:
         return rules
-    return [*rules, _free("identification", _IDENTIFICATION, policy.identification)]
+    rules.append(_free("identification", _IDENTIFICATION, policy.identification))
+    if policy.dont_fragment == "either":
+        clear = np.zeros_like(octet)
+        rules.append(Rule("DF", _DF, {"clear": clear, "set": clear + 1}))
+    return rules
 
 
 def _choice(name: str, place: Place, policy: Dscp, copied: I64, words: str) -> Rule:
@@ -468,11 +481,13 @@ def _finish(frames: U8, wanted: U8, there: _Header, changed: Mask, fits: Mask) -
     frames[wrong, field] = ~wanted[wrong, field]
 
 
-def _fill_checksums(frames: U8, wanted: U8) -> None:
-    """The reference's UDP checksum where it is right and none came."""
+def _fill_checksums(frames: U8, wanted: U8, only: int | None = None) -> None:
+    """The reference's UDP checksum where it is right and 0 came; of all, or where it has one value."""
     headers = inet.headers_of(wanted[0])
     if headers.udp is None:
         return
     field = slice(headers.udp + 6, headers.udp + 8)
     rows = ~frames[:, field].any(axis=1) & (inet.udp_sum(wanted, headers) == 0xFFFF)
+    if only is not None:
+        rows &= (wanted[:, field] == list(only.to_bytes(2, "big"))).all(axis=1)
     frames[rows, field] = wanted[rows, field]

@@ -112,6 +112,16 @@ class DsLite(Nat):
     """First address of the B4s, and how many."""
 
 
+class Softwire(IntentSettings):
+    """A B4: its end of a single tunnel, without NAT."""
+
+    family = "softwire"
+
+    aftr: IPv6Address
+    b4: IPv6Address
+    ipv6_side: Literal["left", "right"] = "left"
+
+
 class Softwires(IntentSettings):
     """An AFTR's tunnels' end without its NAT."""
 
@@ -233,7 +243,8 @@ class CustomerEdge(IntentSettings):
 _FAMILIES: dict[str, type[IntentSettings]] = {
     kind.family: kind
     for kind in (
-        Nat, Npt, Nat64, Dns64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
+        Nat, Npt, Nat64, Dns64, DsLite, Softwire, Softwires, AddressTable, MapRelay, BindingTable,
+        CustomerEdge,
     )
 }  # fmt: skip
 

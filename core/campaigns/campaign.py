@@ -167,8 +167,7 @@ def start(campaign: Campaign, directory: Path) -> None:
         if directory.exists() and any(directory.iterdir()):
             raise UsageError(f"{directory} is not empty", "choose another directory with -o")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = {"schema": SCHEMA, **asdict(campaign)}
-        replace_text(directory / PLAN, json.dumps(content, indent=1) + "\n")
+        write_plan(directory, campaign)
     except OSError as exc:
         raise UsageError(f"{directory} cannot be made: {exc.strerror}") from exc
 
@@ -204,6 +203,12 @@ def opened(directory: Path) -> Campaign:
         ) from exc
     except (OSError, ValueError, AttributeError, TypeError) as exc:
         raise UsageError(f"{directory / PLAN} cannot be read: {exc}") from exc
+
+
+def write_plan(directory: Path, campaign: Campaign) -> None:
+    """Keep what is to be done, in place of what was kept."""
+    content = {"schema": SCHEMA, **asdict(campaign)}
+    replace_text(directory / PLAN, json.dumps(content, indent=1) + "\n")
 
 
 def status_of(directory: Path, run: CampaignRun) -> str:

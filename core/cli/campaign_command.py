@@ -15,7 +15,7 @@ from v6t.profiles.errors import UsageError
 @click.argument("file", required=False)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="New directory for all runs.")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="DIR",
-              help="Continue the campaign in DIR.")  # fmt: skip
+              help="Continue the campaign in DIR; with FILE, what that has beyond it is added.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the campaigns that come with v6t.")
 @click.option("--dry-run", is_flag=True, help="Show runs and time; do nothing.")
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE",
@@ -52,25 +52,28 @@ def command(
     Every run has its directory; report.html and summary.json in DIR hold the whole. Runs on
     different testbeds are made at the same time.
     """
-    if resume is None and not listing:
-        if file is None:
-            raise UsageError(
-                "which campaign?", "give a FILE, a packaged name (--list) or --resume DIR"
-            )
+    if file is not None:
         document = Document(locate(file))
+    elif resume is None and not listing:
+        raise UsageError("which campaign?", "give a FILE, a packaged name (--list) or --resume DIR")
     from v6t.core.cli import campaign_console as session
 
     if listing:
         session.show_packaged()
         return 0
-    if resume is not None:
-        if any((file, output, testbeds, only, tester, preset, reps, set_procedure, dry_run)):
-            raise UsageError("--resume continues what was planned; nothing else goes with it")
+    changed = (testbeds, only, tester, preset, reps, set_procedure)
+    if resume is not None and (output or dry_run or (file is None and any(changed))):
+        raise UsageError(
+            "--resume continues what was planned", "only a FILE, with what it needs, adds to that"
+        )
+    if resume is not None and file is None:
         return session.continue_campaign(resume, report, group, live)
     from v6t.core.campaigns.campaign import Overrides, lay_out
 
     changes = Overrides(_beds(testbeds), only, tester, preset, reps, tuple(set_procedure.items()))
     campaign = lay_out(document, changes)
+    if resume is not None:
+        return session.add(campaign, resume, report, live)
     if dry_run:
         session.show_plan(campaign)
         return 0

@@ -62,6 +62,17 @@ def begin(campaign: Campaign, directory: Path, report: bool, page: str | None) -
         return _carry_on(directory, opened(directory), report, view)
 
 
+def add(campaign: Campaign, directory: Path, report: bool, page: str | None) -> int:
+    """Go on with a campaign in its directory, and with what its file has beyond it."""
+    from v6t.core.campaigns.extended import extend
+
+    opened(directory)  # before a lock is left where no campaign is
+    with _locked(directory):
+        more = extend(directory, campaign)
+    print(f"{number_of(more, 'run')} more than planned before", file=sys.stderr)
+    return continue_campaign(directory, report, None, page)
+
+
 def continue_campaign(
     directory: Path, report: bool, group: str | None, page: str | None = None
 ) -> int:

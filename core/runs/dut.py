@@ -50,7 +50,7 @@ def plan_text(driver: Driver, plan: Plan) -> str:
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
-            lines.append(step.command)
+            lines.append(here_document(step.command, step.text) if step.text else step.command)
             if step.check:
                 lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
     else:

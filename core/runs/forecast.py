@@ -159,6 +159,11 @@ class Forecast:
         """The rate that the stage found."""
         self._bracket = rate_fps, rate_fps * _ERROR
 
+    def longer(self, planned: PlannedStage) -> None:
+        """The stage that is going on takes more than was planned."""
+        self._meant = self._planned = planned
+        self._rest = None
+
     def repeated(self, *, search: bool) -> None:
         """The self-test that is going on is made once more.
 

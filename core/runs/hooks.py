@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import threading
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from v6t.drivers.duts.options import Hook
+from v6t.drivers.transport.process import without_passwords
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError
 
@@ -44,7 +44,7 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
             text=True,
             timeout=timeout_s,
             check=False,
-            env={k: v for k, v in os.environ.items() if k != "V6T_DUT_PASSWORD"},
+            env=without_passwords(),
         )
     except (OSError, ValueError) as exc:
         raise DutError(f"the hook {name} cannot be run: {exc}") from exc

@@ -17,7 +17,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
-from v6t.procedures.tester_rate import CapacitySpec, trials_until
+from v6t.procedures.tester_rate import CapacitySpec, trials_at_length, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -261,17 +261,32 @@ def mode_of(phase: Phase, mode: str) -> str:
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
 
 
-def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
-    """What self-tests take that find a capacity: sizes and modes change it little."""
+def selftests(
+    bound: BoundRun, capacity_fps: float, *, at_length: bool = False
+) -> Iterator[PlannedStage]:
+    """What self-tests take that find a capacity: sizes and modes change it little.
+
+    Args:
+        bound: the run.
+        capacity_fps: what one has found.
+        at_length: it took trials under the rules of the results to find it.
+    """
     run = bound.settings
     for size in run.frame_sizes:
         sizes = bound.technology.sizes_of(size)
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         for mode in run.modes:
             spec = capacity_spec(run, sizes, mode, media)
-            trials = trials_until(spec, capacity_fps)
-            stage = _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, trials, 1)
+            short, long = trials_until(spec, capacity_fps), 1
+            if at_length:
+                short, long = trials_until(spec, 0.0), trials_at_length(spec, capacity_fps)
+            stage = _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, short, long)
             yield _with_connections(stage, bound) if mode == run.modes[0] else stage
+
+
+def selftest_at_length(stage: Stage, bound: BoundRun, spec: CapacitySpec) -> PlannedStage:
+    """What a self-test takes whose short trials were all invalid."""
+    return _selftest(stage, bound, spec, trials_until(spec, 0.0), ASSUMED_CAPACITY_TRIALS)
 
 
 def _costs(

@@ -40,6 +40,7 @@ from v6t.core.runs.plan import (
     Stage,
     beginning,
     planned_stage,
+    selftest_at_length,
     selftests,
     stages,
     whole_cost,
@@ -406,6 +407,7 @@ def _point(
         capacity = found_again(
             state.bound, streams, spec, loopback, at.tester_capacity, number,
             lambda text: _repeat(state, f"{octets} octets, {text}", search=True),
+            lambda text: _at_length(state, octets, spec, text),
         )  # fmt: skip
         if capacity is None:
             return None
@@ -472,12 +474,15 @@ def _find_capacity(
         state.directory,
         least_fps=0.0 if of_phase_one else least_plausible_fps(spec.mode, others),
         say=lambda text: _repeat(state, f"{octets} octets, {text}", search=False),
+        at_length=lambda text: _at_length(state, octets, spec, text),
         of_phase_one=of_phase_one,
     )
     if not of_phase_one:
         others[spec.mode] = capacity.rate_fps
         if capacity.keys:
-            state.forecast.known(selftests(state.bound, capacity.rate_fps))
+            state.forecast.known(
+                selftests(state.bound, capacity.rate_fps, at_length=capacity.at_length)
+            )
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own capacity: {source}")
     if not capacity.rate_fps:
@@ -504,6 +509,12 @@ def _repeat(state: _State, why: str, *, search: bool) -> None:
     """A self-test is made again."""
     state.forecast.repeated(search=search)
     state.watch.say(why)
+
+
+def _at_length(state: _State, octets: str, spec: CapacitySpec, why: str) -> None:
+    """A self-test takes trials under the rules of the results."""
+    state.forecast.longer(selftest_at_length(state.forecast.stage, state.bound, spec))
+    state.watch.say(f"{octets} octets, {why}")
 
 
 class JournaledTester:

@@ -14,6 +14,7 @@ from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
+from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent import Port
 from v6t.profiles.intent_settings import IntentSettings
@@ -56,6 +57,8 @@ class Commands(ABC):
     title: ClassVar[str]
     technologies: ClassVar[tuple[str, ...]]
     """Names of plugins it can be a device for; none: any."""
+    part_technologies: ClassVar[tuple[str, ...]] = ()
+    """The same of parts of a chain that are no plugins by themselves."""
     executed: ClassVar[str]
     """What of it was run with real frames, for the documentation and ``v6t dut plan``."""
     versions: ClassVar[tuple[str, ...]] = ("",)
@@ -75,6 +78,15 @@ class Commands(ABC):
             UsageError: naming the option.
         """
         self.options = options_of(self.options_model, self.name, self.noun, given or {})
+
+    @property
+    def prelude(self) -> str:
+        """Shell lines that its commands take for granted; they stand in ``undo.sh``, too."""
+        return ""
+
+    def carried(self, transport: Transport) -> Transport:
+        """What carries its commands, given the way to its machine: that itself, or something on top of it."""
+        return transport
 
     @abstractmethod
     def survey(self) -> Mapping[str, str]:
@@ -115,6 +127,10 @@ class Commands(ABC):
     def sessions(self, intent: Intent) -> Reading | None:
         """Number of its sessions, as ``sessions``; None if it has no state."""
         return None
+
+    def by_endpoint(self, intent: Intent) -> bool:
+        """Whether a session of its is that of an address and port inside, whatever they talk to."""
+        return False
 
     def table(self, intent: Intent) -> Reading | None:
         """What limits its table of sessions (sizes, timeouts), by the device's own names."""
@@ -224,10 +240,11 @@ class Commands(ABC):
         Raises:
             UsageError: with what it can be.
         """
-        if cls.technologies and technology not in cls.technologies:
+        known = (*cls.technologies, *cls.part_technologies)
+        if cls.technologies and technology not in known:
             raise UsageError(
                 f"the {cls.name} driver cannot make a device for {technology}",
-                f"it can be: {', '.join(cls.technologies)}",
+                f"it can be: {', '.join(known)}",
             )
 
 

@@ -34,6 +34,7 @@ class ExpectProfile(HeaderPolicy):
         df: Don't Fragment of IPv4 packets made from IPv6: as the reference has it, always set, or
             never set.
         tunnel_keeps_ttl: the TTL of IPv4 packets is not decremented before they are put into IPv6.
+        exit_keeps_ttl: nor when they are taken out of it.
         least_octets: frames are padded to so many octets, FCS off; 0: not padded.
         why: the source of these values, for the manifest.
     """
@@ -41,6 +42,7 @@ class ExpectProfile(HeaderPolicy):
     further_hops: int = 0
     df: Literal["reference", "set", "clear"] = "reference"
     tunnel_keeps_ttl: bool = False
+    exit_keeps_ttl: bool = False
     least_octets: int = 0
     why: str = ""
 
@@ -82,7 +84,7 @@ class ProfiledOracle(OracleAround):
         out, length = answer.frames.copy(), answer.length.copy()
         if not (length > 0).any():
             return ProfiledAnswer(out, length)
-        entered, left = _version(frames), _version(out)
+        entered, left = ip_version(frames), ip_version(out)
         for size in distinct(length[length > 0]):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
@@ -105,6 +107,8 @@ class ProfiledOracle(OracleAround):
                 packets[:, 6] |= 0x40
             elif p.df == "clear":
                 packets[:, 6] &= 0xBF
+            if p.exit_keeps_ttl:
+                packets[:, 8] += 1
             inet.finish_ipv4(packets, 0)
         else:
             self._tunnelled(packets)
@@ -141,7 +145,7 @@ def _l3(frames: U8) -> NDArray[np.int64]:
     return np.where(tagged, 18, 14)
 
 
-def _version(frames: U8) -> U8:
+def ip_version(frames: U8) -> U8:
     """IP version of each frame."""
     if frames.shape[1] < 19:
         return np.zeros(len(frames), dtype=np.uint8)

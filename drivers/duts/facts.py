@@ -22,6 +22,7 @@ LINUX = {
     "default6": "ip -j -6 route show default",
     "cpus": "cat /sys/devices/system/cpu/online",
     "conntrack_max": "cat /proc/sys/net/netfilter/nf_conntrack_max",
+    "conntrack_buckets": "cat /proc/sys/net/netfilter/nf_conntrack_buckets",
     # a network namespace shows the host's limit and may not change it
     "conntrack_fixed": "f=/proc/sys/net/netfilter/nf_conntrack_max; "
     "[ ! -e $f ] || [ -w $f ] || echo read-only",

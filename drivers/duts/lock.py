@@ -13,7 +13,7 @@ import shlex
 import threading
 import time
 
-from v6t.drivers.transport.contract import ConnectionLost, Held, Transport
+from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Transport
 from v6t.profiles.errors import DutError
 
 LOCK, BEAT = "lock", "beat"
@@ -103,15 +103,17 @@ class Lock:
         except ConnectionLost as exc:
             self._held.release()
             raise DutError(
-                f"{transport.name}: {directory} cannot be made or locked on the device",
-                "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
+                f"{transport.name}: {directory} cannot be made or locked {transport.where}",
+                "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
+                if transport.where == ON_DEVICE
+                else "name a directory of your own with dut.options.state_dir",
             ) from exc
         except DutError:
             self._held.release()
             raise
         if answer != "locked":
             self._held.release()
-            _refused(transport.name, directory, answer)
+            _refused(transport, directory, answer)
         self._beats = Beats(self._held, beat_s)
 
     @property
@@ -129,7 +131,8 @@ class Lock:
         self._held.release()
 
 
-def _refused(name: str, directory: str, answer: str) -> None:
+def _refused(transport: Transport, directory: str, answer: str) -> None:
+    name = transport.name
     what, _, text = answer.partition(" ")
     if what == "foreign":
         raise DutError(
@@ -140,7 +143,7 @@ def _refused(name: str, directory: str, answer: str) -> None:
     ends = (
         "seconds"
         if who == TIMER
-        else f"its end; if it hangs, `kill {pid}` on the device frees the lock"
+        else f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
     )
     raise Busy(f"{name} is in use by {who or 'another v6t'}", f"wait for {ends}")
 

@@ -59,7 +59,7 @@ class Step:
             was taken away took the change with it.
         check: the read-back.
         silent: any output of the command is an error (programs whose exit status says nothing).
-        deadline_s: how long it may take [s].
+        deadline_s: how long it may take [s], and how long taking it back.
         reboots: the device starts anew, and with it the connection; it is configured again.
     """
 
@@ -176,6 +176,19 @@ def contains(command: str, *parts: str) -> Check:
         return None
 
     return Check(command, checker, " and ".join(f"'{p}'" for p in parts))
+
+
+def lacks(command: str, part: str) -> Check:
+    """The output must not hold a part, however it is spaced; of silence nothing is concluded."""
+    wanted = " ".join(part.split())
+
+    def checker(output: str) -> str | None:
+        seen = " ".join(output.split())
+        if not seen:
+            return f"it says nothing, and so not whether '{part}' is there"
+        return f"'{part}' is there; it says {shown(output)}" if wanted in seen else None
+
+    return Check(command, checker, f"no '{part}'")
 
 
 def equals(command: str, value: str) -> Check:

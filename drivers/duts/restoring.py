@@ -18,7 +18,8 @@ from v6t.drivers.duts.undo_record import SCRIPT, Record, StillChanged, Undo, des
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport, Unreachable
 from v6t.profiles.errors import DutError
 
-UNDO_DEADLINE_S = 180.0
+BLIND_DEADLINE_S = 3600.0
+"""Of a script whose record, which says how long it may take, cannot be read: as long as any step may."""
 RETRY_PAUSE_S = 1.0
 TIMER_MARGIN_S = 10.0
 """How much longer than its timer's limit a silent device is waited for."""
@@ -147,14 +148,14 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
     if done:
         session.say(f"{session.name}: its own timer was faster: {done}")
     session.guard()  # the connection may break in the middle of this, too
-    status, out, err = store.undo(UNDO_DEADLINE_S)
+    status, out, err = store.undo(record.deadline_s)
     left = left_of(record, out)
     if (status or left) and not forget:
         session.keep()
         raise StillChanged(
             f"{session.name}: not everything could be put back: "
             + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
-            f"{record.by_hand} on the device, or `{session.again}`, tries again",
+            f"{record.by_hand} {session.transport.where}, or `{session.again}`, tries again",
         )
     different = session.differences(record)
     if different and not forget:
@@ -180,7 +181,7 @@ def _keep(session: Configured, store: Store, different: dict[Undo, str]) -> None
 
 
 def _by_script_alone(session: Configured, store: Store, forget: bool) -> list[str]:
-    status, out, err = store.undo(UNDO_DEADLINE_S)
+    status, out, err = store.undo(BLIND_DEADLINE_S)
     if status and not forget:
         output = shown("\n".join(filter(None, (out.strip(), err.strip()))))
         raise StillChanged(

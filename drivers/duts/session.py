@@ -24,7 +24,14 @@ from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
-from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
+from v6t.drivers.duts.undo_record import (
+    PROGRESS,
+    SCRIPT,
+    Record,
+    Undo,
+    undo_deadline_s,
+    undo_of,
+)
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
 from v6t.profiles.errors import DutError, UsageError, V6tError
 
@@ -64,7 +71,7 @@ class Session:
             again: the command that restores later; empty: by ``keep``.
         """
         self.driver = driver
-        self.transport = transport
+        self.transport = driver.carried(transport)
         self.intent = intent
         self._keep = keep
         self.say = say
@@ -144,6 +151,8 @@ class Session:
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             directory=self._directory,
             undo=tuple(entries),
+            prelude=self.driver.prelude,
+            deadline_s=undo_deadline_s(plan.steps),
         )
         self._record = record
         self._store().write(record)
@@ -521,7 +530,8 @@ class Session:
     @property
     def undo_hint(self) -> str:
         """How everything is undone."""
-        return f"`{self.again}`, or by hand on the device: sh {self._directory}/{SCRIPT}"
+        by_hand = f"by hand {self.transport.where}: sh {self._directory}/{SCRIPT}"
+        return f"`{self.again}`, or {by_hand}"
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -556,6 +566,7 @@ class SessionState:
         """
         self._session = session
         self.timeout_s: float | None = session.driver.timeout_s(session.intent)
+        self.by_endpoint: bool = session.driver.by_endpoint(session.intent)
 
     def flush(self) -> None:
         """Empty the table; the driver sees that it is empty."""

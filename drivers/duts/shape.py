@@ -2,7 +2,8 @@
 
 Figures of readings have names; these are what the shape is made of, all of them optional:
 
-* ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks];
+* ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks], or of who tells no ticks
+  ``CORE.idle_percent`` of the last second or so;
 * ``link NAME``: of an interface that faces the tester, ``rx.packets`` beside its losses; one inside the
   device is no ``link``, for what comes in there has come in before;
 * ``process``: ``THREAD.run_ns``, ``THREAD.wait_ns`` (ready to run, and not run), ``quota.periods``,
@@ -24,13 +25,15 @@ from typing import Any
 from v6t.drivers.duts.telemetry import Sample
 
 _LOSSES = re.compile(
-    r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions",
+    r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions"
+    r"|unreachable",
     re.IGNORECASE,
 )
 LINK = "link "
 _NO_COUNTERS = ("table", "runtime", "perf", "cpu", "process")
 OF_TABLES = re.compile(
-    r"^conntrack (drop|early_drop|insert_failed)$|^pf (memory|state_limit)$|out of ports|maximum sessions",
+    r"^conntrack (drop|early_drop|insert_failed|chaintoolong)$|^pf (memory|state_limit)$|out of ports|"
+    r"maximum sessions",
     re.IGNORECASE,
 )
 """Reasons for loss that speak of a table without room, or of a NAT without ports, not of a queue."""
@@ -91,6 +94,11 @@ def shaped(samples: Sequence[Sample]) -> Telemetry:
 def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
     """Share of a kind of time [%] of every core in every second; nothing is averaged (BN-01)."""
     found: dict[str, list[float]] = {}
+    for sample in samples:
+        for name, share in sample.figures.get("cpu", {}).items():
+            core, _, what = name.rpartition(".")
+            if what == f"{kind}_percent":
+                found.setdefault(core, []).append(share)
     for before, after in pairwise(samples):
         first, last = before.figures.get("cpu", {}), after.figures.get("cpu", {})
         for name, total in last.items():
@@ -106,16 +114,20 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
 
 
 def growing(samples: Sequence[Sample]) -> dict[str, float]:
-    """Counters of lost frames that grew, and by how much."""
+    """Counters of lost frames that grew, and by how much.
+
+    Devices leave out counters that are 0: one that is not there first, where the reading has others, was 0.
+    """
     if len(samples) < 2:
         return {}
     found = {}
     for name, figures in samples[-1].figures.items():
         if name in _NO_COUNTERS:
             continue
-        for figure, last in figures.items():
-            first = samples[0].figures.get(name, {}).get(figure)
-            if first is not None and last > first and _LOSSES.search(f"{name} {figure}"):
+        before = samples[0].figures.get(name, {})
+        for figure, last in figures.items() if before else ():
+            first = before.get(figure, 0.0)
+            if last > first and _LOSSES.search(f"{name} {figure}"):
                 found[f"{name} {figure}"] = last - first
     return found
 

@@ -80,7 +80,7 @@ class Store:
         if has_script:
             how = f"{SCRIPT} beside it takes everything back: `{self._again} --by-script` runs it"
             return DamagedRecord(
-                f"{self._transport.name}: {why}", f"{how}, or `{by_hand}` on the device"
+                f"{self._transport.name}: {why}", f"{how}, or `{by_hand}` {self._transport.where}"
             )
         return DamagedRecord(
             f"{self._transport.name}: {why}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,6 +20,8 @@ SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
 ALL = "all"
 """What ``undone`` holds when every step is undone."""
+QUICK_S = 180.0
+"""How long it takes at most to take back all steps that ask for no more time than most."""
 
 
 class StillChanged(DutError):
@@ -80,6 +82,8 @@ class Record:
         driver, technology, started: of the run.
         directory: on the device.
         undo: one entry per step, in the order of the steps.
+        prelude: shell lines that their commands take for granted.
+        deadline_s: how long it may take to take everything back [s].
     """
 
     owner: str
@@ -89,6 +93,8 @@ class Record:
     started: str
     directory: str
     undo: tuple[Undo, ...] = field(default=())
+    prelude: str = ""
+    deadline_s: float = QUICK_S
 
     def to_json(self) -> str:
         """Text of ``record.json``."""
@@ -131,6 +137,11 @@ def undo_of(number: int, step: Step, old: str) -> Undo:
     return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
 
 
+def undo_deadline_s(steps: Iterable[Step]) -> float:
+    """How long it may take to take steps back [s]: as long as those that are slow to do, and the rest."""
+    return QUICK_S + sum(s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
+
+
 def script(record: Record) -> str:
     """Text of ``undo.sh``: last step first, each once, ``left N`` for those that fail."""
     lines = [
@@ -151,6 +162,7 @@ def script(record: Record) -> str:
         "todo() { grep -qx $1 progress && ! grep -qx $1 undone; }",
         'took() { if [ "$2" = 0 ]; then echo $1 >>undone; else echo "left $1"; failed=1; fi; }',
         "failed=0",
+        *([record.prelude] if record.prelude else []),
     ]
     for entry in reversed(record.undo):
         if not entry.command:

@@ -1,6 +1,7 @@
-"""Where the tester's child processes come from: ``python -m v6t.drivers.embedded.worker FD MODULE...``.
+"""Where the tester's child processes come from: what all of them need is loaded once, and forked for each.
 
-It loads what all of them need once, and is forked for each.
+Served by a fork of v6t, or by ``python -m v6t.drivers.embedded.worker FD MODULE...``, see
+``v6t.drivers.lab.nursery``.
 """
 
 from __future__ import annotations
@@ -186,12 +187,21 @@ def _born(mother: int, pipe: int, output: int) -> None:
 
 
 def main() -> None:
-    """Start and end workers until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """As a program: load what workers will need, then serve."""
     netns.die_with(os.getppid())
-    asked = socket.socket(fileno=int(sys.argv[1]))
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    serve(int(sys.argv[1]))
+
+
+def serve(line: int) -> None:
+    """Start and end workers until nobody asks any more.
+
+    Args:
+        line: descriptor of the socket on which is asked.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asked = socket.socket(fileno=line)
     gc.collect()
     gc.freeze()  # pages that are never looked through stay shared
     while True:

@@ -23,6 +23,8 @@ from v6t.profiles.intent import Port
 
 LEFT: Port = "left"
 RIGHT: Port = "right"
+End = tuple[Worker, Port]
+"""A namespace, and the name of an interface in it."""
 
 
 class Lab:
@@ -58,13 +60,15 @@ class Lab:
             self.devices = [self._namespace("device namespace", pid) for pid in pids]
             self.device = self.devices[0] if self.devices else None
             """The only part of the device, or the leftmost; None in loopback."""
+            left = (self.tester, LEFT)
             if loopback:
-                self._cable(self.tester, LEFT, max(mtu_left, mtu_right), self.tester, RIGHT)
+                _join([(left, (self.tester, RIGHT), max(mtu_left, mtu_right))])
             else:
-                self._cable(self.tester, LEFT, mtu_left, self.devices[0], LEFT)
+                cables = [(left, (self.devices[0], LEFT), mtu_left)]
                 for (one, other), mtu in zip(pairwise(self.devices), mtus_between, strict=True):
-                    self._cable(one, RIGHT, mtu, other, LEFT)
-                self._cable(self.tester, RIGHT, mtu_right, self.devices[-1], RIGHT)
+                    cables.append(((one, RIGHT), (other, LEFT), mtu))
+                cables.append(((self.tester, RIGHT), (self.devices[-1], RIGHT), mtu_right))
+                _join(cables)
         except BaseException:
             self.close()
             raise
@@ -112,20 +116,29 @@ class Lab:
         )
         return holder
 
-    @staticmethod
-    def _cable(holder: Worker, name: str, mtu: int, other: Worker, peer: str) -> None:
-        _ip(
-            holder,
-            f"link add {name} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {other.pid}",
-        )
-        _ip(holder, f"link set dev {name} mtu {mtu} arp off up")
-        _ip(other, f"link set dev {peer} mtu {mtu} arp off up")
+
+def _join(cables: Sequence[tuple[End, End, int]]) -> None:
+    """Make cables with an MTU [octets], each by the namespace of its first end; then all ends are up.
+
+    A namespace has one process for all of its commands: to start it takes longer than they do.
+    """
+    made: dict[Worker, list[str]] = {}
+    put_up: dict[Worker, list[str]] = {}
+    for (holder, name), (other, peer), mtu in cables:
+        end = f"name {peer} mtu {mtu} netns {other.pid}"
+        made.setdefault(holder, []).append(f"link add {name} mtu {mtu} type veth peer {end}")
+        for where, interface in ((holder, name), (other, peer)):
+            up = f"link set dev {interface} mtu {mtu} arp off up"
+            put_up.setdefault(where, []).append(up)
+    # the first end of a cable is left of its second one, or the tester's: it is there when both are put up
+    for holder, words in put_up.items():
+        _ip(holder, made.get(holder, []) + words)
 
 
-def _ip(holder: Worker, *commands: str) -> None:
-    status, output = holder.ask("run", command=["ip", "-batch", "-"], text="\n".join(commands))
+def _ip(holder: Worker, lines: Sequence[str]) -> None:
+    status, output = holder.ask("run", command=["ip", "-batch", "-"], text="\n".join(lines))
     if status:
         raise EnvironmentLacking(
-            f"the lab's interfaces could not be made: {output.strip() or commands[0]}",
+            f"the lab's interfaces could not be made: {output.strip() or lines[0]}",
             "the kernel needs veth support (module veth); `v6t doctor` tells more",
         )

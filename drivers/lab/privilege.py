@@ -12,16 +12,6 @@ from pathlib import Path
 from v6t.drivers.lab import netns
 from v6t.profiles.errors import EnvironmentLacking
 
-_PROBE = """
-import sys
-from v6t.drivers.lab import netns
-if sys.argv[1] == "user":
-    netns.become_root_of_new_user_namespace()
-netns.unshare(netns.CLONE_NEWNET)
-import socket
-socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
-"""
-
 
 def acquire() -> str:
     """Get the right to make namespaces; returns how: ``root`` or ``user namespace``.
@@ -73,7 +63,7 @@ def available() -> tuple[bool, str]:
 def _try(kind: str) -> str | None:
     """Make a namespace in a child; None if that works, else the reason."""
     probe = subprocess.run(
-        [sys.executable, "-c", _PROBE, kind], capture_output=True, text=True, check=False
+        [sys.executable, "-IS", netns.__file__, kind], capture_output=True, text=True, check=False
     )
     if probe.returncode == 0:
         return None

@@ -131,6 +131,7 @@ class Preparing:
             outside=phase.outside,
             sessions_before=before,
             sessions=self._count(before),
+            by_endpoint=self._device is not None and self._device.by_endpoint,
             device=self._limits(),
             example=phase.example,
             tcp=phase.tcp,
@@ -140,9 +141,8 @@ class Preparing:
         last = phase.ended_s
         if (phase_one.filled or (connections.tcp and phase_one.learned)) and not faults:
             _compare(connections, phase_one)
-            short = phase_one.sessions is not None and phase_one.sessions < phase_one.learned
             # the device itself says that some are gone: there is nothing to be tried any more
-            if connections.alpha is not None and (connections.tcp or not short):
+            if connections.alpha is not None and (connections.tcp or not phase_one.short):
                 tried = self._tester.validate(trial, connections)
                 (back,) = tried.result.classes.values()
                 phase_one = replace(
@@ -290,11 +290,11 @@ def _compare(connections: Connections, phase_one: PhaseOneResult) -> None:
     else ends the run.
     """
     sessions = phase_one.sessions
-    if sessions is None or sessions == phase_one.learned or not phase_one.filled:
+    if sessions is None or sessions == phase_one.countable or not phase_one.filled:
         return
-    if connections.purpose == "establish" and sessions < phase_one.learned:
+    if connections.purpose == "establish" and phase_one.short:
         return
     raise DutError(
-        f"the device counts {sessions} connections, the Responder learned {phase_one.learned}",
+        phase_one.counts_apart,
         "other traffic passes the device, its connections expire, or it replaces them",
     )

@@ -29,6 +29,8 @@ class Filled:
 class SimTable:
     """The table of a simulated device; also its driver (see ``v6t.drivers.oracle.two_phase``)."""
 
+    by_endpoint = False
+
     def __init__(self, options: SimOptions) -> None:
         """Empty.
 

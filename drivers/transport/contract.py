@@ -9,6 +9,7 @@ from typing import Protocol
 from v6t.profiles.errors import DutError
 
 DEADLINE_S = 30.0
+ON_DEVICE = "on the device"
 _NOT_RUN = "v6t: this was not run"
 _PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; "
 
@@ -119,6 +120,8 @@ class Transport(Protocol):
     """What the device is called in messages."""
     condition: str
     """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
+    where: str
+    """Where its shell is, in messages."""
 
     def open(self) -> None:
         """Connect.

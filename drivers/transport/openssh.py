@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from v6t.drivers.transport.contract import (
+    ON_DEVICE,
     ConnectionLost,
     DeadlinePassed,
     Output,
@@ -21,7 +22,15 @@ from v6t.drivers.transport.contract import (
     as_text,
     for_shell,
 )
-from v6t.drivers.transport.process import Process, ProcessHeld, begin, finish, kill
+from v6t.drivers.transport.process import (
+    LOGIN_PASSWORD,
+    Process,
+    ProcessHeld,
+    begin,
+    finish,
+    kill,
+    without_passwords,
+)
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError, UsageError
@@ -58,6 +67,8 @@ class SshTransport:
     A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
     also that of a broken connection, and what a command did before that is not to be guessed.
     """
+
+    where = ON_DEVICE
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
         """Remember; nothing is opened.
@@ -116,6 +127,11 @@ class SshTransport:
         line = for_shell(command, self._options.become)
         return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
 
+    def terminal(self) -> Process:
+        """Start what the login starts by itself, on a terminal over there; its pipes are the caller's."""
+        # no line of ours is a word to ssh itself: it has no escape character
+        return begin(self._words("-tt", "-e", "none"))
+
     def close(self) -> None:
         """Disconnect; what the device's shells were doing ends there."""
         master, self._master = self._master, None
@@ -130,12 +146,16 @@ class SshTransport:
         return self._master is not None and self._master.poll() is None
 
     def _through(self, line: str) -> list[str]:
+        """A program that has a line run over there."""
+        return [*self._words(), line]
+
+    def _words(self, *options: str) -> list[str]:
         """A command line that uses the one connection and never makes another."""
         if self._client is None or not self._alive:
             raise ConnectionLost(f"{self.name}: there is no connection")
         socket = f"ControlPath={self._client.place / 'mux'}"
         never = ("-o", "ControlMaster=no", "-o", socket, "-o", "ProxyCommand=false")
-        return [*self._client.words(*never), "--", self._client.host, line]
+        return [*self._client.words(*never, *options), "--", self._client.host]
 
     def _connect(self, client: SshClient) -> None:
         password = self._password()
@@ -199,7 +219,7 @@ class SshTransport:
 
     def _password(self) -> str | None:
         """Asked for once: a connection is made again without anybody at the terminal."""
-        from_environment = os.environ.get("V6T_DUT_PASSWORD")
+        from_environment = os.environ.get(LOGIN_PASSWORD)
         if from_environment or not self._options.ask_password:
             return from_environment
         if self._secret is None:
@@ -215,8 +235,7 @@ class SshTransport:
 
 def _environment(client: SshClient, password: str | None) -> dict[str, str]:
     """Of the master: without a terminal ssh asks a program, which only repeats a variable."""
-    environment = {**os.environ, "LC_ALL": "C"}
-    environment.pop("V6T_DUT_PASSWORD", None)
+    environment = {**without_passwords(), "LC_ALL": "C"}
     if password:
         ask = client.place / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")

@@ -18,6 +18,12 @@ Process = subprocess.Popen[bytes]
 
 MOST_OCTETS = 32 << 20
 """More than this no answer is: a device that talks without end fills no memory here."""
+LOGIN_PASSWORD, ENABLE_PASSWORD = "V6T_DUT_PASSWORD", "V6T_DUT_ENABLE_PASSWORD"
+
+
+def without_passwords() -> dict[str, str]:
+    """The environment of a program that need not know them."""
+    return {k: v for k, v in os.environ.items() if k not in (LOGIN_PASSWORD, ENABLE_PASSWORD)}
 
 
 def begin(program: Sequence[str]) -> Process:
@@ -28,7 +34,7 @@ def begin(program: Sequence[str]) -> Process:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        env={k: v for k, v in os.environ.items() if k != "V6T_DUT_PASSWORD"},
+        env=without_passwords(),
     )
 
 

@@ -314,6 +314,11 @@ def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> li
     full = int(raw["global"].get("queue_full", 0))
     if full:
         messages.append(f"TRex's transmit queue was full {full} times")
+    if raw.get("stuck"):
+        messages.append(
+            f"{raw['stuck']} frames left TRex's send rings only after the trial: its interface had "
+            "taken no more"
+        )
     if raw["queue_drop"]:
         messages.append(f"TRex dropped {raw['queue_drop']} frames before its transmit queue")
     busiest = max(raw["cpu"], default=0.0)

@@ -25,7 +25,7 @@ from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
 from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import AddressTable
+from v6t.profiles.intent_settings import AddressTable, Softwire
 from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
@@ -206,12 +206,13 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     here, there = between(*_INNER, links.right.mtu)
     b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
     tunnel = {"b4": str(b4), "aftr": str(aftr), "mtu": p.middle_mtu}
+    own_tunnel = Softwire(b4=b4, aftr=aftr, mtu=p.middle_mtu, ipv6_side="right")
     left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
     cable = _cable(p)
     ce = Part(
         "b4",
         CE,
-        DutIntent("b4", tunnel, Links(links.left, near), left, cable[0]),
+        DutIntent("b4", own_tunnel.listed(), Links(links.left, near), left, cable[0]),
         reference=B4(b4, aftr, Links(near, links.left)),
         turned=True,
     )

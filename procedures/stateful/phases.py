@@ -137,12 +137,9 @@ def _failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
             f"{phase_one.repeated} connections have the outside four-tuple of another: the device "
             "reuses ports"
         )
-    if phase_one.sessions is not None and phase_one.sessions < phase_one.learned:
-        failures.append(
-            f"the device counts {phase_one.sessions} connections, the Responder learned {phase_one.learned}"
-        )
-    short = phase_one.sessions is not None and phase_one.sessions < phase_one.learned
-    if connections.alpha is not None and phase_one.filled and not short:
+    if phase_one.short:
+        failures.append(phase_one.counts_apart)
+    if connections.alpha is not None and phase_one.filled and not phase_one.short:
         if phase_one.validated is None:
             failures.append("the connections were not validated")
         elif phase_one.validated < phase_one.learned:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -24,7 +25,8 @@ from v6t.core.config.yaml_document import Document
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.profiles.errors import TranslationError
 
-from .support import COMMAND, complaint, tree, v6t
+from . import warm
+from .support import complaint, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -203,12 +205,8 @@ def test_what_is_left_is_said_before_every_run(tmp_path):
 
 
 def begun(*arguments):
-    return subprocess.Popen(
-        [*COMMAND, "campaign", *map(str, arguments), "--no-report"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    words = ["campaign", *map(str, arguments), "--no-report"]
+    return warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def journalled(directory):
@@ -320,6 +318,45 @@ def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
         assert found == {123456}
 
 
+LONGER = SMALL.replace("[64, 128, 256]", "[32, 64, 128]")
+
+
+def test_what_the_file_has_got_since_is_added(small, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(small, out)
+    before = journalled(out)
+    done = v6t("campaign", written(tmp_path, LONGER), "--resume", out, "--no-report")
+    assert done.status == 0, done.err
+    assert "1 run more than planned before" in done.err
+    runs = summary_of(out)["runs"]
+    assert [r["directory"] for r in runs[:3]] == [
+        "007-customers-32", "001-customers-64", "002-customers-128",
+    ]  # fmt: skip
+    assert runs[-1]["directory"] == "003-customers-256"  # the file has it no more: nothing is lost
+    assert [r["status"] for r in runs] == ["complete"] * 7
+    again = journalled(out)
+    assert again == before + len(
+        (out / "007-customers-32" / "journal.jsonl").read_text().splitlines()
+    )
+    done = v6t("campaign", written(tmp_path, LONGER), "--resume", out, "--no-report")
+    assert "0 runs more than planned before" in done.err
+    assert journalled(out) == again
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("repetitions: 2", "repetitions: 3"), "001-customers-64 was planned otherwise"),
+        (("name: small", "name: other"), "holds the campaign small, not other"),
+    ],
+)
+def test_what_was_planned_otherwise_is_not_mixed_with_it(change, words, small, tmp_path):
+    plan = (small / "campaign.json").read_text()
+    file = written(tmp_path, SMALL.replace(*change))
+    assert words in complaint(v6t("campaign", file, "--resume", small))
+    assert (small / "campaign.json").read_text() == plan
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -331,6 +368,9 @@ def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
         (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "no testbed 'nobody'"),
         (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "given twice"),
         (["--resume", "nothing"], "nothing holds no campaign"),
+        (["--resume", "nothing", "--preset", "rfc"], "--resume continues what was planned"),
+        (["siit", "--tester", "sim", "--resume", "nothing"], "nothing holds no campaign"),
+        (["siit", "--resume", "nothing", "-o", "x"], "--resume continues what was planned"),
     ],
 )
 def test_refusals(arguments, words, tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
 
+from . import warm
 from .support import COMMAND, RUN_FILES, SIM, v6t
 
 pytestmark = pytest.mark.slow
@@ -42,13 +43,8 @@ PATIENCE_S = 60
 
 def started(out, *arguments):
     """A run in a process group of its own, as a terminal would start it."""
-    return subprocess.Popen(
-        [*COMMAND, *arguments, "-o", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    words = [*arguments, "-o", str(out)]
+    return warm.Process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def trials(out):
@@ -129,7 +125,7 @@ def test_an_interrupted_resume_continues(tmp_path, whole):
     out = tmp_path / "out"
     for command in ([*SIM, *SHAPE, *SLOW, "-o", str(out)], ["resume", str(out)]):
         known = len(trials(out))
-        process = subprocess.Popen([*COMMAND, *command], stderr=subprocess.PIPE, text=True)
+        process = warm.Process(command, stderr=subprocess.PIPE)
         wait_for_trials(process, out, known + 3)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=PATIENCE_S)[1]
@@ -177,7 +173,10 @@ def test_a_terminal_that_is_closed_costs_nothing(tmp_path, whole):
 def test_nobody_who_listens_costs_nothing(tmp_path, whole):
     """Standard error ends in a pipe that nobody reads any more: the run goes on."""
     out = tmp_path / "out"
-    process = started(out, *SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "--no-report")
+    words = [*SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "--no-report", "-o", str(out)]
+    process = subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     process.stderr.readline()
     process.stderr.close()
     process.stderr = None
@@ -228,7 +227,7 @@ def test_an_interrupted_lab_is_removed(number, everyone, tmp_path):
     assert len(before) >= 3
 
     again = subprocess.run(
-        [*COMMAND, "resume", str(out), "--json"], capture_output=True, text=True, check=False
+        [*warm.command(), "resume", str(out), "--json"], capture_output=True, text=True, check=False
     )
     assert again.returncode == 0, again.stderr
     content = json.loads(again.stdout)

@@ -26,7 +26,8 @@ from v6t.procedures.conditions import Progress
 from v6t.procedures.validity import Verdict
 from v6t.profiles.errors import UsageError
 
-from .support import COMMAND, v6t
+from . import warm
+from .support import v6t
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -264,8 +265,8 @@ def test_a_browser_follows_a_campaign(tmp_path):
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     given = ["campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out"]
     assert v6t(*given, "--live=host:80").status == 2 and not (tmp_path / "out").exists()
-    command = [*COMMAND, *map(str, given), "--live=127.0.0.1:0", "--no-report"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as campaign:
+    words = [*map(str, given), "--live=127.0.0.1:0", "--no-report"]
+    with warm.Process(words, stderr=subprocess.PIPE) as campaign:
         try:
             lines = (found[1] for line in campaign.stderr if (found := LIVE.match(line)))
             url = next(lines, None)
@@ -326,8 +327,8 @@ def test_two_testbeds_are_followed(tmp_path):
     """The report is that of the runs that are over, made when one of them ends."""
     (tmp_path / "campaign.yaml").write_text(TWO_BEDS)
     given = ["campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out", "--no-report"]
-    command = [*COMMAND, *map(str, given), "--live=127.0.0.1:0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as campaign:
+    words = [*map(str, given), "--live=127.0.0.1:0"]
+    with warm.Process(words, stderr=subprocess.PIPE) as campaign:
         try:
             url = next(found[1] for line in campaign.stderr if (found := LIVE.match(line)))
             threading.Thread(target=campaign.stderr.read, daemon=True).start()

@@ -5,7 +5,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -29,6 +28,7 @@ from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.procedures.trial import Event, Trial
 from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
+from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
 
 pytestmark = pytest.mark.slow
@@ -215,8 +215,8 @@ def test_a29_killed_after_repetition_7_of_20(tmp_path):
     execute(bind(wanted("throughput", **procedure)), whole, Silent())
     cut = tmp_path / "cut"
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "v6t.core.cli.main", *SIM, "--mode", "bidirectional", "--reps", "20",
+    process = warm.Process(
+        [*SIM, "--mode", "bidirectional", "--reps", "20",
          "--resolution", "200000", *device, "-o", str(cut)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -246,19 +246,19 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     execute(bind(wanted(*SIX, repetitions=2, resolution_fps=20_000.0)), whole, Silent())
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
-    first = [sys.executable, "-m", "v6t.core.cli.main", *SIM, "--mode", "bidirectional", "--reps", "2",
+    first = [*SIM, "--mode", "bidirectional", "--reps", "2",
              "--resolution", "20000", "--measure", ",".join(SIX), *device,
              "-o", str(cut)]  # fmt: skip
-    again = [sys.executable, "-m", "v6t.core.cli.main", "resume", str(cut)]
+    again = ["resume", str(cut)]
     chance = random.Random(8219)
     for kill in range(9):
-        process = subprocess.Popen(
+        process = warm.Process(
             again if (cut / "config.json").exists() else first,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         if kill < 8:
-            time.sleep(chance.uniform(0.7, 1.3))
+            time.sleep(chance.uniform(0.2, 0.8))
             process.send_signal(signal.SIGKILL)
             process.wait()
         else:

@@ -266,7 +266,9 @@ WITHHELD = {
     *("why", "undo", "before", "was", "contains", "equals", "matches", "deadline_s", "reboots"),
     *("reboot_deadline_s", "trex_dir", "start_deadline_s", "fence", "server", "rpc_port", "pub_port"),
     *("ssh_config", "interfaces", "restart", "force", "python", "extra_arguments", "tester_mac"),
-    "dut_mac",
+    *("dut_mac", "absent", "platform", "cli", "prompt", "pager", "errors", "answers", "enable", "open"),
+    *("abort", "line_deadline_s", "busy", "pattern", "prepare", "configure", "confirm", "keep", "cancel"),
+    *("settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
 }  # fmt: skip
 """Options of which somebody has decided that they are no part of a measurement, or lead somewhere."""
 
@@ -587,7 +589,8 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
         assert plugin in driver_type(driver).technologies or driver == "reference"
     lacking = {
         (t, d)
-        for d in ("linux-router", "nftables", "iptables", "tayga", "tayga-nftables", "nftables66", "ip6tables-npt", "vpp",
+        for d in ("linux-router", "nftables", "iptables", "tayga", "tayga-nftables", "tundra", "tundra-nftables", "snabb-lwaftr",
+                  "nftables66", "ip6tables-npt", "vpp",
                   "bind9", "knot-resolver", "pdns-recursor", "unbound", "chain")
         for t in driver_type(d).technologies
     } - set(pairs)  # fmt: skip

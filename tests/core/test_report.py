@@ -26,8 +26,9 @@ from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
 from v6t.procedures.trial import result_from_json, result_to_json
 
+from . import warm
 from .reportruns import EVERYTHING, made
-from .support import COMMAND, SIM, complaint, tree, v6t
+from .support import SIM, complaint, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -404,11 +405,8 @@ def test_a_wrong_translation_is_reported_as_a_failure(tmp_path):
 
 def test_an_interrupted_run_has_a_report(tmp_path):
     out = tmp_path / "out"
-    process = subprocess.Popen(
-        [*COMMAND, *SIM, "--set-tester", "trial_delay_s=0.05", "-o", str(out)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = [*SIM, "--set-tester", "trial_delay_s=0.05", "-o", str(out)]
+    process = warm.Process(words, stderr=subprocess.PIPE)
     for line in process.stderr:
         if "step 2" in line:
             break

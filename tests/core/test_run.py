@@ -4,7 +4,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -13,6 +12,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import TesterError, TranslationError, UsageError
+
+from . import warm
 
 pytestmark = pytest.mark.slow
 
@@ -114,22 +115,22 @@ def test_twenty_kills_change_nothing(tmp_path):
     whole = tmp_path / "whole"
     execute(bind(simulated(**options)), whole, Silent())
     command = [
-        sys.executable, "-m", "v6t.core.cli.main", "run", "--plugin", "mape-br", "--tester", "sim",
+        "run", "--plugin", "mape-br", "--tester", "sim",
         "--reps", "3", "--resolution", "10000", "--set-tester", "trial_delay_s=0.02",
         "--set-tester", "capacity_noise=0.05", "--set-tester", "loss_probability=0.1",
         "-o", str(tmp_path / "cut"),
     ]  # fmt: skip
-    again = [sys.executable, "-m", "v6t.core.cli.main", "resume", str(tmp_path / "cut")]
+    again = ["resume", str(tmp_path / "cut")]
     chance = random.Random(9693)
     kills = 0
     for attempt in range(60):
-        process = subprocess.Popen(
+        process = warm.Process(
             again if (tmp_path / "cut" / "config.json").exists() else command,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         if kills < 20:
-            time.sleep(chance.uniform(0.3, 0.9))
+            time.sleep(chance.uniform(0.05, 0.4))
             finished = process.poll() is not None
             process.send_signal(signal.SIGKILL)
             process.wait()

@@ -14,11 +14,20 @@ from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.forecast import Forecast
-from v6t.core.runs.plan import PlannedStage, Stage, plan, selftests, stages
+from v6t.core.runs.plan import (
+    PlannedStage,
+    Stage,
+    plan,
+    selftest_at_length,
+    selftests,
+    stages,
+)
 from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError, TranslationError, UsageError
+from v6t.profiles.wire import max_frame_rate_fps
 
 pytestmark = pytest.mark.slow
 
@@ -434,6 +443,30 @@ def test_the_first_self_test_leaves_the_connections_of_the_next_in_the_plan():
         if found.stage in planned:
             assert found.once_s == planned[found.stage].once_s
     assert sum(p.once_s > 0 for p in planned.values()) == 2
+
+
+def test_a_self_test_of_long_trials_is_counted_as_one():
+    """Where no short trial is valid, those under the rules of the results look for the rate."""
+    flags = Flags(plugin="siit", tester="embedded", preset="rfc", benchmarks=("throughput",),
+                  frame_sizes=(84, 128), modes=("forward",))  # fmt: skip
+    bound = bind(resolve(flags=flags))
+    planned = [p for p in stages(bound) if p.stage.name == "self-test"]
+    short = list(selftests(bound, 100_000.0))
+    long = list(selftests(bound, 100_000.0, at_length=True))
+    for usual, one in zip(short, long, strict=True):
+        assert one.seconds > usual.seconds + 5 * 60
+    clock = [0.0]
+    forecast = Forecast(planned, lambda: clock[0])
+    forecast.begin(planned[0].stage)
+    before_s = forecast.left_s()
+    run = bound.settings
+    sizes = bound.technology.sizes_of(84)
+    spec = capacity_spec(run, sizes, "forward", max_frame_rate_fps(run.line_rate_bps, 84))
+    forecast.longer(selftest_at_length(planned[0].stage, bound, spec))
+    during_s = forecast.left_s()
+    assert during_s > before_s + 5 * 60
+    forecast.known(long)  # the one of the next size is such a one, too
+    assert forecast.left_s() > during_s + 3 * 60
 
 
 def test_trials_are_planned_to_be_made_again_where_a_limit_is_looked_for():

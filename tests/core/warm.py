@@ -1,8 +1,10 @@
 """``v6t`` as a process of its own that need not import everything first.
 
 A process that has imported v6t waits; each command is a fork of it, with the arguments, directory,
-environment, open files and network namespace of a small launcher that stands where the command would.
-For commands that are waited for: what is about a process and its signals starts :data:`COMMAND`.
+environment, open files and network namespace of whoever asks. :func:`command` is for a shell or a
+program that waits: a small launcher stands where the command would. :class:`Process` is a child of
+the test itself, to be stopped, signalled and killed. What is about the start, standard streams or a
+terminal starts the command itself.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import contextlib
 import ctypes
 import functools
 import gc
+import inspect
 import json
 import os
+import platform
 import select
 import signal
 import socket
@@ -23,8 +27,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 _CLONE_NEWNET = 0x40000000
+_CLONE_PARENT = 0x8000
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}[platform.machine()]
 _PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("!I")
 
@@ -33,7 +40,7 @@ _LAUNCHER = """\
 import array, json, os, socket, struct, sys
 line = socket.socket(socket.AF_UNIX)
 line.connect(sys.argv[1])
-asked = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
+asked = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ), True]).encode()
 files = array.array("i", [0, 1, 2, os.open("/proc/self/ns/net", os.O_RDONLY)])
 line.sendmsg([struct.pack("!I", len(asked))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
 line.sendall(asked)
@@ -42,14 +49,57 @@ sys.exit(struct.unpack("!i", status)[0] if status else 1)
 """
 
 
+def command(python: Path | str = sys.executable) -> list[str]:
+    """What stands before the arguments of a command; its process ends with this one.
+
+    Args:
+        python: of an environment with v6t.
+    """
+    place = _server(python)
+    return [sys.executable, "-I", "-S", str(place / "launcher.py"), str(place / "socket")]
+
+
+class Process(subprocess.Popen[str]):
+    """``v6t WORDS`` in a session of its own; for the rest as ``subprocess.Popen`` has it."""
+
+    def __init__(self, words: list[str], *, network: int | str = "self", **popen: Any) -> None:
+        """Start it.
+
+        Args:
+            words: arguments of v6t.
+            network: a process in whose network namespace it is.
+            popen: pipes.
+        """
+        self._network = network
+        super().__init__(["v6t", *words], text=True, **popen)
+
+    def _execute_child(self, *given: Any) -> None:
+        asked = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments
+        files = [asked["p2cread"], asked["c2pwrite"], asked["errwrite"]]
+        files = [number if file == -1 else file for number, file in enumerate(files)]
+        network = os.open(f"/proc/{self._network}/ns/net", os.O_RDONLY)
+        text = json.dumps([asked["args"][1:], os.getcwd(), dict(os.environ), False]).encode()
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(_server(sys.executable) / "socket"))
+            socket.send_fds(line, [_LENGTH.pack(len(text))], [*files, network])
+            line.sendall(text)
+            (self.pid,) = struct.unpack("!i", line.recv(4))
+        os.close(network)
+        self._child_created = True
+        ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(asked[end] for end in ends))
+
+
 @functools.cache
-def command() -> list[str]:
-    """What stands before the arguments of a command; its process ends with this one."""
+def _server(python: Path | str) -> Path:
+    """Where the waiting process listens; it ends with this one."""
     place = Path(tempfile.mkdtemp(prefix="v6t-warm-"))
     launcher, listening = place / "launcher.py", place / "socket"
     launcher.write_text(_LAUNCHER)
     server = subprocess.Popen(
-        [sys.executable, "-m", __name__, str(listening)],
+        [python, "-I", __file__, listening],
+        # a thread of OpenBLAS would be missing in what is made by _sibling(), which waits for it
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
@@ -64,7 +114,7 @@ def command() -> list[str]:
             path.unlink()
         place.rmdir()
 
-    return [sys.executable, "-I", "-S", str(launcher), str(listening)]
+    return place
 
 
 def main(path: str) -> int:
@@ -72,6 +122,8 @@ def main(path: str) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _imported()
+    if len(os.listdir("/proc/self/task")) > 1:
+        return 1
     gc.collect()
     gc.freeze()
     listening = socket.socket(socket.AF_UNIX)
@@ -95,18 +147,36 @@ def main(path: str) -> int:
             continue
         line, _ = listening.accept()
         try:
-            words, directory, environment, files = _asked(line)
+            words, directory, environment, waits, files = _asked(line)
         except EOFError:
             line.close()
             continue
-        pid = os.fork()
+        pid = os.fork() if waits else _sibling()
         if not pid:
             for other in (listening, line, *gone):
                 other.close()
             return _become(words, directory, environment, files)
         for file in files:
             os.close(file)
-        running[os.pidfd_open(pid)] = pid, line
+        if waits:
+            running[os.pidfd_open(pid)] = pid, line
+        else:
+            with line:
+                line.sendall(struct.pack("!i", pid))
+
+
+def _sibling() -> int:
+    """As ``os.fork``, but the new process is a child of this one's parent."""
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    pid: int = python.syscall(_SYS_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid:
+        python.PyOS_AfterFork_Parent()
+    else:
+        python.PyOS_AfterFork_Child()
+    if pid < 0:
+        raise OSError("clone")
+    return pid
 
 
 def _imported() -> None:
@@ -124,7 +194,7 @@ def _imported() -> None:
                 importlib.import_module(module.name)
 
 
-def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], list[int]]:
+def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], bool, list[int]]:
     files = array.array("i")
     head, ancillary, _, _ = line.recvmsg(_LENGTH.size, socket.CMSG_SPACE(4 * files.itemsize))
     for _, _, data in ancillary:
@@ -138,8 +208,8 @@ def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], list[in
         if not part:
             raise EOFError
         text += part
-    words, directory, environment = json.loads(text)
-    return words, directory, environment, [*files]
+    words, directory, environment, waits = json.loads(text)
+    return words, directory, environment, waits, [*files]
 
 
 def _become(words: list[str], directory: str, environment: dict[str, str], files: list[int]) -> int:

@@ -9,8 +9,6 @@ was made; ``python -m v6t.tests.drivers.audits`` writes the page's tables from t
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,14 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from v6t.tests.drivers.matrix import Row, lacking
+from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
 BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
 SIGNS = {"conforms": "+", "deviates": "**-**", "cannot be told": "?"}
-PROGRAMS = {"vpp": ("V6T_VPP", "vpp"), "snabb-lwaftr": ("V6T_SNABB", "snabb")}
-"""Programs that may be anywhere: variables that name them, and what they are called."""
 NOT_YET = "it was not recorded yet: record the whole row first"
 SOFTWIRES = {"initiator_count": 16}
 
@@ -113,25 +109,13 @@ def record(names: list[str], words: str = "") -> None:
         if row.name not in names if names else row.machine:
             continue
         whole = not words or row.machine
-        missing = "" if row.machine else _lacking(row)
+        missing = "" if row.machine else lacking("embedded", Row(row.device, row.plugin, row.words))
         if not whole and row.name not in recorded():
             missing = NOT_YET
         if missing:
             print(f"{row.name}: {missing}")
             continue
         note(row, _audit(row, words), whole=whole)
-
-
-def _lacking(row: Audited) -> str:
-    if row.device in PROGRAMS and not program(row.device):
-        return f"no such program in PATH; {PROGRAMS[row.device][0]} may name one"
-    return lacking("embedded", Row(row.device, row.plugin, row.words))
-
-
-def program(device: str) -> str:
-    """Where a device's program is that may be anywhere; empty: nowhere."""
-    variable, name = PROGRAMS[device]
-    return os.environ.get(variable) or shutil.which(name) or ""
 
 
 def note(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
@@ -182,7 +166,7 @@ def _audit(row: Audited, words: str) -> dict[str, Any]:
         for name, value in row.params.items():
             command += ["--set", f"{name}={value}"]
         options = dict(row.options)
-        if row.device in PROGRAMS:
+        if row.device in NAMED:
             options["program"] = program(row.device)
         for name, value in options.items():
             command += ["--set-dut", f"{name}={value}"]

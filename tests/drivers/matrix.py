@@ -26,7 +26,9 @@ BENCHMARKS = ("throughput", "latency", "pdv")
 MODES = ("bidirectional", "forward", "reverse")
 HEADLINE = (("vpp", "mape-br"), ("vpp", "lwaftr"))
 """Measured in three modes, all others in both directions at once."""
-CONNECTIONS = 2000
+CONNECTIONS = 1000
+LINE_RATE = {"embedded": "1M", "trex": "3M"}
+"""Each frame that comes by itself costs the embedded tester's processes a third of a millisecond."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +40,31 @@ class Row:
         plugin: the technology.
         words: of both, on the page.
         params: of the technology.
+        options: of the driver.
         wanted: what is measured in the row.
         cannot: why a tester cannot measure some benchmarks, by both.
+        program_of: which of NAMED its program is, where that is not called like the device.
     """
 
     device: str
     plugin: str
     words: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     wanted: tuple[str, ...] = BENCHMARKS
     cannot: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    program_of: str = ""
+
+    @property
+    def named(self) -> str:
+        """Of NAMED, where it is there."""
+        return self.program_of or self.device
 
     @property
     def name(self) -> str:
         """One word for each."""
-        return "-".join([self.device, self.plugin, *(v for v in [self.params.get("variant")] if v)])
+        more = (self.params.get("variant"), *self.options.values())
+        return "-".join([self.device, self.plugin, *(v for v in more if v)])
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -62,6 +74,7 @@ class Row:
 
 SOFTWIRES = {"initiator_count": 16, "initiator_ports": {"min": 4096, "max": 4220}}
 """1,000 sessions of a B4 are VPP's most."""
+MULTIQUEUE, TWO_WORKERS = "tayga-multiqueue", {"workers": "2"}
 ROWS = (
     Row("reference", "mape-br", "reference device, MAP-E BR"),
     Row("reference", "lwaftr", "reference device, lwAFTR"),
@@ -75,15 +88,31 @@ ROWS = (
     Row("ip6tables-npt", "nptv6", "ip6tables, NPTv6"),
     Row("tayga", "siit", "TAYGA, SIIT"),
     Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
+    Row("clatd", "clat", "clatd, CLAT of one host"),
+    *(
+        Row(device, plugin, f"{words} (TAYGA after 0.9.6)", {}, TWO_WORKERS, program_of=MULTIQUEUE)
+        for device, plugin, words in (
+            ("tayga", "siit", "TAYGA with two workers, SIIT"),
+            ("tayga", "clat", "TAYGA with two workers, CLAT"),
+            ("tayga-nftables", "nat64", "TAYGA with two workers and nftables, NAT64"),
+        )
+    ),
+    Row("map646", "siit", "map646, SIIT by mappings and a prefix"),
+    Row("tundra", "siit", "Tundra, SIIT by a prefix"),
+    Row("tundra", "clat", "Tundra, CLAT of one host"),
+    Row("tundra-nftables", "nat64", "Tundra and nftables, NAT64 of one client"),
+    Row("snabb-lwaftr", "lwaftr", "Snabb, lwAFTR"),
     Row("vpp", "mape-br", "VPP, MAP-E BR"),
     Row("vpp", "lwaftr", "VPP, lwAFTR"),
     Row("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
     Row("vpp", "nat44", "VPP, NAT44"),
+    Row("vpp", "nat44", "VPP, NAT44, endpoint-independent", options={"nat44": "ei"}),
+    Row("vpp", "nat44", "VPP, NAT44, deterministic", options={"nat44": "det44"}),
     Row("vpp", "nat64", "VPP, NAT64"),
     Row("vpp", "nptv6", "VPP, NPTv6"),
     Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
     *(
-        Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, BENCHMARKS[:1])
+        Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, wanted=BENCHMARKS[:1])
         for variant, words in {
             "464xlat": "464XLAT: TAYGA; TAYGA and nftables",
             "ds-lite": "DS-Lite: reference B4; reference AFTR and nftables",
@@ -97,22 +126,41 @@ CHAINED = ("tayga-nftables", "nftables")
 """Drivers of the parts of a chain."""
 
 
+NAMED = {
+    "vpp": ("vpp", "V6T_VPP"),
+    "clatd": ("clatd", "V6T_CLATD"),
+    "snabb-lwaftr": ("snabb", "V6T_SNABB"),
+    "map646": ("map646", "V6T_MAP646"),
+    MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
+    "tundra": ("tundra-nat64", "V6T_TUNDRA"),
+    "tundra-nftables": ("tundra-nat64", "V6T_TUNDRA"),
+}
+"""Programs that no package of Debian has, and the variables that may name them, by driver or version."""
+
+
+def program(device: str) -> str:
+    """A program of this machine that a driver's option names; empty: there is none."""
+    name, variable = NAMED[device]
+    return os.environ.get(variable) or shutil.which(name) or ""
+
+
 def vpp() -> str:
     """The VPP of this machine; empty: none."""
-    return os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
+    return program("vpp")
 
 
 def lacking(tester: str, row: Row) -> str:
     """What this machine lacks for a cell; empty: nothing."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
-    if row.device == "vpp":
-        return "" if vpp() else "no vpp in PATH; V6T_VPP may name one"
-    if row.device == "reference":
+    if row.named in NAMED and not program(row.named):
+        return "no {} in PATH; {} may name one".format(*NAMED[row.named])
+    if row.device in ("reference", "vpp"):
         return ""
     programs = {"sysctl": "procps"}
     for name in CHAINED if row.device == "chain" else (row.device,):
         programs.update(make_driver(name, {}).programs)
+    programs.pop(NAMED.get(row.named, ("",))[0], None)
     path = "/usr/sbin:/sbin:/usr/bin:/bin"
     return next(
         (
@@ -160,10 +208,15 @@ def run_file(row: Row, tester: str) -> str:
 def testbed_file(row: Row, tester: str) -> str:
     """Who measures what: the lab, at a rate that any machine carries."""
     options = {"lab": True} if tester == "trex" else {}
+    named = {"program": program(row.named)} if row.named in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}
-    if row.device == "vpp":
-        dut["options"] = {"program": vpp()}
-    made = {"tester": {"kind": tester, "options": options}, "dut": dut, "line_rate": "3M"}
+    if more := {**row.options, **named}:
+        dut["options"] = more
+    made = {
+        "tester": {"kind": tester, "options": options},
+        "dut": dut,
+        "line_rate": LINE_RATE[tester],
+    }
     return json.dumps(made, indent=1)
 
 
@@ -192,7 +245,8 @@ def _drivers() -> Iterator[str]:
     for name in names():
         kind = driver_type(name)
         if kind.configures:
-            yield f"| {name} | {', '.join(kind.technologies) or 'any'} | {kind.executed} |"
+            can = ", ".join((*kind.technologies, *kind.part_technologies)) or "any"
+            yield f"| {name} | {can} | {kind.executed} |"
 
 
 def _cell(row: Row, tester: str) -> str:

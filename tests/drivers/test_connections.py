@@ -320,6 +320,8 @@ class Scripted:
     log: list[str] = field(default_factory=list)
     clock: float = 0.0
     full: bool = False
+    by_endpoint: bool = False
+    outside: int | None = None
 
     def now(self):
         return self.clock
@@ -345,7 +347,9 @@ class Scripted:
         counted = ClassCount("foreground", connections.count, connections.count, self.learned)
         result = DirectionResult({"fg": counted}, connections.filling_s)
         ended = began + connections.filling_s
-        return Phase(result, began, ended, repeated=self.repeated, faults=self.faults)
+        return Phase(
+            result, began, ended, repeated=self.repeated, faults=self.faults, outside=self.outside
+        )
 
     def validate(self, trial, connections):
         self.log.append("validate")
@@ -542,6 +546,7 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
         (FIXED, 200_000, True),
         (FIXED, 260_000, False),
         ({**FIXED, "conntrack_fixed": ""}, 260_000, True),
+        ({**FIXED, "conntrack_buckets": "25000"}, 200_000, True),
     ):
         intent = Nat44().dut_intent()
         intent = replace(intent, settings={**intent.settings, "sessions": count})
@@ -553,6 +558,24 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
         with pytest.raises(DutError, match="260,000 connections do not fit") as caught:
             made.plan(intent, facts)
         assert "sysctl -w net.netfilter.nf_conntrack_max=524288" in caught.value.hint
+
+
+@pytest.mark.parametrize("fixed", ["read-only", ""])
+def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
+    made = make_driver("nftables", {})
+    intent = Nat44().dut_intent()
+    intent = replace(intent, settings={**intent.settings, "sessions": 4_000_000})
+    facts = made.example(intent)
+    roomy = {"conntrack_max": "8388608", "conntrack_fixed": fixed, "conntrack_buckets": "262144"}
+    facts = replace(facts, sections={**facts.sections, **roomy})
+    if fixed:
+        with pytest.raises(DutError, match="262,144 buckets of its table, 8 in each") as caught:
+            made.plan(intent, facts)
+        assert "sysctl -w net.netfilter.nf_conntrack_buckets=8388608;" in caught.value.hint
+        return
+    commands = [step.command for step in made.plan(intent, facts).steps]
+    assert "echo 8388608 >/sys/module/nf_conntrack/parameters/hashsize" in commands
+    assert not any("nf_conntrack_max" in command for command in commands)
 
 
 def test_a_device_of_hooks():
@@ -618,6 +641,31 @@ def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
     assert equal(lenient, wrong, changed)[0] is False  # nothing stands for a wrong one
 
 
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("zero", ["never", "ipv6", "always"])
+def test_a_checksum_that_comes_out_as_zero_is_no_other_checksum(way, zero):
+    """0 is taken for 0xFFFF alone: a device that computes none at all is found out."""
+    wanted = Expander(foreground(compiled(Nat64())[way])).frames(0, 2)
+    headers = inet.headers_of(wanted[0])
+    at = headers.udp + 6
+    # a payload with which the sum is 0 and the checksum, by RFC 768, 0xFFFF
+    wanted[0, at + 2 : at + 4] = 0
+    wanted[0, at : at + 2] = 0
+    rest = int(inet.udp_sum(wanted[:1], headers)[0])
+    wanted[0, at + 2 : at + 4] = list((0xFFFF - rest).to_bytes(2, "big"))
+    wanted[0, at : at + 2] = 0xFF
+    assert inet.udp_sum(wanted[:1], headers)[0] == 0xFFFF
+    got = wanted.copy()
+    got[:, at : at + 2] = 0
+    policy = ProfiledOracle(Nat64(), ExpectProfile(zero_checksum=zero)).header_policy
+    found = headerpolicy.tolerate(policy, wanted, wanted, got)
+    excused = zero == "always" or (zero == "ipv6" and headers.version == 6)
+    assert (found.frames == wanted).all(axis=1).tolist() == [excused, False]
+    damaged = got.copy()
+    damaged[0, -1] ^= 1
+    assert not (headerpolicy.tolerate(policy, wanted, wanted, damaged).frames == wanted).all()
+
+
 def test_phase_1_is_one_stream_however_phase_2_goes():
     """All connections from the first frame on, at one rate, whatever the trial's flows and rates are."""
     trial = Trial(
@@ -628,3 +676,17 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
         first = asked(trial, Connections(count=25, rate_cps=1000.0))
         assert (first.starts, first.then) == (None, None)
         assert first.frames == 25
+
+
+@pytest.mark.parametrize(("count", "outside", "fits"), [(60, 60, True), (59, 60, False)])
+def test_a_device_that_counts_endpoints_is_compared_with_those(count, outside, fits):
+    """VPP's nat44-ei has one session for an address and port, whatever it talks to (RFC 4787 REQ-1)."""
+    device = Scripted(count=count, outside=outside, by_endpoint=True)
+    if fits:
+        _, (result,) = prepared(device)
+        assert (result.connections.sessions, result.connections.countable) == (60, 60)
+    else:
+        with pytest.raises(
+            DutError, match="counts 59 sessions, the Responder learned 60 public endp"
+        ):
+            prepared(device)

@@ -17,6 +17,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers import clock
+from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import DelayRequest, Segment, Starts, Trial
 from v6t.procedures.validity import assess_trial
@@ -326,7 +327,7 @@ def workers(directory):
             started_in = os.readlink(f"/proc/{entry}/cwd")
         except OSError:
             continue
-        ours = b"v6t.drivers.embedded.worker" in words and started_in == str(directory)
+        ours = words[0] == TITLE.encode() and started_in == str(directory)
         if ours and not faketrex.gone(int(entry)):
             found.add(int(entry))
     return found

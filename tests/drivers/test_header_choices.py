@@ -505,6 +505,17 @@ def test_a_profile_pins_hop_limit_flow_label_and_identification():
     assert not accepted("siit", "forward", 0, None, written(4, 0, 1), siit)
 
 
+@pytest.mark.parametrize(("octet", "told"), [(0x00, "DF: clear"), (0x40, "DF: set")])
+def test_a_profile_takes_df_set_or_not_and_tells_which(octet, told):
+    """TAYGA of several versions; the reference clears it (RFC 7915 section 5.1)."""
+    either = ProfiledOracle(oracle_of("siit"), ExpectProfile(df="set", dont_fragment="either"))
+    assert accepted("siit", "forward", 0, None, written(6, octet), either)
+    assert answers("siit", "forward", 0, None, written(6, octet), either).seen[told] == 3
+    assert not accepted("siit", "forward", 0, None, written(6, octet | 0x20), either)
+    exact = ProfiledOracle(oracle_of("siit"), ExpectProfile(df="set"))
+    assert accepted("siit", "forward", 0, None, written(6, octet), exact) == bool(octet)
+
+
 def test_a_comparison_tells_what_a_device_does():
     found = answers("mape-br", "reverse", 0xB9, None, octet_is(0xB8))
     assert found.seen == {

@@ -319,6 +319,20 @@ def test_frames_that_nothing_times_are_told_by_marks_and_compared():
         tester.close()
 
 
+def test_over_a_cable_what_is_missing_is_the_testers_fault():
+    """Also frames that stood in a send ring when the trial ended, and would have begun the next one."""
+    tester = opened(loopback=True)
+    try:
+        for rate in (50_000.0, 400_000.0, 2_000.0):
+            result = tester.measure(trial(rate=rate))
+            for one in result.directions.values():
+                (count,) = one.classes.values()
+                assert not count.surplus
+                assert count.received == count.required or result.faults
+    finally:
+        tester.close()
+
+
 def test_a_router_without_static_neighbours(tmp_path):
     """It learns the hosts before the first trial, and is answered when it asks again during one."""
     bed = tmp_path / "bed.yaml"

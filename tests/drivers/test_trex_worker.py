@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from v6t.core.config.bound import bind
@@ -476,3 +477,34 @@ def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation)
         assert worker.ask("machine", interfaces=[])["interfaces"] == {}
     finally:
         worker.close()
+
+
+class Stuck:
+    """Ports whose send rings let so many frames go each time one more is put there."""
+
+    def __init__(self, virtual, goes, back):
+        self.ports = {n: SimpleNamespace(is_virtual=lambda: virtual) for n in (0, 1)}
+        self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0
+
+    def push_packets(self, frames, ports, force):
+        self.pushed += 1
+        self.came += (self.goes.pop(0) if self.goes else 0) + self.back
+
+    def get_stats(self, ports):
+        return {0: {"ipackets": 0}, 1: {"ipackets": self.came}}
+
+
+@pytest.mark.parametrize("back", [0, 1])
+@pytest.mark.parametrize(
+    ("virtual", "goes", "stuck", "pushed"),
+    [(True, [], 0, 2), (True, [1], 1, 2), (True, [277, 277, 5], 559, 4), (False, [9], 0, 0)],
+)
+def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, goes, stuck, pushed):
+    module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
+    for name in ("trex", "trex.common", "trex.common.trex_client"):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(client_worker, "PUSHED_S", 0.0)
+    one = client_worker.Worker()
+    one.client, one.ports = Stuck(virtual, goes, back), [0, 1]
+    assert one._pushed_out([0], [1], {1: {"ipackets": 100}}) == stuck
+    assert one.client.pushed == pushed

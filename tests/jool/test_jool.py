@@ -270,10 +270,12 @@ def test_another_translator_makes_the_driver_refuse(machine, bedded):
     session = bed.session
     session.restore()
     session.transport.run("modprobe jool_siit && jool_siit instance add theirs --netfilter")
-    with pytest.raises(Exception, match="another translator is at work.*theirs"):
-        session.apply()
-    assert "theirs" in session.transport.run("jool_siit instance display").out
-    session.transport.run("jool_siit instance remove theirs")
+    try:
+        with pytest.raises(Exception, match="another translator is at work.*theirs"):
+            session.apply()
+        assert "theirs" in session.transport.run("jool_siit instance display").out
+    finally:  # the machine is others', too
+        session.transport.run("jool_siit instance remove theirs")
 
 
 @only(TO_REBOOT)

@@ -129,8 +129,13 @@ class Standing:
             macs: that its interfaces are to have.
         """
         if self._machine is None:
-            self._machine = JoolMachine(self._image, self._pid, MACS, self._files)
-            self._machine.start()
+            machine = JoolMachine(self._image, self._pid, MACS, self._files)
+            try:
+                machine.start()
+            except BaseException:  # the next one is not to take it for one that stands
+                machine.stop()
+                raise
+            self._machine = machine
         lines = [f"ip link set dev {s} master br-{s} && ip link set dev {s} up" for s in SIDES]
         _carried_out(self._pid, lines)
         way = self._machine.transport()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,11 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 """Where the rooms are."""
+
+SLOW_BED = "line_rate: 1M\n"
+"""As a testbed: no search for a rate takes all cores until it knows the tester's own limit."""
+SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
+"""A machine that runs other tests may spoil a trial."""
 
 ROOMS = ("analysis", "core", "drivers", "plugins", "procedures", "profiles")
 
@@ -56,10 +62,27 @@ def elsewhere(tmp_path):
     return {"cwd": tmp_path, "env": clean}
 
 
-def pip_install(folders, work, *options, python=sys.executable):
+def pip_install(folders, work, python):
     """``pip install`` of copies of packages: pip builds them and needs no network for that."""
     copies = [work / folder.name for folder in folders]
     for folder, copy in zip(folders, copies, strict=True):
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-index")
-    run(*pip, "--no-build-isolation", *options, *copies)
+    run(*pip, "--no-build-isolation", *copies)
+
+
+def lay_out(folder, place):
+    """What pip makes of a package of one module: that, its metadata and its entry points."""
+    text = (folder / "pyproject.toml").read_text()
+    name, version = (re.search(rf'^{key} = "(.+)"', text, re.M)[1] for key in ("name", "version"))
+    info = place / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(
+        "".join(
+            f"[{group}]\n" + lines.replace('"', "")
+            for group, lines in re.findall(r'entry-points\."(.+)"\]\n((?:.+\n)+)', text)
+        )
+    )
+    (module,) = folder.glob("*.py")
+    shutil.copy(module, place)

@@ -12,8 +12,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 from v6t.drivers.lab.privilege import available
+from v6t.tests.core import warm
 
-from .support import CHECKOUT, elsewhere, pip_install, run
+from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, pip_install, run
 
 pytestmark = pytest.mark.slow
 
@@ -28,28 +29,31 @@ def extended(fresh, tmp_path_factory):
     bin_ = fresh("extended")
     packages = ("plugin", "driver", "benchmark", "tester", "6rd")
     folders = [TESTS / f"example_{name}" for name in packages]
-    pip_install(folders, tmp_path_factory.mktemp("sources"), python=bin_ / "python")
+    pip_install(folders, tmp_path_factory.mktemp("sources"), bin_ / "python")
     return bin_
 
 
 @pytest.fixture
 def v6t(extended, tmp_path, monkeypatch):
-    """Starts that environment's v6t in an empty directory, which is the current one."""
+    """That environment's v6t in an empty directory, which is the current one.
+
+    A fork of a process that has imported it and nothing of an extension; others here start it.
+    """
     monkeypatch.chdir(tmp_path)
     rest = elsewhere(tmp_path)
     rest["env"]["V6T_REPORT"] = "0"  # one test asks for it
+    Path("bed.yaml").write_text(SLOW_BED)
 
     def start(*arguments: str, status: int = 0, bin_: Path = extended) -> str:
-        done = subprocess.run(
-            [bin_ / "v6t", *arguments], capture_output=True, text=True, check=False, **rest
-        )
+        command = [*warm.command(bin_ / "python"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **rest)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     return start
 
 
-QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward")
+QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward", "--testbed", "bed.yaml", *SLOWLY)
 """As short as a run can be: whether frames are right, not how many."""
 
 

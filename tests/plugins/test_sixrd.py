@@ -1,4 +1,4 @@
-"""6rd from outside the tree: written with the tutorial, installed by pip, measured in the lab."""
+"""6rd from outside the tree: written with the tutorial, measured in the lab. ``tests/packaging`` has pip install it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from v6t.core.config import plugins
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.conformance.suite import assert_conforms
 from v6t.profiles.errors import UsageError
-from v6t.tests.packaging.support import pip_install
+from v6t.tests.packaging.support import SLOW_BED, SLOWLY, lay_out
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("site")
-    pip_install([EXAMPLE], tmp_path_factory.mktemp("source"), "--no-deps", "--target", place)
+    lay_out(EXAMPLE, place)
     return place
 
 
@@ -135,9 +135,10 @@ def test_parameters_that_cannot_be_are_refused(kind):
 @pytest.mark.lab
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
 def test_it_is_measured_in_three_modes_with_negative_traffic(site, tmp_path):
+    (tmp_path / "bed.yaml").write_text(SLOW_BED)
     said = v6t(
-        site, "run", "--plugin", "sixrd-br", "--set", "negative_percent=5",
-        "--reps", "1", "--duration", "0.3", "-o", "out", cwd=tmp_path,
+        site, "run", "--plugin", "sixrd-br", "--set", "negative_percent=5", *SLOWLY,
+        "--reps", "1", "--duration", "0.3", "--testbed", "bed.yaml", "-o", "out", cwd=tmp_path,
     )  # fmt: skip
     assert "prove the path, not the translation" in said
     results = json.loads((tmp_path / "out" / "results.json").read_text())

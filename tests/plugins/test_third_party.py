@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,7 +13,8 @@ from v6t.core.config import plugins
 from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.tests.packaging.support import pip_install
+from v6t.tests.core.support import v6t
+from v6t.tests.packaging.support import lay_out
 
 pytestmark = pytest.mark.slow
 
@@ -24,30 +24,24 @@ NAMES = ("plugin", "broken")
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
-    """Both, installed by pip into a directory of packages."""
+    """Both in a directory of packages; pip itself installs one in ``tests/packaging``."""
     place = tmp_path_factory.mktemp("site")
-    folders = [TESTS / f"example_{name}" for name in NAMES]
-    pip_install(folders, tmp_path_factory.mktemp("sources"), "--no-deps", "--target", place)
+    for name in NAMES:
+        lay_out(TESTS / f"example_{name}", place)
     return place
 
 
 @pytest.fixture
 def site(packages, monkeypatch):
     monkeypatch.syspath_prepend(str(packages))
-    monkeypatch.setenv("PYTHONPATH", str(packages))
     yield packages
     for module in ("v6t_nptv6", "v6t_broken"):
         sys.modules.pop(module, None)
 
 
-def v6t(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "v6t.core.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_both_are_listed_and_everything_else_works(site):
     del site
-    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").stdout)}
+    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
     assert rows["my-nptv6"]["title"].startswith("NPTv6")
     assert rows["my-nptv6"]["distribution"] == "v6t-nptv6"
     assert "RuntimeError: this plugin was written for another version" in rows["broken"]["error"]
@@ -55,42 +49,35 @@ def test_both_are_listed_and_everything_else_works(site):
     assert own <= set(rows)
     assert all(rows[name]["error"] == "" for name in own)
     listed = v6t("plugins")
-    assert listed.returncode == 0
-    assert "BROKEN: " in listed.stdout
+    assert listed.status == 0
+    assert "BROKEN: " in listed.out
 
 
 def test_its_parameters_are_shown(site):
     del site
-    shown = v6t("plugins", "my-nptv6").stdout
+    shown = v6t("plugins", "my-nptv6").out
     assert "internal = fd01:203:405::/48" in shown
     assert "RFC 6296" in shown
 
 
 def test_the_broken_one_is_refused_with_a_sentence(site, tmp_path):
     del site
-    done = v6t("run", "--plugin", "broken", "--tester", "sim", "-o", str(tmp_path / "out"))
-    assert done.returncode == 2
-    assert "written for another version" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = v6t("run", "--plugin", "broken", "--tester", "sim", "-o", tmp_path / "out")
+    assert done.status == 2
+    assert "written for another version" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_it_gets_the_whole_machine(site, tmp_path):
+    """IPv6 on both sides: neither the picture nor the words of the report know it by its name."""
     del site
     out = tmp_path / "out"
-    done = v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
-    assert done.returncode == 0, done.stderr
+    done = v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", out)
+    assert done.status == 0, done.err
     results = json.loads((out / "results.json").read_text())
     assert results["status"] == "complete"
     assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
-
-
-def test_its_report_shows_what_it_sends(site, tmp_path):
-    """IPv6 on both sides: neither the picture nor the words know it by its name."""
-    del site
-    out = tmp_path / "out"
-    done = v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
-    assert done.returncode == 0, done.stderr
-    assert v6t("report", str(out)).returncode == 0
+    assert v6t("report", out).status == 0
     page = (out / "report.html").read_text()
     (says,) = re.findall(r'aria-label="(Test setup[^"]*)"', page)
     assert "left link (inside): IPv6, 84 octets; right link (outside): IPv6, 84 octets." in says

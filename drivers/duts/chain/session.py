@@ -165,6 +165,7 @@ class ChainState:
         self._counted = [d.session.state() for d in session.driven if d.part.stateful]
         limits = [s.timeout_s for s in self._counted if s.timeout_s is not None]
         self.timeout_s: float | None = min(limits, default=None)
+        self.by_endpoint = any(s.by_endpoint for s in self._counted)
 
     def flush(self) -> None:
         """Empty all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
@@ -11,12 +11,36 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import AddressTable
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
+PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix"}
+"""What a technology's parameters call it."""
 _SHORTER = (32, 40, 48, 56, 64)
 
 
 def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     """Explicit address mappings, IPv4 and IPv6 prefix."""
     return list(AddressTable.of(intent).eam)
+
+
+def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The one host of an address table, by its IPv4 and its IPv6 address.
+
+    Args:
+        intent: of a CLAT.
+        words: the implementation's name.
+        instead: parameters with a single host.
+
+    Raises:
+        UsageError: it is a network.
+    """
+    table = eams(intent)
+    if len(table) != 1 or table[0][0].num_addresses > 1:
+        raise UsageError(
+            f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}",
+            "map a single host",
+            params=dict(instead),
+        )
+    four, six = table[0]
+    return four[0], six[0]
 
 
 def prefix_of(intent: Intent) -> IPv6Network | None:

@@ -14,14 +14,16 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals, matches
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals, lacks, matches
 from v6t.drivers.duts.way import client_alone
 from v6t.profiles.errors import DutError
 from v6t.profiles.strict_model import StrictModel
 
+CRITERIA = ("contains", "equals", "matches", "absent")
+
 
 class CheckText(StrictModel):
-    """A read-back: exactly one of the three."""
+    """A read-back: exactly one of the four."""
 
     command: str = Field(min_length=1)
     """A line that changes nothing."""
@@ -31,18 +33,29 @@ class CheckText(StrictModel):
     """The output must be this text."""
     matches: str | None = None
     """The output must hold a match of this regular expression."""
+    absent: str | None = None
+    """The output must not hold this text, however it is spaced."""
 
     @model_validator(mode="after")
     def _one(self) -> CheckText:
-        criteria = [v for v in (self.contains, self.equals, self.matches) if v is not None]
-        if len(criteria) != 1:
-            raise ValueError("give one of contains, equals and matches")
+        if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
+            raise ValueError("give one of contains, equals, matches and absent")
         if self.matches is not None:
             try:
                 re.compile(self.matches)
             except re.error as exc:
                 raise ValueError(f"'{self.matches}' is no regular expression: {exc}") from exc
         return self
+
+    def of(self, line: str) -> Check:
+        """The read-back, by the line that is run for it."""
+        if self.contains is not None:
+            return contains(line, self.contains)
+        if self.equals is not None:
+            return equals(line, self.equals)
+        if self.absent is not None:
+            return lacks(line, self.absent)
+        return matches(line, str(self.matches), f"a match of {self.matches}")
 
 
 class StepText(StrictModel):
@@ -112,6 +125,8 @@ class ProfileText(StrictModel):
     """Hop limit of headers put before packets, as they leave the device; 0: any."""
     absent_checksum: bool = False
     """The UDP checksum may be 0: none was computed."""
+    zero_checksum: Literal["never", "ipv6", "always"] = "never"
+    """A UDP checksum that is computed as 0 may be written as 0, not as 0xFFFF: towards IPv6, or always."""
     least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to so many octets, FCS off."""
 
@@ -217,12 +232,7 @@ class Command(LinuxDriver):
         )
 
     def _check(self, intent: Intent, check: CheckText) -> Check:
-        line = self._line(intent, check.command)
-        if check.contains is not None:
-            return contains(line, check.contains)
-        if check.equals is not None:
-            return equals(line, check.equals)
-        return matches(line, str(check.matches), f"a match of {check.matches}")
+        return check.of(self._line(intent, check.command))
 
     def _line(self, intent: Intent, text: str) -> str:
         places = {

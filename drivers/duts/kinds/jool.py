@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,7 +14,6 @@ from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, jool_statistics
-from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -140,24 +140,23 @@ class Jool(LinuxDriver):
     def profile(self, intent: Intent) -> ExpectProfile:
         """Beside what RFC 7915 leaves to it, one frame in 65,536 is not as its section 4.5 has it."""
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
-        return ExpectProfile(absent_checksum=True, why=why)
+        return ExpectProfile(zero_checksum="ipv6", why=why)
 
     def sessions(self, intent: Intent) -> Reading | None:
         """``JSTAT_SESSIONS``: counted by the module, not by listing them."""
         if program_of(intent) != NAT64:
             return None
-        return Reading(
-            "jool -i v6t stats display --csv --no-headers",
-            lambda text: {"sessions": statistics(text).get(jool_statistics.SESSIONS, 0.0)},
-        )
+        return Reading(_statistics(NAT64), jool_statistics.sessions)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Jool's own counters, those that are zero, too: what begins to grow has been read before."""
         program = program_of(intent)
-        command = f"{program} -i v6t stats display --all --csv --no-headers"
+        command = _statistics(program)
         found = {
             **super().telemetry(intent),
-            "jool": Reading(command, jool_statistics.outcomes, JSTAT),
+            "jool": Reading(
+                command, partial(jool_statistics.outcomes, nat64=program == NAT64), JSTAT
+            ),
         }
         if program == NAT64:
             held = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
@@ -258,6 +257,11 @@ def program_of(intent: Intent) -> str:
             return SIIT
 
 
+def _statistics(program: str) -> str:
+    """The command for its counters, with those that are zero: what is not there is no zero."""
+    return f"{program} -i v6t stats display --all --csv --no-headers"
+
+
 def _rule(rule: Rule) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
@@ -334,13 +338,15 @@ def _again(program: str, place: str, intent: Intent, version: str) -> Step:
     lines += [step.command for step in _pool4(intent, version)]
 
     def checker(output: str) -> str | None:
-        left = statistics(output).get(jool_statistics.SESSIONS, 0.0)
+        left = jool_statistics.sessions(output).get("sessions")
+        if left is None:
+            return f"it does not say how many sessions are left; it says {shown(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
     return Step(
         " && ".join(lines),
         "no session of an earlier trial is left",
-        check=checked("jool -i v6t stats display --csv --no-headers", checker, "no session"),
+        check=checked(_statistics(program), checker, "no session"),
     )
 
 

@@ -4,6 +4,7 @@ Read in its sources (``jool_stat_id`` of 4.0.9 to 4.2.0-rc3 and where each is co
 count packets that it drops, and some packets that it hands back to the kernel, most for want of a rule.
 Among these are all that are none of its business, neighbour discovery and the SSH that reads them: no loss.
 Others were meant for it and lack a connection, a route or a port of their own: they count as dropped.
+(NAT64 drops an unknown protocol, too, in its second step, which none reaches: the first hands it back.)
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ _TOTALS = re.compile(
 _NO_PACKETS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
 _HANDED_BACK = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
-    r"UNKNOWN_(L4_PROTO|ICMP[46]_TYPE|PROTO_INNER))$"
+    r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
+_NAT64_HANDS_BACK = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
+"""What its NAT64 refuses before it translates anything; the others drop it in the middle of that."""
 _REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
     "JSTAT_POOL6_UNSET": "it has no prefix",
+    "JSTAT_UNTRANSLATABLE_DST6": "an IPv6 address without translation",
+    "JSTAT_UNTRANSLATABLE_DST4": "an IPv4 address without translation",
+    "JSTAT_UNKNOWN_ICMP4_TYPE": "an ICMP message without translation",
+    "JSTAT_UNKNOWN_ICMP6_TYPE": "an ICMPv6 message without translation",
     "JSTAT_FAILED_ROUTES": "no route for what it made",
     "JSTAT_PKT_TOO_BIG": "too large for the next link",
     "JSTAT_DST_OUTPUT": "the kernel did not take it for sending",
@@ -38,6 +45,8 @@ _REASONS = {
     "JSTAT_HAIRPIN_LOOP": "its source is of the translator's own prefix",
     "JSTAT64_TTL": "its hop limit is at its end",
     "JSTAT46_TTL": "its TTL is at its end",
+    "JSTAT64_6791_ENOENT": "no IPv4 address for the source of an ICMPv6 error",
+    "JSTAT46_6791_ENOENT": "no IPv6 address for the source of an ICMP error",
     "JSTAT46_FRAGMENTED_ZERO_CSUM": "no UDP checksum",
     "JSTAT46_BAD_MTU": "the next link's MTU is none of IPv6",
     "JSTAT_MAPT_PSID": "a source port of another CE",
@@ -56,13 +65,17 @@ def statistics(text: str) -> Mapping[str, float]:
     return counters
 
 
-def outcomes(text: str) -> Mapping[str, float]:
+def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """The same by what became of the packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
 
     A counter that only a later Jool has is taken for one of drops, which most are.
+
+    Args:
+        text: of the program.
+        nat64: it is the stateful one.
     """
     return {
-        _outcome(name): value
+        _outcome(name, nat64=nat64): value
         for name, value in statistics(text).items()
         if not _NO_PACKETS.match(name)
     }
@@ -70,14 +83,20 @@ def outcomes(text: str) -> Mapping[str, float]:
 
 def table(text: str) -> Mapping[str, float]:
     """Of a NAT64 ``used``: connections it keeps. Their number is limited by memory alone."""
+    told = sessions(text)
+    return {"used": told["sessions"]} if told else {}
+
+
+def sessions(text: str) -> Mapping[str, float]:
+    """Of a NAT64 ``sessions``; empty where it does not say."""
     counters = statistics(text)
-    return {"used": counters[SESSIONS]} if SESSIONS in counters else {}
+    return {"sessions": counters[SESSIONS]} if SESSIONS in counters else {}
 
 
-def _outcome(name: str) -> str:
+def _outcome(name: str, *, nat64: bool) -> str:
     if _TOTALS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
-    if _HANDED_BACK.match(name):
+    if _HANDED_BACK.match(name) or (nat64 and _NAT64_HANDS_BACK.match(name)):
         return f"not translated ({name})"
     words = _REASONS.get(name)
     return f"dropped: {words} ({name})" if words else f"dropped ({name})"

@@ -1,66 +1,138 @@
-"""map646: stateless translation in user space by single-address mappings."""
+"""map646: stateless translation in user space by mappings of single addresses and a prefix."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Network, ip_interface, ip_network
+from typing import Any, ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
-from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import routes, write_file
-from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
-from v6t.profiles.errors import UsageError
+from v6t.drivers.duts.kinds.linux.process import in_background
+from v6t.drivers.duts.kinds.tun.translator import QueueOptions, TunTranslator
+from v6t.drivers.duts.plan import Intent, Plan
+from v6t.profiles.errors import DutError, UsageError
 
-TUN = "tun646"
+OWN_PREFIX = "2001:db8:64::/96"
+_WHY = "map646 has mappings for hosts of the IPv6 side, and one prefix for all of the IPv4 side"
+SUITED = {
+    "eam": Suited([{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], _WHY),
+    "prefix": Suited(OWN_PREFIX, _WHY),
+}
+_OWN = {name: own.value for name, own in SUITED.items()}
+_SOCKET = "/tmp/map646_stat"  # noqa: S108  (a name that it has in its source)
+"""It makes this for its statistics, and leaves it behind."""
+_COMPARED = 64
+"""Bits of its prefix that it compares and routes to itself."""
 
 
-class Map646Options(LinuxOptions):
+class Map646Options(QueueOptions):
     """Options of map646."""
 
-    program: str = Field(default="map646", pattern=r"^[A-Za-z0-9_./-]+$")
-    """Where the program is."""
+    program: str = Field(default="map646", pattern=r"^([A-Za-z0-9_./-]*/)?map646$")
+    """Where the program is; its name is what its process is known by."""
     most_mappings: int = Field(default=4096, ge=1)
     """Prefixes are written out address by address, up to so many."""
 
 
-class Map646(LinuxDriver):
-    """A daemon behind the TUN device tun646."""
+class Map646(TunTranslator):
+    """A daemon behind the TUN device tun646, whose name it cannot be told."""
 
     name = "map646"
     title = "map646, stateless IPv4/IPv6 translation in user space (WIDE project)"
     technologies = ("siit",)
-    executed = "not executed: written after its documentation"
+    executed = (
+        "configured and restored in the lab and over SSH, verified and measured with real frames in "
+        "the lab (built from its source of 2020)"
+    )
     versions = ("2012",)
     options_model = Map646Options
-    version_command = "echo 2012"
+    process = "map646"
+    words = "map646"
+    tun_name: ClassVar[str] = "tun646"
 
-    @property
-    def _file(self) -> str:
-        return f"{self.options.state_dir}/map646.conf"
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.programs = {**self.programs, self.options.program: "build-essential libjson-c-dev"}
+        self.version_command = f"command -v {self.options.program} >/dev/null && echo 2012"
+
+    def read_version(self, text: str) -> str:
+        """It has no version of its own: that of its copyright, where there is one at all."""
+        if not text.strip():
+            raise DutError(
+                f"the device has no program {self.options.program}",
+                "set dut.options.program to where map646 is",
+            )
+        return text.strip()
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """Mappings of one side, a prefix of the other."""
+        return SUITED if technology in self.technologies else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """The packet is routed into the TUN device and out of it."""
-        return ExpectProfile(further_hops=1, why="two hops of the kernel; not executed")
+        """The packet is routed into the TUN device and out of it; map646 takes no hop."""
+        return ExpectProfile(
+            further_hops=1,
+            df="set",
+            zero_checksum="always",
+            why="kernel and kernel each take a hop, map646 none; it sets DF of what was IPv6; where "
+            "its UDP checksum comes out as 0 it writes 0, not 0xFFFF",
+        )
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The TUN device's drops are map646's."""
-        return {
-            **super().telemetry(intent),
-            f"tun {TUN}": telemetry.link_reading(
-                TUN, "its `tx.dropped` are frames map646 did not fetch"
-            ),
-            "process": telemetry.process(f"{self.options.state_dir}/map646.pid"),
-        }
+    def tun(self, action: str) -> str:
+        """Its device is there before it: it would make one that nobody has set up."""
+        verb = "add" if action == "mktun" else "del"
+        return f"ip tuntap {verb} dev {self.tun_name} mode tun pi"
+
+    def started(self) -> str:
+        """It stays in the foreground, and has a word for each packet without mapping."""
+        return in_background(self.pid, f"{self.options.program} -c {self.file}")
+
+    def ended(self) -> str:
+        """See the base class."""
+        return f"rm -f {_SOCKET}; {super().ended()}"
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Addresses that it cannot be told, or takes for others."""
+        super().refuse(intent, facts)
+        prefix = _prefix(intent)
+        _, six = addresses.through_translator(intent)
+        other = [net for net in six if net != prefix]
+        if other:
+            raise UsageError(
+                f"map646 has no mappings for IPv4 hosts such as {other[0]}",
+                "leave them to the prefix",
+                params=_OWN,
+            )
+        taken = prefix.supernet(new_prefix=_COMPARED)
+        for net in _beside(intent):
+            if net.overlaps(taken):
+                raise UsageError(
+                    f"map646 takes all of {taken} for its prefix {prefix}, and {net} is within",
+                    "give it a prefix whose first 64 bits nothing else has",
+                    params={"prefix": OWN_PREFIX},
+                )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        prefix = addresses.prefix_of(intent)
-        lines = [f"mapping-prefix {prefix.network_address}"] if prefix else []
+        lines = [f"mapping-prefix {_prefix(intent).network_address}", *self._mappings(intent)]
+        return self.finish(
+            facts,
+            [*self.base(intent, facts), *self.running(intent, "\n".join(lines) + "\n")],
+            checks=[self.alive()],
+            notes=(
+                "IPv4 packets of more than 1,472 octets leave in two fragments, with DF or without: "
+                "frames of 1518 octets do not match",
+                "IPv4 packets whose UDP checksum is 0 get a wrong one",
+                "one process on one core; its drops are the TUN device's tx drops",
+            ),
+        )
+
+    def _mappings(self, intent: Intent) -> Sequence[str]:
+        lines = []
         for four, six in addresses.eams(intent):
             if four.num_addresses > self.options.most_mappings:
                 raise UsageError(
@@ -73,26 +145,30 @@ class Map646(LinuxDriver):
                 f"map-static {address} {type(six.network_address)(first + n * step)}"
                 for n, address in enumerate(four)
             ]
-        four_ways, six_ways = addresses.through_translator(intent)
-        ways = {str(net): f"dev {TUN}" for net in (*four_ways, *six_ways)}
-        pid = f"{self.options.state_dir}/map646.pid"
-        own = [
-            write_file(self._file, "\n".join(lines) + "\n", "map646's mappings"),
-            Step(
-                f"{self.options.program} -c {self._file} && sleep 1 && pidof map646 >{pid}",
-                "the translator itself",
-                undo=f"p=$(cat {pid} 2>/dev/null) || exit 0; kill $p; "
-                "for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 $p 2>/dev/null || break; sleep 0.2; "
-                f"done; rm -f {pid}",
-                before=f"pidof map646; ip -o link show dev {TUN} 2>/dev/null; true",
-                was=Was.FOREIGN,
-                check=contains(f"ip -o link show dev {TUN}", TUN),
-            ),
-            Step(f"ip link set dev {TUN} up", "its TUN device"),
-            routes(ways, "into the translator"),
-        ]
-        return self.finish(
-            facts,
-            [*self.base(intent, facts), *own],
-            notes=("DF=0 packets of 1498/1518 octets were lost in Lencse and Shima's tests",),
+        return lines
+
+
+def _prefix(intent: Intent) -> IPv6Network:
+    """The one it has.
+
+    Raises:
+        UsageError: there is none, or a shorter one.
+    """
+    prefix = addresses.prefix_of(intent)
+    if prefix is None or prefix.prefixlen != 96:
+        raise UsageError(
+            f"map646 puts all IPv4 hosts behind a prefix of /96, not {prefix or 'mappings'}",
+            f"give a /96, for example {OWN_PREFIX}, and mappings for IPv6 hosts alone",
+            params=_OWN,
         )
+    return prefix
+
+
+def _beside(intent: Intent) -> list[IPv6Network]:
+    """IPv6 networks that are not behind the prefix: mapped hosts, links, and what they lead to."""
+    found: list[Any] = [six for _, six in addresses.eams(intent)]
+    for side in ("left", "right"):
+        here = getattr(intent, side)
+        found += [ip_interface(a).network for a in here.get("addresses", ())]
+        found += [ip_network(net) for net in here.get("routes", {})]
+    return [net for net in found if net.version == 6]

@@ -8,6 +8,7 @@ from ipaddress import ip_interface
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading, check_interfaces
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import write_file
@@ -38,8 +39,8 @@ class SnabbLwAftr(LinuxDriver):
     title = "Snabb lwAFTR (lw4o6)"
     technologies = ("lwaftr",)
     executed = (
-        "configured, verified, audited and restored in the lab with real frames (2024.08, interfaces of "
-        "the kernel)"
+        "configured, verified, audited, measured and restored in the lab with real frames (2024.08, "
+        "interfaces of the kernel)"
     )
     versions = ("2024.08",)
     options_model = SnabbOptions
@@ -81,6 +82,14 @@ class SnabbLwAftr(LinuxDriver):
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise UsageError("this driver configures no VLAN for Snabb", "use untagged links")
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """What it does with TTL and hop limit (apps/lwaftr/lwaftr.lua)."""
+        return ExpectProfile(
+            tunnel_hop_limit=255,
+            exit_keeps_ttl=True,
+            why="Snabb sends tunnel packets with hop limit 255 and decrements no TTL at the tunnel's end",
+        )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Polling cores are never idle: Snabb's own drop counters tell."""

@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from v6t.drivers.duts.kinds import map646
+from v6t.drivers.duts.kinds.tayga import clatd
+from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.plugins.base import Link, Links
-from v6t.plugins.customer_edge.plugins import MapTCe
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.nat.nat46 import Nat46
+from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.nat.nat66 import Nat66
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
 from v6t.plugins.router.plugins import Ipv6Router
-from v6t.plugins.siit.clat import Clat
+from v6t.plugins.siit.clat import Clat, ClatParams
+from v6t.plugins.siit.siit import Siit, SiitParams
 from v6t.profiles.intent import Aside
 
-from . import intents
+from . import boxes, intents
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,12 @@ TUNED = {
 }  # fmt: skip
 RUNNING = {"start": False}
 """A VPP that runs already."""
+TUNDRA, TUNDRA_CLAT = (
+    {name: own.value for name, own in tundra.SUITED[of].items()} for of in ("siit", "clat")
+)
+CLATD = {name: own.value for name, own in clatd.SUITED.items()}
+B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
+MAP646 = {name: own.value for name, own in map646.SUITED.items()}
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -63,6 +74,7 @@ CASES = (
     Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
+    Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
     Case("bind9-dns64", "bind9", Dns64().dut_intent()),
     Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
@@ -88,6 +100,8 @@ CASES = (
     Case("vpp-nat44-21.06", "vpp", intents.nat44(), {"version": "21.06", **RUNNING}),
     Case("vpp-nat44-24.02", "vpp", intents.nat44(), {"version": "24.02", **RUNNING}),
     Case("vpp-nat44-26.06", "vpp", intents.nat44(), RUNNING),
+    Case("vpp-nat44-ei-26.06", "vpp", intents.nat44(), {"nat44": "ei", **RUNNING}),
+    Case("vpp-nat44-det44-26.06", "vpp", intents.nat44(), {"nat44": "det44"}),
     Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96"), RUNNING),
     Case("vpp-ds-lite-26.06", "vpp", intents.dslite()),
     Case("openbsd-pf-nat44", "openbsd-pf", intents.nat44()),
@@ -95,8 +109,20 @@ CASES = (
     Case("openbsd-pf-router", "openbsd-pf", intents.ROUTER6),
     Case("snabb-lwaftr", "snabb-lwaftr", intents.lwaftr()),
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
-    Case("map646-siit", "map646", intents.SIIT),
+    Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).dut_intent()),
+    Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).dut_intent(), {"threads": 2}),
+    Case("clatd-clat", "clatd", Clat(ClatParams(**CLATD)).dut_intent()),
+    Case("tundra-nftables-nat64", "tundra-nftables", Nat64().dut_intent()),
+    Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().dut_intent(), {"checks": True}),
+    Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().dut_intent(), {"dscp": "pipe"}),
+    Case("ip6-tunnel-b4", "ip6-tunnel", B4),
+    Case("map646-siit", "map646", Siit(SiitParams(**MAP646)).dut_intent()),
+    Case("nat46-siit", "nat46", intents.SIIT),
+    Case("nat46-clat", "nat46", Clat().dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
+    Case("nat46-mapt-ce", "nat46", MapTCe().dut_intent()),
     Case("command", "command", intents.ROUTER4, OWN),
+    Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
+    Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
     Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
     Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),

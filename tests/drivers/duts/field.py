@@ -145,15 +145,14 @@ class Field:
     def _there(self) -> list[str]:
         return ["nsenter", "-t", str(self.operator.pid), "-n", "--"]
 
-    def start(self, *words: object, **popen: object) -> subprocess.Popen[str]:
+    def start(self, *words: object) -> warm.Process:
         """``v6t WORDS`` at the operator's."""
-        return subprocess.Popen(
-            [*self._there(), *COMMAND, *map(str, words)],
+        return warm.Process(
+            [*map(str, words)],
+            network=self.operator.pid,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
-            **popen,  # type: ignore[call-overload]
         )
 
     def v6t(self, *words: object, status: int = 0) -> str:
@@ -187,8 +186,15 @@ class Field:
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait for an event; how long it takes says nothing here."""
+    """Wait for an event; how long it takes says nothing here.
+
+    To ask a device may take a dozen processes: most of the time it is left alone.
+    """
     end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(0.1)
+    while True:
+        began = time.monotonic()
+        if holds():
+            return
+        now = time.monotonic()
+        assert now < end, f"not within {seconds:g} s: {what}"
+        time.sleep(max(0.1, 4 * (now - began)))

@@ -42,6 +42,8 @@ def generated(name: str) -> str:
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in made.technologies) or "any"
+    if made.part_technologies:
+        known += "; in a chain: " + ", ".join(f"`{t}`" for t in made.part_technologies)
     lines = [BEGIN, "", f"- Technologies: {known}"]
     if any(made.versions):
         lines.append(f"- Versions whose commands are known: {', '.join(made.versions)}")
@@ -139,7 +141,8 @@ def case_of(name: str):
 
 def _words(name: str, *, linux: bool) -> str:
     case = case_of(name)
-    options = f" with {case.options}" if case.options and name != "command" else ""
+    given = case.options if driver_type(name).technologies else {}  # else they are on the page
+    options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
     if linux and name != "linux-router":
         text += "; [what every Linux device needs first](linux-router.md#the-plan) is left out"

@@ -99,7 +99,7 @@ def server():
 @pytest.fixture
 def device(server, tmp_path, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.restoring.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.undo_record.QUICK_S", 1.0)
     server.shell(CLEAN)
     sessions = []
 

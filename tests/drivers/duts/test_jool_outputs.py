@@ -53,6 +53,36 @@ def test_its_sessions_and_the_reasons_of_drops():
     assert flush.check.checker(said("nat64-stats")) == "3 sessions are left"
 
 
+def test_a_number_of_sessions_that_is_not_told_is_none():
+    """With --all even a zero is told: without an answer nothing says that the table is empty."""
+    reading = make_driver("jool", {}).sessions(intents.nat64())
+    (flush,) = planned(intents.nat64()).flush
+    assert reading.command == flush.check.command
+    assert " --all " in reading.command
+    for silence in ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n"):
+        assert reading.parse(silence) == {}
+        assert "does not say how many" in flush.check.checker(silence)
+    assert reading.parse("JSTAT_SESSIONS,0\n") == {"sessions": 0}
+    assert flush.check.checker("JSTAT_SESSIONS,0\n") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "siit", "nat64"),
+    [
+        ("JSTAT_UNKNOWN_ICMP6_TYPE", "dropped", "not translated"),
+        ("JSTAT_UNKNOWN_L4_PROTO", "not translated", "not translated"),
+        ("JSTAT64_6791_ENOENT", "dropped: no IPv4 address for the source", "dropped: no IPv4 address for"),
+        ("JSTAT_UNTRANSLATABLE_DST6", "dropped: an IPv6 address", "dropped: an IPv6 address"),
+        ("JSTAT_A_LATER_ONE", "dropped (", "dropped ("),
+    ],
+)  # fmt: skip
+def test_what_a_counter_says_depends_on_the_translator(name, siit, nat64):
+    for intent, words in ((intents.SIIT, siit), (intents.nat64(), nat64)):
+        (told,) = make_driver("jool", {}).telemetry(intent)["jool"].parse(f"{name},1\n")
+        assert told.startswith(words)
+        assert told.endswith(f"({name})")
+
+
 def watched(*grown):
     """Samples of a device with time left, whose counters are those captured and then some."""
     readings = make_driver("jool", {}).telemetry(intents.nat64())
@@ -163,5 +193,5 @@ def test_a_reboot_in_place_of_a_new_instance():
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
     """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
     profile = make_driver("jool", {}).profile(intents.SIIT)
-    assert replace(profile, absent_checksum=False).plain
+    assert replace(profile, zero_checksum="never").plain
     assert not profile.plain

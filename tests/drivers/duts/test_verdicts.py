@@ -117,6 +117,17 @@ def test_a_rate_of_drops_is_no_number_of_drops():
     assert verdict_of(vpp(44)).limited_by == "nothing here"
 
 
+def test_a_counter_that_a_device_does_not_show_was_0_where_it_shows_others():
+    reason = "nat44-ei-in2out: maximum sessions exceeded"
+    silent, told = {}, {"reasons": 4.0, reason: 30.0}
+    shown = [
+        Sample({"errors": figures}, float(n)) for n, figures in enumerate(({"reasons": 3.0}, told))
+    ]
+    assert growing(shown) == {f"errors {reason}": 30.0}
+    unread = [Sample({"errors": figures}, float(n)) for n, figures in enumerate((silent, told))]
+    assert growing(unread) == {}, "it may have been there all the time"
+
+
 def test_a_vpp_without_ports_or_sessions_has_a_full_table():
     reason = "nat44-ed-in2out: maximum sessions exceeded"
     assert verdict_of(vpp(44, drops=50, reason=reason, name="errors")).limited_by == "table"

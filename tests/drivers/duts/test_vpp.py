@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
+from ipaddress import IPv4Address
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -17,10 +18,13 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.stateful import for_preflight
-from v6t.drivers.duts.kinds.vpp import map_domains, start
+from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.kinds.vpp import det44, map_domains, start
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
@@ -57,6 +61,8 @@ RUNS = {
     "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8::/40"}),
     "lwaftr": ("lwaftr", {}),
     "nat44": ("nat44", {}),
+    "nat44 by nat44-ei": ("nat44", {}, {"nat44": "ei"}),
+    "nat44 by det44": ("nat44", {}, {"nat44": "det44"}),
     "nat64": ("nat64", {}),
     "dslite-aftr": ("dslite-aftr", SOFTWIRES),
 }
@@ -84,7 +90,8 @@ def proven(plugin, params, testbed=None, **options):
 
 @pytest.mark.parametrize("case", RUNS)
 def test_every_frame_is_the_reference_translation(case):
-    finding, read, described = proven(*RUNS[case])
+    plugin, params, *options = RUNS[case]
+    finding, read, described = proven(plugin, params, **(options[0] if options else {}))
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
@@ -148,7 +155,7 @@ def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
 def bare(intent):
     """A device's namespace and interfaces, nothing configured."""
     dut = LabDut(make_driver("linux-router", {}), intent)
-    dut.start = lambda lab: dut.address()
+    dut.start = lambda lab: None
     bed = Bed(intent.links, dut)
     try:
         yield dut, bed.open()
@@ -186,8 +193,11 @@ def test_the_printed_plan_makes_the_papers_frame():
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
 
-@pytest.mark.parametrize("technology_name", ["nat44", "nat64", "dslite-aftr"])
+@pytest.mark.parametrize("technology_name", ["nat44", "ei", "det44", "nat64", "dslite-aftr"])
 def test_sessions_come_and_go(technology_name):
+    own = dict(OWN)
+    if technology_name in ("ei", "det44"):
+        own["nat44"], technology_name = technology_name, "nat44"
     intent, src, dst, new_src, new_dst = {
         "nat44": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
         "nat64": (
@@ -196,7 +206,7 @@ def test_sessions_come_and_go(technology_name):
         ),
         "dslite-aftr": (intents.dslite(), "2001:db8:6::2", "", "203.0.113.8", "198.19.0.2"),
     }[technology_name]  # fmt: skip
-    with standing("vpp", intent, **OWN) as bed:
+    with standing("vpp", intent, **own) as bed:
         for port in range(5000, 5020):
             payload = b"from port %d" % port
             out = exchange(bed, intent, src, dst, port, payload)
@@ -215,6 +225,7 @@ def test_sessions_come_and_go(technology_name):
         if reading is not None:
             count = lambda: reading.parse(bed.session.transport.run(reading.command).out)  # noqa: E731
             assert count() == {"sessions": 20}
+            assert bed.dut.report()["table"]["used"] == 20
             bed.session.flush()
             assert count() == {"sessions": 0}
         else:
@@ -223,6 +234,87 @@ def test_sessions_come_and_go(technology_name):
         out = exchange(bed, intent, src, dst, 6000, b"once more")
         assert out is not None, "nothing passes after the flush"
         assert any("undone" in line for line in bed.session.restore())
+
+
+def test_what_empties_nat44_ei_gives_its_ports_back():
+    """VPP's own `clear nat44 ei sessions` does not, which is why it is not what the driver uses."""
+    with standing("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
+        cli = lambda words: bed.session.transport.run(bed.session.driver.cli(words)).out  # noqa: E731
+        assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"one") is not None
+        cli("clear nat44 ei sessions")
+        assert "1 busy udp ports" in cli("show nat44 ei addresses")
+        assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5001, 53, b"another") is not None
+        assert "2 busy udp ports" in cli("show nat44 ei addresses")
+        bed.session.flush()
+        assert " 0 busy udp ports" in cli("show nat44 ei addresses")
+
+
+def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
+    with standing("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
+        ports = {
+            bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53 + n, b"to %d" % n)[
+                UDP
+            ].sport
+            for n in range(5)
+        }
+        assert len(ports) == 1
+        assert bed.session.state().sessions() == 1
+        assert bed.session.state().by_endpoint
+
+
+def test_deterministic_nat_does_what_its_arithmetic_says():
+    intent = intents.nat44()
+    mapping = det44.mapping_of(intent)
+    link = intent.links.left
+    with standing("vpp", intent, **OWN, nat44="det44") as bed:
+        for host in (2, 3, 200):
+            src = IPv4Address(f"198.18.0.{host}")
+            frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
+                src=str(src), dst="198.19.0.2"
+            )
+            payload = b"of host %d" % host
+            bed.left.send(bytes(frame / UDP(sport=5000, dport=53) / payload))
+            out = bed.right.await_udp(payload)
+            address, low = mapping.of(src)
+            assert out[IP].src == str(address)
+            assert out[UDP].sport == low + 5000 % mapping.block
+
+
+def test_a_client_of_deterministic_nat_has_a_thousand_sessions_and_no_more():
+    intent = intents.nat44()
+    link = intent.links.left
+    with standing("vpp", intent, **OWN, nat44="det44") as bed:
+        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
+            src="198.18.0.2", dst="198.19.0.2"
+        )
+        for n in range(det44.PER_CLIENT):
+            bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53 + n) / b"many"))
+        last = bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
+        assert last is not None
+        assert bed.session.state().sessions() == det44.PER_CLIENT
+        assert bed.through("forward", "198.18.0.2", "198.19.0.2", 4000, 53, b"too many") is None
+        errors = bed.dut.report()["errors"]
+        assert [n for name, n in errors.items() if "maximum sessions of a client" in name] == [1]
+
+
+@pytest.mark.parametrize("plugin", ["ed", "ei"])
+def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
+    intent = intents.nat44()
+    intent = replace(intent, settings={**intent.settings, "session_limit": 50})
+    link = intent.links.left
+    with standing("vpp", intent, **OWN, nat44=plugin) as bed:
+        empty = Sample(bed.dut.report(), 0.0)
+        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
+            src="198.18.0.2", dst="198.19.0.2"
+        )
+        for n in range(80):
+            bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53) / b"many"))
+        bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
+        verdict = verdict_of([empty, Sample(bed.dut.report(), 1.0)], lost=30)
+        told = shaped([empty, Sample(bed.dut.report(), 1.0)])
+    assert told.table == {"used": 50, "limit": 50, "full": 100}
+    assert verdict.limited_by == "table", verdict
+    assert any("maximum sessions exceeded" in line for line in verdict.evidence)
 
 
 def exchange(bed, intent, src, dst, port, payload):
@@ -247,7 +339,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
-    monkeypatch.setattr(map_domains, "refuse", lambda intent, version: None)
+    monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
     with (
         pytest.raises(DutError, match="VPP has made no domain v6t0"),
         standing("vpp", intent, **OWN),
@@ -261,7 +353,7 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         proven("mapt-br", wrong)
     with pytest.raises(UsageError, match="DMR other than /64"):
         proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
-    monkeypatch.setattr(map_domains, "refuse", lambda intent, version: None)
+    monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
         finding, _, _ = proven("mapt-br", params)
         assert finding is not None
@@ -310,16 +402,17 @@ SHOWN = (
     "show interface", "show interface address", "show map domain", "show ip neighbors",
     "show ip fib", "show ip6 fib", "show interface features host-left",
     "show interface features host-right", "show nat44 addresses", "show nat64 pool",
+    "show nat44 ei addresses", "show nat44 ei interfaces",
 )  # fmt: skip
 
 
 @contextmanager
-def theirs(intent):
+def theirs(intent, **more):
     """A VPP that runs already, started by somebody else, and its driver's session."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
     given = {
         "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
-        "left": "host-left", "right": "host-right",
+        "left": "host-left", "right": "host-right", **more,
     }  # fmt: skip
     with bare(intent) as (dut, lab):
         shell = dut._transport()
@@ -364,7 +457,15 @@ def shape(cli):
     ids=lambda i: i.technology,
 )  # fmt: skip
 def test_a_vpp_that_runs_already_is_put_back(intent):
-    with theirs(intent) as (session, _, cli):
+    put_back(intent)
+
+
+def test_so_is_one_with_nat44_ei():
+    put_back(intents.nat44(), nat44="ei")
+
+
+def put_back(intent, **options):
+    with theirs(intent, **options) as (session, _, cli):
         before = shape(cli)
         session.apply()
         assert session.verify()

@@ -5,6 +5,12 @@ from __future__ import annotations
 from v6t.drivers.duts.plan import Check, contains
 
 
+def in_background(pid_file: str, command: str, said: str = "/dev/null") -> str:
+    """Shell line that starts a program which stays in the foreground; ``said`` takes what it says."""
+    run = f"echo $$ >{pid_file}; exec {command}"
+    return f"setsid sh -c '{run}' </dev/null >{said} 2>&1 &"
+
+
 def runs(pid_file: str, name: str) -> Check:
     """Our process of this name is there: a daemon's child may write its file after its parent ended."""
     reads = f"cat /proc/$(cat {pid_file})/comm"

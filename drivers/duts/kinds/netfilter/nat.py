@@ -21,6 +21,9 @@ from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
+PER_BUCKET = 8
+"""Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
+50 to 80 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that."""
 _SYSCTL = "net.netfilter.nf_conntrack_"
 PORTED = ("udp", "tcp")
 PROTOCOLS = (*PORTED, "icmp")
@@ -162,21 +165,33 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
     if timeout_s:
         why = f"idle connections live for {timeout_s} s"
     steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
-    if wanted and (room is None or room < wanted * MARGIN):
-        size = 1 << (int(wanted * MARGIN) - 1).bit_length()
-        if facts.sections.get("conntrack_fixed", "").strip():
-            raise DutError(
-                f"{wanted:,} connections do not fit the kernel's table of {room or 0:,}, which a "
-                "network namespace cannot enlarge",
-                f"on the host: sysctl -w net.netfilter.nf_conntrack_max={size}; or fewer "
-                "connections: --set-procedure connections.count=...",
-            )
-        steps += [
-            sysctl({"net.netfilter.nf_conntrack_max": size}, f"room for {wanted} connections"),
-            _hashsize(size),
-        ]
-    return steps
+    return steps + _room(facts, sessions_wanted(options, intent))
+
+
+def _room(facts: Facts, wanted: int) -> list[Step]:
+    """A table, and buckets, for so many connections; nothing where both are there."""
+    room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
+    size = 1 << (int(wanted * MARGIN) - 1).bit_length() if wanted else 0
+    grows = bool(wanted) and (room is None or room < wanted * MARGIN)
+    crowded = bool(wanted) and buckets is not None and buckets * PER_BUCKET < wanted
+    if not (grows or crowded):
+        return []
+    if facts.sections.get("conntrack_fixed", "").strip():
+        names = ["nf_conntrack_max"] * grows + ["nf_conntrack_buckets"] * crowded
+        lacks = (
+            f"table of {room or 0:,}"
+            if grows
+            else f"{buckets:,} buckets of its table, {PER_BUCKET} in each"
+        )
+        raise DutError(
+            f"{wanted:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
+            "enlarge",
+            f"on the host: sysctl -w {' '.join(f'net.netfilter.{name}={size}' for name in names)}; or fewer "
+            "connections: --set-procedure connections.count=...",
+        )
+    maximum = sysctl({"net.netfilter.nf_conntrack_max": size}, f"room for {wanted} connections")
+    more_buckets = [_hashsize(size)] if buckets is None or buckets < size else []
+    return [maximum] * grows + more_buckets
 
 
 def _hashsize(size: int) -> Step:
@@ -270,12 +285,13 @@ def conntrack_table(text: str) -> Mapping[str, float]:
 
 
 def statistics() -> Reading:
-    """Connections the kernel could not make: ``insert_failed``, ``drop``, ``early_drop``."""
+    """Connections the kernel could not make, by reason."""
     return Reading(
         "conntrack -S",
         conntrack_statistics,
         "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
-        "is free), for want of room (`drop`), or for which older ones went (`early_drop`)",
+        "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
+        "was full (`chaintoolong`)",
     )
 
 
@@ -293,12 +309,15 @@ def _used_of(text: str) -> Mapping[str, float]:
     return dict(zip(("used", "limit"), numbers, strict=False))
 
 
+_REFUSED = ("insert_failed", "drop", "early_drop", "chaintoolong")
+
+
 def conntrack_statistics(text: str) -> Mapping[str, float]:
     """Sums over all cores of ``conntrack -S``."""
     counters: dict[str, float] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
-        if equals and name in ("insert_failed", "drop", "early_drop") and value.isdigit():
+        if equals and name in _REFUSED and value.isdigit():
             counters[name] = counters.get(name, 0.0) + float(value)
     return counters
 

@@ -66,14 +66,20 @@ def listing(pools: Sequence[nat.Pool], port: str) -> Check:
     return checked(LIST, checker, "the rules of the plan")
 
 
-def table(place: str, text: str, check: Check, family: str = "ip") -> list[Step]:
+def table(
+    place: str,
+    text: str,
+    check: Check,
+    family: str = "ip",
+    why: str = "translate the clients' connections",
+) -> list[Step]:
     """The rules: checked first, then loaded in one transaction."""
     file, name = f"{place}/v6t.nft", f"table {family} v6t"
     return [
         write_file(file, text, "the rules"),
         Step(
             f"nft -c -f {file} && nft -f {file}",
-            "translate the clients' connections",
+            why,
             undo=f"nft delete {name}",
             before=f"nft list {name} 2>/dev/null || true",
             was=Was.FOREIGN,

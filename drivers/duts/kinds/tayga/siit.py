@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading, Suited
+from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
-from v6t.drivers.duts.kinds.linux import filters, telemetry
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.process import stop
-from v6t.drivers.duts.kinds.linux.steps import routes, write_file
-from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals
+from v6t.drivers.duts.kinds.linux.steps import write_file
+from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError
 
-TUN = "v6t-nat64"
 REFUSED = tuple(
     IPv4Network(n)
     for n in (
@@ -28,46 +25,82 @@ REFUSED = tuple(
     )
 )
 """IPv4 addresses TAYGA does not translate behind the well-known prefix (RFC 6052 section 3.1)."""
+PROGRAM = "tayga"
+WORKERS = (0, 9, 6, 10)
+"""The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
+_SAYS = re.compile(r"TAYGA version v?(\d\S*)")
+_PACKAGE = re.compile(r"\d\S*")
 
-PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix"}
-"""What a technology's parameters call it."""
 
+class MendOptions(TunOptions):
+    """Options of TAYGA, whoever starts it."""
 
-class TaygaOptions(LinuxOptions):
-    """Options of TAYGA."""
-
-    queue_length: int = Field(default=500, ge=1, le=1_000_000)
-    """Frames the TUN device holds before it drops (``txqueuelen``)."""
-    ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
-    """TAYGA's own IPv4 address, outside every mapping; empty: chosen."""
-    ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
-    """TAYGA's own IPv6 address, outside every mapping; empty: chosen."""
     mend_checksums: bool = False
     """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
     65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
 
 
-class Tayga(LinuxDriver):
-    """Stateless; one process, one core."""
+class TaygaOptions(MendOptions):
+    """Options of TAYGA."""
+
+    program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
+    """Where the program is; its name is what its process is known by."""
+    workers: int = Field(default=-1, ge=-1, le=64)
+    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
+    process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
+
+
+class Tayga(TunTranslator):
+    """Stateless; one process, and in newer versions several threads of it."""
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
-    executed = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
-    versions = ("0.9.2-8",)
+    executed = (
+        "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
+        "0.9.6-16 with workers)"
+    )
+    versions = ("0.9.2-8", "0.9.6", "0.9.6-16")
     options_model = TaygaOptions
-    programs: Mapping[str, str] = {"tayga": "tayga"}
-    helpers = (filters.PROGRAM,)
-    version_command = "dpkg-query -W -f '${Version}' tayga || echo unknown"
+    process = PROGRAM
+    words = "TAYGA"
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
+        program = self.program
+        self.programs = {program: "tayga", **self.programs}
         if self.options.mend_checksums:
             self.programs = {**self.programs, "nft": "nftables"}
+        # those before 0.9.4 say their version nowhere: what is left is what Debian calls it
+        package = "; dpkg-query -W -f '${Version}' tayga" if program == PROGRAM else ""
+        self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
+
+    @property
+    def program(self) -> str:
+        """TAYGA."""
+        return str(self.options.program)
+
+    @property
+    def workers(self) -> int:
+        """How many are asked for; -1: none."""
+        return int(self.options.workers)
+
+    def read_version(self, text: str) -> str:
+        """``TAYGA version 0.9.6``; else the package's, which has a line of its own."""
+        said = _SAYS.search(text)
+        if said:
+            return said.group(1)
+        last = text.strip().rpartition("\n")[2]
+        return last if _PACKAGE.fullmatch(last) else "unknown"
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """The well-known prefix with addresses TAYGA refuses."""
+        """The well-known prefix with addresses TAYGA refuses, workers where it has none."""
         super().refuse(intent, facts)
+        if self.workers >= 0 and not has_workers(facts.version):
+            raise UsageError(
+                f"TAYGA {facts.version} has no workers: it is one process on one core",
+                "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
+            )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
@@ -82,69 +115,62 @@ class Tayga(LinuxDriver):
         return ExpectProfile(
             further_hops=2,
             df="set",
-            absent_checksum=not self.options.mend_checksums,
-            why="kernel, TAYGA and kernel each take a hop; TAYGA sets DF of what was IPv6; where "
-            "its UDP checksum comes out as 0 it writes 0, not 0xFFFF",
+            # which of both is known of the version, and that is asked for only later
+            dont_fragment="either",
+            zero_checksum="never" if self.options.mend_checksums else "always",
+            why="kernel, TAYGA and kernel each take a hop; of what was IPv6 0.9.2 sets DF, later "
+            "ones only beyond 1,260 octets; where its UDP checksum comes out as 0 it writes 0, not "
+            "0xFFFF",
         )
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The TUN device's drops are TAYGA's."""
-        return {
-            **super().telemetry(intent),
-            f"tun {TUN}": telemetry.link_reading(
-                TUN, "its `tx.dropped` are frames TAYGA did not fetch"
-            ),
-            "process": telemetry.process(f"{self.options.state_dir}/tayga.pid"),
-        }
+    def tun(self, action: str) -> str:
+        """See the base class."""
+        return f"{self.program} -c {self.file} --{action}"
 
-    def into(self, intent: Intent) -> list[Any]:
-        """Networks that are routed into the translator, of both versions of IP."""
-        four, six = addresses.through_translator(intent)
-        return [*four, *six]
+    def started(self) -> str:
+        """See the base class."""
+        return f"{self.program} -c {self.file} -p {self.pid}"
 
-    def ipv6_side(self, intent: Intent) -> str:
-        """Where what is translated is IPv6."""
-        return addresses.ipv6_side(intent)
+    def threads(self) -> Sequence[str]:
+        """Lines of its file that say how many workers it has; none: it chooses."""
+        return [f"workers {self.workers}"] if self.workers >= 0 else []
 
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Before the translator, for what comes in on either side."""
-        six = self.ipv6_side(intent)
-        versions = {side: 6 if side == six else 4 for side in ("left", "right")}
-        translated = {
-            side: [net for net in self.into(intent) if net.version == version]
-            for side, version in versions.items()
-        }
-        return filters.steps(intent, facts, self.all_ports(intent), count, translated)
+    def running(self, intent: Intent, config: str) -> list[Step]:
+        """TAYGA, and its own defect put right behind it."""
+        return [*super().running(intent, config), *self.mended()]
+
+    def mended(self) -> list[Step]:
+        """Where the options ask for it."""
+        return _mend(self.options)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        lines = [f"tun-device {TUN}", *self._own(intent)]
+        own4, own6 = self.own_addresses(intent)
+        lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
         lines += [f"map {four} {six}" for four, six in map(_shortest, addresses.eams(intent))]
-        ways = {str(net): f"dev {TUN}" for net in self.into(intent)}
-        parts = running(self.options, intent, "\n".join(lines) + "\n", ways)
+        lines += self.threads()
+        cores = (
+            "each worker is a thread with a queue of the TUN device"
+            if has_workers(facts.version) and self.workers
+            else "one process on one core"
+        )
         return self.finish(
             facts,
-            [*self.base(intent, facts), *parts],
-            checks=[alive(self.options.state_dir)],
+            [*self.base(intent, facts), *self.running(intent, "\n".join(lines) + "\n")],
+            checks=[self.alive()],
             notes=(
                 "IPv4 packets whose UDP checksum is 0 are dropped",
-                "one process on one core; its drops are the TUN device's tx drops",
+                f"{cores}; its drops are the TUN device's tx drops",
             ),
         )
 
-    def _own(self, intent: Intent) -> list[str]:
-        table = addresses.eams(intent)
-        prefix = addresses.prefix_of(intent)
-        own4 = self.options.ipv4_addr or addresses.outside(
-            ("192.168.255.9", "10.255.255.9", "172.31.255.9"), [four for four, _ in table]
-        )
-        taken: list[Any] = [six for _, six in table] + ([prefix] if prefix else [])
-        own6 = self.options.ipv6_addr or addresses.outside(
-            ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9"), taken
-        )
-        return [f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
+
+def has_workers(version: str) -> bool:
+    """Whether this version translates in several threads: ``0.9.6-16-g8a028c7``, ``0.9.2-8``."""
+    numbers = re.match(r"[\d.]+(?:-\d+)?", version)
+    return bool(numbers) and tuple(map(int, re.findall(r"\d+", numbers.group()))) >= WORKERS
 
 
 def refuse_well_known(intent: Intent, ipv4_side: str) -> None:
@@ -161,54 +187,12 @@ def refuse_well_known(intent: Intent, ipv4_side: str) -> None:
                 f"TAYGA does not translate {net} behind the well-known prefix 64:ff9b::/96, as "
                 "RFC 6052 section 3.1 demands",
                 "use a prefix of your own, for example 2001:db8:64::/96",
-                params={PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
+                params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
             )
 
 
-def running(options: Any, intent: Intent, config: str, ways: Mapping[str, str]) -> list[Step]:
-    """TAYGA with a configuration, its TUN device, and routes into it."""
-    place = options.state_dir
-    file, pid = f"{place}/tayga.conf", f"{place}/tayga.pid"
-    mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-    return [
-        write_file(file, config, "TAYGA's configuration"),
-        Step(
-            f"tayga -c {file} --mktun",
-            "TAYGA's TUN device",
-            undo=f"if ip link show dev {TUN} >/dev/null 2>&1; then tayga -c {file} --rmtun; fi",
-            before=f"ip -o link show dev {TUN} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=contains(f"ip -o link show dev {TUN}", TUN),
-        ),
-        Step(
-            f"ip link set dev {TUN} mtu {mtu} txqueuelen {options.queue_length} up",
-            "room for bursts",
-            check=contains(
-                f"ip -o link show dev {TUN}", f"mtu {mtu}", f"qlen {options.queue_length}"
-            ),
-        ),
-        Step(
-            f"sysctl -q -w net.ipv6.conf.{TUN}.disable_ipv6=0 net.ipv4.conf.{TUN}.rp_filter=0",
-            "both versions through the TUN device, whatever the source",
-            check=equals(
-                f"sysctl -n net.ipv6.conf.{TUN}.disable_ipv6 net.ipv4.conf.{TUN}.rp_filter", "0\n0"
-            ),
-        ),
-        routes(ways, "into the translator"),
-        Step(
-            f"tayga -c {file} -p {pid}",
-            "the translator itself",
-            undo=stop_command(place),
-            before=f"ls {pid} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=alive(place),
-        ),
-        *_mend(options),
-    ]
-
-
-def _mend(options: TaygaOptions) -> list[Step]:
-    """TAYGA's own defect put right behind it."""
+def _mend(options: MendOptions) -> list[Step]:
+    """A rule that writes what TAYGA should have written."""
     if not options.mend_checksums:
         return []
     file = f"{options.state_dir}/mend.nft"
@@ -228,22 +212,6 @@ def _mend(options: TaygaOptions) -> list[Step]:
             check=contains(show, TUN, "udp checksum set 65535"),
         ),
     ]
-
-
-def stop_command(place: str) -> str:
-    """Shell line that ends our TAYGA, and no other."""
-    return stop(f"{place}/tayga.pid", "tayga")
-
-
-def alive(place: str) -> Check:
-    """TAYGA runs: it daemonizes before it has opened its TUN device, and writes its pid before that."""
-    up = f"ip -o link show dev {TUN} | grep -o LOWER_UP"
-    wait = (
-        f'n=0; until p=$(cat {place}/tayga.pid) && [ -n "$p" ] && {up} >/dev/null; do '
-        "n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.2; done; "
-        f"cat /proc/$p/comm; {up}"
-    )
-    return equals(wait, "tayga\nLOWER_UP")
 
 
 def _shortest(pair: tuple[Any, Any]) -> tuple[str, str]:

@@ -12,8 +12,16 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, sides, start, syntax
+from v6t.drivers.duts.kinds.vpp.det44 import Deterministic
+from v6t.drivers.duts.kinds.vpp.nat44 import (
+    OWN_TIMEOUT_S,
+    EndpointDependent,
+    EndpointIndependent,
+    Nat44,
+)
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
+from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
@@ -26,8 +34,7 @@ from v6t.profiles.intent_settings import (
     settings_of,
 )
 
-OWN_TIMEOUT_S = 300.0
-"""VPP's own, of UDP; no command changes that of NAT64."""
+_NAT44 = {"ed": EndpointDependent, "ei": EndpointIndependent, "det44": Deterministic}
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
 _TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
@@ -103,6 +110,8 @@ class Vpp(Driver):
                 dslite.refuse(intent, self.options)
             case Npt():
                 nat.refuse_prefixes(facts.version)
+            case Nat() as settings if _is_nat44(settings):
+                self.nat44.refuse(intent, facts.version)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):
@@ -119,9 +128,11 @@ class Vpp(Driver):
                     )
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
-        """Prefixes of MAP-T whose packets VPP does not lose; B4s enough for the connections."""
+        """Prefixes of MAP-T whose packets VPP does not lose; clients enough for the connections."""
         if technology == "dslite-aftr":
             return dslite.SUITED
+        if technology == "nat44":
+            return self.nat44.suited
         return _MAPT if technology == "mapt-br" and not self.options.known_losses else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
@@ -138,7 +149,9 @@ class Vpp(Driver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
+        nat44 = self.nat44 if _is_nat44(settings_of(intent)) else None
         return {
+            **({} if nat44 is None else {"table": nat44.occupancy(intent)}),
             "runtime": Reading(
                 self.cli("show runtime"),
                 syntax.runtime,
@@ -152,16 +165,24 @@ class Vpp(Driver):
             ),
             "errors": Reading(
                 self.cli("show errors"),
-                syntax.errors,
-                "dropped packets by node and reason; reasons that mean no loss are left out",
+                syntax.errors if nat44 is None else nat44.errors,
+                "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
+                "shows of any kind",
             ),
         }
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Counted by VPP itself; NAT64 and DS-Lite can only list, which takes too long."""
-        if not _is_nat44(settings_of(intent)):
-            return None
-        return Reading(self.cli("show nat44 summary"), syntax.nat44_sessions)
+        return self.nat44.sessions() if _is_nat44(settings_of(intent)) else None
+
+    def by_endpoint(self, intent: Intent) -> bool:
+        """Of its plugins of NAT44 one keeps sessions for addresses and ports of clients."""
+        return _is_nat44(settings_of(intent)) and self.nat44.by_endpoint
+
+    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
+        """Of deterministic NAT more is known than the technology does."""
+        found = super().oracle(oracle, intent)
+        return self.nat44.oracle(found, intent) if _is_nat44(settings_of(intent)) else found
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Only NAT44's can be set; DS-Lite's sessions never expire."""
@@ -170,10 +191,8 @@ class Vpp(Driver):
                 return OWN_TIMEOUT_S
             case DsLite():
                 return None
-            case Nat(udp_timeout_s=told) if told:
-                return float(told)
             case _:
-                return float(self.options.timeout_s or OWN_TIMEOUT_S)
+                return self.nat44.timeout_s(intent)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
@@ -211,12 +230,15 @@ class Vpp(Driver):
                 flush = (start.again(steps, dslite.empty(self.cli)),)
             case Npt():
                 steps += nat.prefixes(intent, self.cli, ports)
+            case Nat64():
+                own = nat.nat64(intent, version, self.cli, ports, o)
+                steps, flush = [*steps, *own], nat.flush64(own, self.cli)
             case Nat():
-                steps += nat.steps(intent, version, self.cli, ports, o)
-                flush = nat.flush(intent, version, self.cli, ports, o)
+                steps += self.nat44.steps(intent, version, ports)
+                flush = self.nat44.flush(intent, version, ports)
         if o.started:
             steps = [*first, *start.within(steps[len(first) :], o)]
-        return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
+        return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version, o))
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
         """A route to a network without hosts; VPP adds ways to a route, so the other one goes first."""
@@ -253,7 +275,12 @@ class Vpp(Driver):
         settings = settings_of(intent)
         if isinstance(settings, (MapRelay, BindingTable)):
             return map_domains.beside(intent, self.cli)
-        return nat.beside(intent, self.cli) if _is_nat44(settings) else None
+        return self.nat44.beside(intent) if _is_nat44(settings) else None
+
+    @property
+    def nat44(self) -> Nat44:
+        """The plugin that is to do NAT44."""
+        return _NAT44[self.options.nat44](self.cli, self.options)
 
     def port(self, side: str) -> str:
         """VPP's name of an interface."""
@@ -272,7 +299,7 @@ def _is_nat44(settings: IntentSettings) -> bool:
     return isinstance(settings, Nat) and not isinstance(settings, (Nat64, DsLite))
 
 
-def _notes(intent: Intent, version: str) -> tuple[str, ...]:
+def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]:
     notes, settings = [], settings_of(intent)
     if isinstance(settings, (MapRelay, BindingTable)):
         notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
@@ -281,7 +308,7 @@ def _notes(intent: Intent, version: str) -> tuple[str, ...]:
             "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
             "(links.*.background)"
         )
-    if _is_nat44(settings) and syntax.key(version) < (21, 1):
+    if _is_nat44(settings) and options.nat44 == "ed" and syntax.key(version) < (21, 1):
         notes.append(
             "the start-up file must hold nat { endpoint-dependent max translations per thread N }"
         )

@@ -7,7 +7,7 @@ from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
 from v6t.drivers.duts.driver import Suited
-from v6t.drivers.duts.kinds.vpp.nat import pool_words
+from v6t.drivers.duts.kinds.vpp.nat44 import pool_words
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
 from v6t.profiles.errors import UsageError

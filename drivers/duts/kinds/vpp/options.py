@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from v6t.drivers.duts.options import DutOptions
 
@@ -29,6 +31,9 @@ class VppOptions(DutOptions):
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
     """Timeout of UDP sessions, longer than any test [s]; 0: what VPP has by itself."""
 
+    nat44: Literal["ed", "ei", "det44"] = "ed"
+    """Which of its NAT44 plugins: endpoint-dependent, endpoint-independent, or deterministic."""
+
     known_losses: bool = False
     """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""
 
@@ -45,3 +50,10 @@ class VppOptions(DutOptions):
         if self.vppctl or "/" not in self.program:
             return self.vppctl or "vppctl"
         return f"{self.program.rpartition('/')[0]}/vppctl"
+
+    @property
+    def statistics(self) -> str:
+        """The client of the statistics segment, beside that of the command line."""
+        place, slash, _ = self.control.rpartition("/")
+        socket = f" socket-name {self.state_dir}/vpp-stats.sock" if self.started else ""
+        return f"{place}{slash}vpp_get_stats{socket}"

@@ -164,14 +164,19 @@ def interface_counters(text: str) -> Mapping[str, float]:
 
 ERRORS = (
     "security check failed", "bad protocol", "no domain", "no matching", "out of ports",
-    "maximum sessions exceeded", "no translation", "drop",
+    "maximum sessions exceeded", "no translation", "unreachable response", "drop",
 )  # fmt: skip
-"""Reasons worth telling: ``show errors`` calls many harmless lines errors, too."""
+"""Reasons worth telling, cut as ``show errors`` cuts them, which calls many harmless lines errors, too."""
 
 
 def errors(text: str, reasons: Sequence[str] = ERRORS) -> Mapping[str, float]:
-    """``show errors``: counts of the reasons that mean loss, by node and reason."""
+    """``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
+
+    VPP shows a counter from its first packet on.
+    """
     found: dict[str, float] = {}
+    if "Reason" in text:
+        found["reasons"] = float(len(text.strip().splitlines()) - 1)
     last = -1 if "Severity" in text else None
     for line in text.splitlines():
         words = line.split()
@@ -191,3 +196,21 @@ def nat44_sessions(text: str) -> Mapping[str, float]:
     if kinds:
         return {"sessions": float(sum(map(int, kinds)))}
     return {"sessions": float(total.group(1))} if total else {}
+
+
+def nat44_ei_sessions(text: str) -> Mapping[str, float]:
+    """``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------`` of each thread."""
+    found = re.findall(r"^-+ thread \d+ \S+: (\d+) sessions -+", text, re.MULTILINE)
+    return {"sessions": float(sum(map(int, found)))} if found else {}
+
+
+def det44_sessions(text: str) -> Mapping[str, float]:
+    """``show det44 mappings``: ``sessions number: 20`` of each mapping."""
+    found = re.findall(r"^\s*sessions number: (\d+)", text, re.MULTILINE)
+    return {"sessions": float(sum(map(int, found)))} if found else {}
+
+
+def simple_counters(text: str, name: str) -> list[float]:
+    """``vpp_get_stats dump``: the counter of this name on each thread, ``[0 @ 1]: 20 packets NAME``."""
+    found = re.findall(rf"^\[0 @ \d+\]: (\d+) packets {re.escape(name)}$", text, re.MULTILINE)
+    return [float(value) for value in found]

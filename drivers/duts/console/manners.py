@@ -1,0 +1,156 @@
+"""How a command line behaves: prompts, pages, refusals, questions. Nothing is sent or read here."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, field_validator
+from v6t.profiles.strict_model import StrictModel
+
+PROMPT = (
+    r"^[\w.@:/~*!+()\[\]{}>-]*[\w)\]}~][>#$%]\s*$"
+    r"|^<[\w.@:/~*!+-]+>\s*$"
+    r"|^\[[~*]?[\w.@:/-]+\]\s*$"
+)
+PAGER = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
+ERRORS = (
+    r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
+    r" denied|authorization failed)\b",
+    r"^[^\S\n]*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
+    r"^[^\S\n]*(?:error:|commit failed\b|command authorization failed\b)",
+    r"^(?:minor|major|critical): ",
+)
+"""What common command lines say of a line that they do not take; case does not matter."""
+LONGEST = 512
+"""Characters of a line that may be a prompt or a question: patterns take their time over longer ones."""
+STEM = 12
+"""Characters of a device's name that every prompt of it must hold: some cut it in deeper modes."""
+_PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
+_MARKS = re.compile(r"[*~!\s]")
+"""What some prompts say of unsaved changes."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def lines_of(value: object) -> object:
+    """A block of text as its lines; what is no text is left to the model."""
+    whole = value.split("\n") if isinstance(value, str) else value
+    if not isinstance(whole, (list, tuple)):
+        return value
+    texts = (v.rstrip() if isinstance(v, str) else v for v in whole)
+    return [v for v in texts if v != ""]
+
+
+def one_line(text: str) -> str:
+    """A line as it may be typed.
+
+    Raises:
+        ValueError: it holds a line break, or another key that does something.
+    """
+    if _CONTROL.search(text):
+        raise ValueError(f"{text!r} is not one line of plain text")
+    return text
+
+
+Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
+Lines = Annotated[tuple[Line, ...], BeforeValidator(lines_of)]
+"""A list of lines, or a block of text."""
+
+
+def regular(pattern: str) -> str:
+    """A regular expression that is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as exc:
+        raise ValueError(f"'{pattern}' is no regular expression: {exc}") from exc
+    return pattern
+
+
+Pattern = Annotated[str, BeforeValidator(lambda v: regular(v) if isinstance(v, str) else v)]
+
+
+class Manners(StrictModel):
+    """How the device's command line behaves."""
+
+    prompt: Pattern = ""
+    """What a prompt looks like, as a regular expression on the last line; empty: like most."""
+    pager: Pattern = ""
+    """What it shows between two pages of an answer, where a space is typed; empty: like most."""
+    errors: tuple[Pattern, ...] = ()
+    """What it says of a line that it refuses, whatever its case; none: what most say."""
+    answers: dict[Pattern, str] = Field(default_factory=dict)
+    """Answers to its questions, by what these look like: `{'\\[confirm\\]$': ''}`. Others: none."""
+    enable: str = ""
+    """Typed after the login where the prompt ends with `>`. A password it asks for is taken from the
+    environment variable `V6T_DUT_ENABLE_PASSWORD`."""
+    open: Lines = ()
+    """Typed after each login: `terminal length 0`, for example."""
+    abort: Lines = ()
+    """Typed after a line was refused, to come back to the first prompt: `end`, for example."""
+    line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
+    """How long it may take from a line to the next prompt [s]."""
+
+    @field_validator("answers")
+    @classmethod
+    def _plain(cls, answers: dict[str, str]) -> dict[str, str]:
+        for answer in answers.values():
+            one_line(answer)
+        return answers
+
+    def is_prompt(self, last: str, stem: str) -> bool:
+        """Whether a line is a prompt.
+
+        Args:
+            last: what stands in it.
+            stem: what :func:`stem_of` the first prompt says; empty before there was one.
+        """
+        return stem in last and re.search(self.prompt or PROMPT, last) is not None
+
+    def is_pager(self, last: str) -> bool:
+        """Whether more is there for whoever types a space."""
+        return re.search(self.pager or PAGER, last) is not None
+
+    def answer(self, last: str) -> str | None:
+        """What is answered to a question; None: it is none that is known."""
+        known = (a for pattern, a in self.answers.items() if re.search(pattern, last))
+        return next(known, None)
+
+    def refusal(self, reply: str) -> str:
+        """The line in which it refuses what was typed; empty: it does not."""
+        for pattern in self.errors or ERRORS:
+            found = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
+            if found:
+                begin = reply.rfind("\n", 0, found.end() - 1) + 1
+                return reply[begin:].partition("\n")[0].strip()
+        return ""
+
+
+def asks_password(last: str) -> bool:
+    """Whether it wants one."""
+    return _PASSWORD.search(last) is not None
+
+
+def stem_of(prompt: str) -> str:
+    """What every prompt of the device will hold: the beginning of its name."""
+    found = re.search(r"\w(?:[\w.@/:-]*\w)?", prompt)
+    return found[0][:STEM] if found else ""
+
+
+def same_mode(one: str, other: str) -> bool:
+    """Whether two prompts say the same but for marks of unsaved changes."""
+    return _MARKS.sub("", one) == _MARKS.sub("", other)
+
+
+def without_echo(lines: list[str], typed: str) -> list[str]:
+    """An answer without the line that was typed, which most devices repeat first."""
+    wanted = typed.strip()
+    if lines and wanted:
+        first = lines[0].strip()
+        # one that is longer than the terminal is wide is scrolled, and its end is seen
+        if first == wanted or first.lstrip("$").endswith(wanted[-20:]):
+            return lines[1:]
+    return lines

@@ -1,0 +1,274 @@
+"""The kernel's IPv4-in-IPv6 tunnel (RFC 2473) as the customer's side: B4, lwB4, MAP-E CE.
+
+It is hub and spoke: all IPv4 of the customer's goes to the relay. Forwarding mapping rules, by which
+CEs of MAP-E reach each other, the kernel has only with patches that OpenWrt carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_interface
+from typing import Literal
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import filters, telemetry
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.linux.steps import address, sysctl
+from v6t.drivers.duts.kinds.netfilter.nftables import table
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import CustomerEdge, Softwire, settings_of
+
+MODULE = "ip6_tunnel"
+TUNNEL = "v6t-tunnel"
+TABLE = 8676
+"""Of routes, and the priority of the rule that leads there."""
+OUTER = 40
+"""Octets of the header that is put before a packet."""
+UP = "LOWER_UP"
+TCP, UDP = 6, 17
+"""By number: a small system has no names for them."""
+
+
+class Ip6TunnelOptions(LinuxOptions):
+    """Options of the tunnel."""
+
+    hop_limit: int = Field(default=64, ge=1, le=255)
+    """Of the outer header."""
+    dscp: Literal["uniform", "pipe"] = "uniform"
+    """RFC 2983: carried over to the outer header and back, as DS-Lite and lw4o6 ask for (RFC 6333
+    section 7.1); or 0 outside, and the inner one stays."""
+    checks: bool = False
+    """nftables drops what is not of the customer's address and port set, either way: RFC 7597 section 8.1 and
+    RFC 7596 section 5.2 leave that to the NAPT, which is not measured here."""
+
+
+@dataclass(frozen=True)
+class _Customer:
+    """What the device gives its customer.
+
+    Attributes:
+        local, remote: ends of the tunnel.
+        side: where it is IPv6.
+        edge: address and ports; None: any (B4).
+    """
+
+    local: IPv6Address
+    remote: IPv6Address
+    side: str
+    edge: CustomerEdge | None
+
+    @property
+    def inside(self) -> str:
+        """The customer's side."""
+        return "left" if self.side == "right" else "right"
+
+
+class Ip6Tunnel(LinuxDriver):
+    """One tunnel; what comes from the customer is routed into it, whatever else the machine does."""
+
+    name = "ip6-tunnel"
+    title = "Linux ip6_tunnel: B4 of DS-Lite, lwB4, MAP-E CE"
+    technologies = ("mape-ce", "lwb4")
+    part_technologies = ("b4",)
+    executed = (
+        "configured over SSH, verified, measured and restored with real frames in a virtual machine "
+        "(Debian's kernel 6.1)"
+    )
+    options_model = Ip6TunnelOptions
+    helpers = (filters.PROGRAM,)
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        known = f"ls -d /sys/module/{MODULE} 2>/dev/null || modinfo -n {MODULE} 2>/dev/null || echo none"
+        return {**super().survey(), MODULE: known}
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """A kernel without it; checks without nftables; NAPT, and what no tunnel is."""
+        super().refuse(intent, facts)
+        customer = _customer(intent)
+        if facts.sections.get(MODULE, "").strip() == "none":
+            raise DutError(
+                f"the device's kernel {facts.version} has no {MODULE}",
+                "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's",
+            )
+        if self.options.checks and filters.PROGRAM not in facts.programs:
+            raise DutError(
+                f"the device lacks the program {filters.PROGRAM}, which checks are made with",
+                "apt-get install nftables",
+            )
+        if self.options.checks and customer.edge is None:
+            raise UsageError(
+                "a B4 of DS-Lite has no address and no port set to check",
+                "leave dut.options.checks out",
+            )
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """What the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
+        uniform = self.options.dscp == "uniform"
+        return ExpectProfile(
+            outer_dscp="copied" if uniform else "zero",
+            outer_ecn="reset",
+            inner_dscp="copied" if uniform else "kept",
+            tunnel_hop_limit=self.options.hop_limit,
+            why="ip6_tunnel's own: hop limit and DSCP as it is told, CE not copied (INET_ECN_encapsulate)",
+        )
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """The tunnel counts packets in both directions, and what it could not send."""
+        return {
+            **super().telemetry(intent),
+            f"tunnel {TUNNEL}": telemetry.link_reading(
+                TUNNEL, "its errors are packets that it could not send, and marks it cannot keep"
+            ),
+        }
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        customer = _customer(intent)
+        notes = [
+            "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",
+            "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
+            "IPv6 packets to the tunnel's end from elsewhere than the relay are answered with ICMPv6 1/4",
+        ]
+        if customer.edge is not None and not self.options.checks:
+            notes.append("inner addresses and ports are not checked, see dut.options.checks")
+        return self.finish(
+            facts,
+            [
+                *self.base(intent, facts),
+                *self._tunnel(intent, customer),
+                *self._checks(intent, customer),
+            ],
+            notes=notes,
+        )
+
+    def _tunnel(self, intent: Intent, customer: _Customer) -> list[Step]:
+        outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
+        taken = getattr(intent, customer.side).get("addresses", ())
+        here = any(ip_interface(text).ip == customer.local for text in taken)
+        mtu = getattr(intent.links, customer.side).mtu - OUTER
+        return [
+            _module(),
+            # the kernel sends from no address, and takes packets for none, that is not its own
+            *([] if here else [address(f"{customer.local}/128", outside)]),
+            self._made(customer),
+            Step(
+                f"ip link set dev {TUNNEL} mtu {mtu} up",
+                "what is put into it must fit the link with its header",
+                check=contains(f"ip -o link show dev {TUNNEL}", f"mtu {mtu}", UP),
+            ),
+            sysctl(
+                {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0},
+                "whatever comes out of it, from whomever",
+            ),
+            *_routed(inside),
+        ]
+
+    def _made(self, customer: _Customer) -> Step:
+        ends = f"remote {customer.remote} local {customer.local}"
+        how = f"encaplimit none hoplimit {self.options.hop_limit}"
+        uniform = self.options.dscp == "uniform"
+        dscp = ("tclass inherit", "dscp inherit") if uniform else ("tclass 0x00",)
+        return Step(
+            f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}",
+            "the tunnel to the relay",
+            undo=f"ip -6 tunnel del {TUNNEL}",
+            before=f"ip -o link show dev {TUNNEL} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(f"ip -6 tunnel show {TUNNEL}", "ip/ipv6", ends, f"{how} ", *dscp),
+        )
+
+    def _checks(self, intent: Intent, customer: _Customer) -> list[Step]:
+        if customer.edge is None or not self.options.checks:
+            return []
+        rules = drops(customer.edge, self.port(intent, customer.inside))
+        lines = ["table ip v6t {", "  chain own {"]
+        lines += ["    type filter hook forward priority filter; policy accept;"]
+        lines += [*(f"    {rule}" for rule in rules), "  }", "}"]
+        text = "\n".join(lines) + "\n"
+        why = "what is none of the customer's is dropped"
+        return table(
+            self.options.state_dir,
+            text,
+            contains("nft -s -p list table ip v6t", *rules),
+            why=why,
+        )
+
+
+def drops(edge: CustomerEdge, inside: str) -> list[str]:
+    """Rules that drop what is none of a customer's, in the words in which nft lists them.
+
+    Args:
+        edge: address and port set; of ICMP only the address is checked.
+        inside: the customer's interface.
+    """
+    ways = ((f'iifname "{inside}" oifname "{TUNNEL}"', "s"), (f'iifname "{TUNNEL}"', "d"))
+    net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
+    rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
+    if not edge.psid_len:
+        return rules
+    low = 16 - edge.psid_offset - edge.psid_len
+    mask, psid = (1 << edge.psid_len) - 1 << low, edge.psid << low
+    for way, end in ways:
+        port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
+        rules.append(f"{port} & {mask} != {psid} counter drop")
+        if edge.psid_offset:
+            rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
+    return rules
+
+
+def _customer(intent: Intent) -> _Customer:
+    """Out of the intent of a CE, a lwB4 or a B4.
+
+    Raises:
+        UsageError: it translates, or has a NAPT of its own.
+    """
+    settings = settings_of(intent)
+    if isinstance(settings, Softwire):
+        return _Customer(settings.b4, settings.aftr, settings.ipv6_side, None)
+    edge = CustomerEdge.of(intent)
+    if edge.tunnel_local is None or edge.tunnel_remote is None:
+        raise UsageError(f"{intent.technology} has no tunnel", "choose another driver")
+    return _Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
+
+
+def _module() -> Step:
+    """Only where it is not loaded; and it stays where somebody else has a tunnel by then."""
+    others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
+    return Step(
+        f"modprobe {MODULE}",
+        "the kernel's module",
+        undo=f"{others} >/dev/null || modprobe -r {MODULE}",
+        before=f"ls -d /sys/module/{MODULE} 2>/dev/null || true",
+        was=Was.THERE,
+        check=contains(f"ls -d /sys/module/{MODULE}", MODULE),
+    )
+
+
+def _routed(inside: str) -> Sequence[Step]:
+    """What comes from the customer goes into the tunnel; the machine's own way out stays as it is."""
+    rule = f"iif {inside} lookup {TABLE}"
+    return [
+        Step(
+            f"ip route add default dev {TUNNEL} table {TABLE} proto 86",
+            "everybody's IPv4 is behind the relay",
+            undo=f"ip route flush table {TABLE}",
+            before=f"ip route show table {TABLE} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(f"ip route show table {TABLE}", f"default dev {TUNNEL}"),
+        ),
+        Step(
+            f"ip rule add priority {TABLE} {rule}",
+            "for what comes from the customer",
+            undo=f"ip rule del priority {TABLE}",
+            before=f"ip rule show priority {TABLE}",
+            was=Was.FOREIGN,
+            check=contains(f"ip rule show priority {TABLE}", rule),
+        ),
+    ]

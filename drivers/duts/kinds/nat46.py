@@ -1,0 +1,218 @@
+"""nat46: OpenWrt's kernel module for stateless translation, behind a network device of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.linux import telemetry
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.linux.steps import routes, sysctl
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import CustomerEdge, settings_of
+
+DEVICE = "v6t-nat46"
+CONTROL = "/proc/net/nat46/control"
+_LOADED = "ls -d /sys/module/nat46 2>/dev/null || true"
+_READ_BACK = 199
+"""Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
+_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
+"""All of IPv4, beside a default route that is there already."""
+
+
+class Nat46Options(LinuxOptions):
+    """Options of nat46."""
+
+    module: str = Field(default="nat46", pattern=r"^[A-Za-z0-9_./+-]+$")
+    """The kernel module: its name, or where its file is."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """One side of a rule.
+
+    Attributes:
+        four, six: prefixes.
+        style: how addresses of both belong together, in nat46's word.
+        ea_len, psid_offset: of its style MAP.
+    """
+
+    four: IPv4Network
+    six: IPv6Network
+    style: str = "MAP"
+    ea_len: int = 0
+    psid_offset: int = 0
+
+    @classmethod
+    def embedded(cls, prefix: IPv6Network) -> Mapped:
+        """All of IPv4 behind a prefix (RFC 6052 section 2.2)."""
+        return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
+
+    @classmethod
+    def explicit(cls, four: IPv4Network, six: IPv6Network) -> Mapped:
+        """A mapping (RFC 7757), which is one of MAP without ports where nothing follows its suffix.
+
+        Raises:
+            UsageError: something does.
+        """
+        suffix = 32 - four.prefixlen
+        if six.prefixlen + suffix != 128:
+            raise UsageError(
+                f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
+                f"use an IPv6 prefix of /{128 - suffix} for {four}",
+            )
+        return cls(four, six, ea_len=suffix)
+
+    def words(self, side: str) -> str:
+        """As nat46 reads and writes it."""
+        values = {
+            "v4": self.four, "v6": self.six, "style": self.style, "ea-len": self.ea_len,
+            "psid-offset": self.psid_offset,
+        }  # fmt: skip
+        return " ".join(f"{side}.{name} {value}" for name, value in values.items())
+
+
+class Nat46(LinuxDriver):
+    """Stateless, in the kernel; packets are routed into its device and come out of it."""
+
+    name = "nat46"
+    title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
+    technologies = ("siit", "clat", "mapt-ce")
+    executed = (
+        "loaded and configured in a virtual machine over SSH; no frames: written after its source"
+    )
+    versions = ("2026-06",)
+    options_model = Nat46Options
+    version_command = "cat /sys/module/nat46/srcversion 2>/dev/null || echo not loaded"
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """The packet is routed into the device and out of it; nat46 takes no hop."""
+        return ExpectProfile(
+            further_hops=1,
+            df="set",
+            absent_checksum=True,
+            why="kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
+            "a fragment header; a UDP checksum may come out as 0 (read in its source)",
+        )
+
+    def read_version(self, text: str) -> str:
+        """It has none of its own: the checksum of its source, once it is loaded."""
+        return text.strip() or "not loaded"
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Its device's packets: those it could not translate are missing among the sent ones."""
+        return {
+            **super().telemetry(intent),
+            f"device {DEVICE}": telemetry.link_reading(
+                DEVICE, "what it received and did not send it could not translate"
+            ),
+        }
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        local, remote = _sides(intent)
+        if not local or not remote:
+            raise DutError("nat46 needs mappings of hosts on both sides", "give eam or prefix")
+        mtu = max(intent.links.left.mtu, intent.links.right.mtu)
+        ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
+        values = {
+            f"net.ipv6.conf.{DEVICE}.disable_ipv6": 0, f"net.ipv4.conf.{DEVICE}.rp_filter": 0,
+        }  # fmt: skip
+        own = [
+            self._module(),
+            Step(
+                f"echo add {DEVICE} >{CONTROL}",
+                "nat46's device",
+                undo=f"echo del {DEVICE} >{CONTROL}",
+                before=f"ip -o link show dev {DEVICE} 2>/dev/null || true",
+                was=Was.FOREIGN,
+                check=contains(f"cat {CONTROL}", f"add {DEVICE}"),
+            ),
+            *_rules(local, remote),
+            Step(
+                f"ip link set dev {DEVICE} mtu {mtu} up",
+                "its own is 16384",
+                check=contains(f"ip -o link show dev {DEVICE}", f"mtu {mtu}", "UP"),
+            ),
+            sysctl(values, "both versions through the device, whatever the source"),
+            routes(ways, "into the translator"),
+        ]
+        return self.finish(
+            facts,
+            [*self.base(intent, facts), *own],
+            notes=(
+                "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
+                "what it cannot translate it drops without an ICMP error",
+            ),
+        )
+
+    def _module(self) -> Step:
+        module = self.options.module
+        load, unload = (
+            (f"insmod {module}", "rmmod nat46") if "/" in module
+            else (f"modprobe {module}", f"modprobe -r {module}")
+        )  # fmt: skip
+        return Step(
+            load,
+            "nat46's kernel module",
+            undo=f"grep -q ^add {CONTROL} || {unload}",
+            before=_LOADED,
+            was=Was.THERE,
+            check=contains(_LOADED, "/sys/module/nat46"),
+        )
+
+
+def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
+    """Every pair of both sides: a rule that has only one of them is of no use to the next."""
+    pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
+    # a new device has one rule, which is configured; all others go before it
+    verbs = [*(["insert"] * (len(pairs) - 1)), "config"]
+    return [
+        Step(
+            f"echo {verb} {DEVICE} {pair} >{CONTROL}",
+            "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
+            check=contains(f"cat {CONTROL}", pair[:_READ_BACK].rstrip()),
+        )
+        for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
+    ]
+
+
+def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
+    """Mappings of the hosts on the IPv4 side, and on the IPv6 side."""
+    settings = settings_of(intent)
+    if isinstance(settings, CustomerEdge):
+        rule, dmr = settings.rule, settings.dmr
+        if rule is None or dmr is None:
+            raise UsageError("nat46 as a CE needs a mapping rule and a DMR")
+        own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, "MAP", rule.ea_len, rule.psid_offset)
+        return [own], [Mapped.embedded(dmr)]
+    near = addresses.hosts_behind(intent, addresses.ipv6_side(intent), 6)
+    local, remote = [], []
+    for four, six in addresses.eams(intent):
+        there = remote if any(net.overlaps(six) for net in near) else local
+        there.append(Mapped.explicit(four, six))
+    prefix = addresses.prefix_of(intent)
+    if prefix is not None:
+        if any(net.subnet_of(prefix) for net in near):
+            remote.append(Mapped.embedded(prefix))
+        if intent.technology == "siit":
+            local.append(Mapped.embedded(prefix))
+    return local, remote
+
+
+def _into(intent: Intent) -> list[Any]:
+    """Networks that are routed into the device, of both versions of IP."""
+    settings = settings_of(intent)
+    if isinstance(settings, CustomerEdge):
+        return [*_HALVES, settings.end_user_prefix]
+    four, six = addresses.through_translator(intent)
+    return [*four, *six]

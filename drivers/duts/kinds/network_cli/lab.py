@@ -1,0 +1,31 @@
+"""A device with a command line that stands in the lab: somebody has put it there, and it stays."""
+
+from __future__ import annotations
+
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.duts.standing.ssh import LabSsh
+from v6t.profiles.errors import UsageError
+
+
+class LabBox(LabDut):
+    """See :class:`v6t.drivers.duts.standing.device.LabDut`."""
+
+    def look(self) -> list[str]:
+        """It is not made of this machine's programs: it must stand."""
+        login = self.driver.options.ssh
+        if not LabSsh(login.lab).running():
+            raise UsageError(
+                f"no device {login.lab} with a command line stands in the lab",
+                "the lab makes none: give dut.options.ssh.host, and a tester wired to it",
+            )
+        return [self.driver.name]
+
+    def namespace(self) -> int:
+        """That of the device that stands."""
+        self.look()
+        return super().namespace()
+
+    def close(self) -> None:
+        """Restore it, and leave it."""
+        self._server = None
+        super().close()

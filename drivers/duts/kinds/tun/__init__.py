@@ -1,0 +1,1 @@
+"""Translators in user space behind a TUN device: what their drivers share."""

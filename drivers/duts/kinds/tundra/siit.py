@@ -1,0 +1,70 @@
+"""Tundra-NAT64, stateless: SIIT by a prefix, CLAT of a single host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from v6t.drivers.duts.driver import Suited
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.tundra.translator import OWN_PREFIX, TundraOptions, TundraTranslator
+from v6t.drivers.duts.plan import Intent, Plan
+from v6t.profiles.errors import UsageError
+
+_NO_MAPPINGS = "Tundra knows no explicit mappings: both ends have addresses in one prefix"
+_ONE_HOST = "Tundra's CLAT translates one address of the customer's"
+SUITED = {
+    "siit": {"eam": Suited([], _NO_MAPPINGS), "prefix": Suited(OWN_PREFIX, _NO_MAPPINGS)},
+    "clat": {
+        "clat_ipv4": Suited("198.18.0.2/32", _ONE_HOST),
+        "clat_ipv6": Suited("2001:2:0:2::2/128", _ONE_HOST),
+    },
+}
+
+
+class Tundra(TundraTranslator):
+    """See the module's text."""
+
+    name = "tundra"
+    title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
+    technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
+    executed = (
+        "configured and restored in the lab and over SSH, verified and measured with real frames in "
+        "the lab (6.0.2)"
+    )
+    options_model = TundraOptions
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """A prefix in place of mappings; one host in place of a network."""
+        return SUITED.get(technology, {})
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Mappings that it does not have."""
+        super().refuse(intent, facts)
+        table = addresses.eams(intent)
+        if intent.technology == "siit" and table:
+            raise UsageError(
+                f"Tundra knows no explicit mappings such as {table[0][0]} = {table[0][1]}",
+                "give both ends addresses in one prefix",
+                params={"eam": [], "prefix": OWN_PREFIX},
+            )
+        self.prefix(intent)
+        if intent.technology == "clat":
+            self._single(intent)
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        pair = self._single(intent) if intent.technology == "clat" else None
+        config = self.text(intent, intent.technology, pair)
+        return self.finish(
+            facts,
+            [*self.base(intent, facts), *self.running(intent, config)],
+            checks=[self.alive()],
+            notes=self.notes,
+        )
+
+    def _single(self, intent: Intent) -> tuple[Any, Any]:
+        """The customer's host by both its addresses."""
+        instead = {name: own.value for name, own in SUITED["clat"].items()}
+        return addresses.single(intent, self.words, instead)

@@ -1,0 +1,65 @@
+"""Commands for a shell of this machine, or of some of its namespaces."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from v6t.drivers.transport.contract import (
+    DEADLINE_S,
+    ConnectionLost,
+    DeadlinePassed,
+    Output,
+    for_shell,
+)
+from v6t.drivers.transport.process import ProcessHeld, begin, finish
+
+
+class HereTransport:
+    """Commands run as this user; see :class:`v6t.drivers.transport.contract.Transport`."""
+
+    where = "on this machine"
+
+    def __init__(self, name: str, before: Sequence[str] = (), prelude: str = "") -> None:
+        """Remember.
+
+        Args:
+            name: of the device, for messages.
+            before: a program that runs the shell, for example in another network namespace.
+            prelude: shell lines that go before every command.
+        """
+        self.name = name
+        self.condition = ""
+        self._before = list(before)
+        self._prelude = prelude
+
+    def open(self) -> None:
+        """Nothing to connect to."""
+
+    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
+        """See :class:`v6t.drivers.transport.contract.Transport`."""
+        limit = deadline_s or DEADLINE_S
+        process = begin(self._words(command, self.condition))
+        outputs = finish(process, text, limit)
+        if outputs is None:
+            raise DeadlinePassed(
+                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}"
+            )
+        if process.returncode == -signal.SIGKILL:
+            raise ConnectionLost(f"{self.name}: it vanished during: {command[:120]}")
+        return Output.of(self.name, process.returncode, *outputs)
+
+    def hold(self, command: str) -> ProcessHeld:
+        """See :class:`v6t.drivers.transport.contract.Transport`."""
+        return ProcessHeld(self.name, begin(self._words(command)), self._gone)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _gone(self) -> bool:
+        """Whether what carries held commands has ended: never, of a machine's own."""
+        return False
+
+    def _words(self, command: str, condition: str = "") -> list[str]:
+        whole = f"{self._prelude}\n{command}" if self._prelude else command
+        return [*self._before, "sh", "-c", for_shell(whole, condition=condition)]

@@ -1,0 +1,148 @@
+"""Testbed options for the two command lines of ``fakebox``, and an sshd that starts one of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from v6t.drivers.duts.standing import ssh
+
+from . import fakebox, sshserver
+
+ROUTES = [
+    {"command": "{show}", "contains": "{left.route6} via {left.via6}"},
+    {"command": "{show}", "contains": "{right.route6} via {right.via6}"},
+]
+TELEMETRY = [
+    {"command": "show load", "pattern": r"^CPU(?P<core>\d+) utilization: (?P<busy>\d+)%"},
+    {"command": "show load", "pattern": r"sessions: (?P<used>[\d,]+) of (?P<limit>[\d,]+)"},
+    {"command": "show load", "pattern": r"no route: (?P<drop_no_route>\d+)"},
+]
+
+
+def _routes(show: str) -> list[dict[str, str]]:
+    return [{**check, "command": show} for check in ROUTES]
+
+
+IOS: dict[str, Any] = {
+    "cli": {
+        "enable": "enable",
+        "open": ["terminal length 0", "terminal width 0"],
+        "abort": ["end"],
+        "answers": {r"Destination filename \[.*\]\? *$": ""},
+    },
+    "version_command": "show version",
+    "version_pattern": r"Version (\S+)",
+    "prepare": ["copy running-config flash:v6t-before"],
+    "configure": """
+configure terminal
+ipv6 unicast-routing
+interface {left}
+ ipv6 address {left.address6}
+ no shutdown
+interface {right}
+ ipv6 address {right.address6}
+ no shutdown
+exit
+ipv6 neighbor {left.host6} {left} {left.mac6:dots}
+ipv6 neighbor {right.host6} {right} {right.mac6:dots}
+ipv6 route {left.route6} {left.via6}
+ipv6 route {right.route6} {right.via6}
+end
+""",
+    "confirm": {
+        "before": ["configure terminal revert timer 5", "end"],
+        "keep": ["configure confirm"],
+        "cancel": ["configure revert now"],
+    },
+    "verify": _routes("show ipv6 route"),
+    "restore": ["configure replace flash:v6t-before force"],
+    "tidy": ["delete /force flash:v6t-before"],
+    "compare": {
+        "command": "show running-config",
+        "but": ["^! Last configuration change", "^Current configuration"],
+    },
+    "flush": {
+        "lines": ["clear sessions"],
+        "check": {"command": "show sessions", "contains": "active: 0"},
+    },
+    "sessions": {"command": "show sessions", "pattern": r"active: (\d+)"},
+    "telemetry": TELEMETRY,
+}
+_SIDE = "set interfaces {%s} unit 0 family inet6 address {%s.address6}"
+JUNOS: dict[str, Any] = {
+    "cli": {"open": ["set cli screen-length 0"], "abort": ["rollback 0", "exit"]},
+    "version_command": "show version",
+    "version_pattern": r"^Junos: (\S+)",
+    "prepare": ["configure exclusive", "save v6t-before", "exit"],
+    "configure": [
+        "configure exclusive",
+        "set forwarding",
+        *(_SIDE % (side, side) for side in fakebox.SIDES),
+        *(
+            f"{_SIDE} ndp {{%s.host6}} mac {{%s.mac6}}" % (side, side, side, side)
+            for side in fakebox.SIDES
+        ),
+        "set routing-options rib inet6.0 static route {left.route6} next-hop {left.via6}",
+        "set routing-options rib inet6.0 static route {right.route6} next-hop {right.via6}",
+        "commit confirmed 5",
+        "exit",
+    ],
+    "confirm": {"keep": ["configure exclusive", "commit", "exit"]},
+    "verify": _routes("show route table inet6.0"),
+    "restore": ["configure exclusive", "load override v6t-before", "commit", "exit"],
+    "tidy": ["file delete v6t-before"],
+    "compare": {"command": "show configuration | display set | no-more"},
+    "telemetry": TELEMETRY,
+}
+DIALECTS = {"ios": IOS, "junos": JUNOS}
+
+
+class BoxServer(sshserver.Server):
+    """The lab's sshd, which starts a command line for whoever logs in."""
+
+    def __init__(self, dialect: str, purpose: str = "box") -> None:
+        super().__init__(f"{purpose}-{dialect}")
+        self.dialect = dialect
+        self.stop_listening()
+        program = f"{sys.executable} {Path(fakebox.__file__)} {dialect}"
+        self.shell("cat >>/run/v6t-lab/sshd_config", f"ForceCommand {program}\n")
+        self.shell("mkdir -p /run/fakebox")
+        self.listen()
+
+    def listen(self) -> None:
+        self.shell(f"{ssh.SSHD} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
+        for _ in range(200):
+            connection = self._connect_now()
+            if connection is not None:
+                connection.close()
+                return
+            time.sleep(0.05)
+        raise AssertionError("sshd does not listen")
+
+    def links(self) -> None:
+        """Interfaces without a tester."""
+        for side in fakebox.SIDES:
+            self.shell(
+                f"ip link add {side} type veth peer name {side}-cable; ip link set {side} up; "
+                f"ip link set {side}-cable up"
+            )
+
+    def put(self, name: str, text: str) -> None:
+        """Make it misbehave; an empty text makes it stop."""
+        place = f"/run/fakebox/{name}"
+        self.shell(f"cat >{place}" if text else f"rm -f {place}", text)
+
+    @property
+    def configuration(self) -> list[str]:
+        return json.loads(self.shell("cat /run/fakebox/running 2>/dev/null || echo '[]'"))
+
+    @property
+    def typed(self) -> list[str]:
+        return self.shell("cat /run/fakebox/typed 2>/dev/null; true").splitlines()
+
+    def forget(self) -> None:
+        self.shell("rm -f /run/fakebox/typed")

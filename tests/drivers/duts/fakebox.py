@@ -1,0 +1,513 @@
+"""A router's command line without a router: what is configured configures the namespace it stands in.
+
+``python fakebox.py ios|junos`` is what an sshd starts for a login. Neither is a copy of a vendor's: each has
+the habits that a driver meets (modes, pages, refusals, questions, a candidate, a timer that rolls back), and
+files in ``/run/fakebox`` make it misbehave:
+
+* ``hang``, ``cut``: beginning of a line at which it never answers again, or the connection breaks;
+* ``enable``: the password that ``enable`` asks for;
+* ``minute``: seconds of a minute of its timers.
+
+``typed`` holds every line that was typed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import tty
+from collections.abc import Callable
+from ipaddress import ip_interface, ip_network
+from pathlib import Path
+
+STATE = Path("/run/fakebox")
+SIDES = ("left", "right")
+PAGE = 8
+NAME = "fakebox"
+
+
+class Refusal(Exception):
+    """What it says of a line that it does not take."""
+
+
+# ---------------------------------------------------------------- configuration and kernel
+
+
+def stored(name: str, default):
+    path = STATE / name
+    return json.loads(path.read_text()) if path.exists() else default
+
+
+def store(name: str, value) -> None:
+    (STATE / f"{name}.part").write_text(json.dumps(value))
+    (STATE / f"{name}.part").rename(STATE / name)
+
+
+def ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode and "File exists" not in done.stderr:
+        raise Refusal(f"% Error: {done.stderr.strip()}")
+
+
+def into_kernel(statement: str, *, there: bool) -> None:
+    """Make one statement true, or no longer."""
+    kind, *words = statement.split()
+    if kind == "address":
+        side, address = words
+        more = ["nodad"] if there and ":" in address else []
+        ip("addr", "add" if there else "del", address, "dev", side, *more)
+    elif kind == "neighbour":
+        side, host, mac = words
+        if there:
+            ip("neigh", "replace", host, "lladdr", mac, "dev", side, "nud", "permanent")
+        else:
+            ip("neigh", "del", host, "dev", side)
+    elif kind == "route":
+        net, via = words
+        ip("route", "replace" if there else "del", net, "via", via)
+    elif kind == "forwarding":
+        for version in (4, 6):
+            path = Path(f"/proc/sys/net/ipv{version}/conf/all/forwarding")
+            path.write_text("1" if there else "0")
+
+
+ORDER = ("forwarding", "address", "neighbour", "route", "description")
+
+
+def apply(new: list[str]) -> None:
+    """Bring the kernel from the running configuration to another one, which then runs."""
+    old = stored("running", [])
+
+    def rank(statement: str) -> int:
+        return ORDER.index(statement.split(maxsplit=1)[0])
+
+    for statement in sorted((s for s in old if s not in new), key=rank, reverse=True):
+        with contextlib.suppress(Refusal):  # gone with the address it needed
+            into_kernel(statement, there=False)
+    for statement in sorted((s for s in new if s not in old), key=rank):
+        into_kernel(statement, there=True)
+    store("running", new)
+    store("changed", time.time())
+
+
+def start_timer(minutes: int, back_to: list[str]) -> None:
+    token = secrets.token_hex(4)
+    store("timer", {"token": token, "back_to": back_to})
+    minute_s = float((STATE / "minute").read_text()) if (STATE / "minute").exists() else 60.0
+    subprocess.Popen(
+        [sys.executable, __file__, "timer", token, str(minutes * minute_s)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def stop_timer() -> bool:
+    found = (STATE / "timer").exists()
+    (STATE / "timer").unlink(missing_ok=True)
+    return found
+
+
+def fire(token: str, seconds: str) -> None:
+    time.sleep(float(seconds))
+    timer = stored("timer", {})
+    if timer.get("token") == token:
+        stop_timer()
+        remember()
+        apply(timer["back_to"])
+
+
+def remember() -> None:
+    """The running configuration becomes the newest of those that were."""
+    store("history", [stored("running", []), *stored("history", [])][:10])
+
+
+# ---------------------------------------------------------------- terminal
+
+
+class Terminal:
+    """Keys one by one, echoed as they come, and pages."""
+
+    def __init__(self) -> None:
+        if os.isatty(0):
+            tty.setraw(0)
+        self.page = PAGE
+        self._before = ""
+
+    def key(self) -> str:
+        octet = os.read(0, 1)
+        if not octet:
+            sys.exit(0)
+        return octet.decode("latin1")
+
+    def write(self, text: str) -> None:
+        os.write(1, text.replace("\n", "\r\n").encode())
+
+    def line(self, *, echo: bool = True) -> str:
+        typed = ""
+        while True:
+            key = self.key()
+            if key == "\n" and self._before == "\r":
+                self._before = key
+                continue
+            self._before = key
+            if key in "\r\n":
+                self.write("\n")
+                return typed
+            typed += key
+            if echo:
+                self.write(key)
+
+    def show(self, text: str) -> None:
+        lines = text.splitlines()
+        for number, line in enumerate(lines, 1):
+            self.write(line + "\n")
+            if self.page and number % self.page == 0 and number < len(lines):
+                self.write(" --More-- ")
+                key = self.key()
+                self.write("\b" * 10 + " " * 10 + "\b" * 10)
+                if key == "q":
+                    return
+
+
+def misbehave(line: str) -> None:
+    for name in ("hang", "cut"):
+        path = STATE / name
+        wanted = path.read_text().strip() if path.exists() else None
+        if wanted and line.strip().startswith(wanted):
+            path.unlink()
+            if name == "hang":
+                os.write(1, b"working on it ...")
+                time.sleep(3600)
+            os.kill(sshd_above(os.getppid()), signal.SIGKILL)
+            time.sleep(3600)
+
+
+def sshd_above(pid: int) -> int:
+    """The process that has the connection."""
+    while True:
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+        if name.startswith("sshd"):
+            return pid
+        pid = int(rest.split()[1])
+
+
+class Box:
+    """What both have in common."""
+
+    def __init__(self) -> None:
+        self.terminal = Terminal()
+
+    def prompt(self) -> str:
+        raise NotImplementedError
+
+    def take(self, line: str) -> str:
+        raise NotImplementedError
+
+    def serve(self) -> None:
+        self.terminal.write("\n**** fakebox: nobody but testers ####\n\n")
+        while True:
+            self.terminal.write(self.prompt())
+            line = self.terminal.line()
+            with (STATE / "typed").open("a") as log:
+                log.write(line + "\n")
+            misbehave(line)
+            if not line.strip():
+                continue
+            try:
+                said = self.take(line.strip())
+            except Refusal as refusal:
+                said = str(refusal)
+            if said:
+                self.terminal.show(said)
+
+    def load(self) -> str:
+        """Figures that a processor and a table would have."""
+        drops = stored("drops", 7)
+        return f"CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: {drops}"
+
+
+# ---------------------------------------------------------------- like IOS
+
+INVALID = "{}^\n% Invalid input detected at '^' marker.\n"
+
+
+class Ios(Box):
+    """Every line counts at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mode = "user" if (STATE / "enable").exists() else "exec"
+        self.side = ""
+
+    def prompt(self) -> str:
+        return {"user": f"{NAME}>", "exec": f"{NAME}#", "config": f"{NAME}(config)#",
+                "if": f"{NAME}(config-if)#"}[self.mode]  # fmt: skip
+
+    def take(self, line: str) -> str:
+        if self.mode == "user":
+            return self._user(line)
+        return self._exec(line) if self.mode == "exec" else self._config(line)
+
+    def _user(self, line: str) -> str:
+        if line == "exit":
+            sys.exit(0)
+        if line != "enable":
+            raise Refusal(INVALID.format(" "))
+        self.terminal.write("Password: ")
+        if self.terminal.line(echo=False) != (STATE / "enable").read_text().strip():
+            raise Refusal("% Access denied, bad secrets")
+        self.mode = "exec"
+        return ""
+
+    def _exec(self, line: str) -> str:
+        answers: dict[str, Callable[[], str]] = {
+            "show version": lambda: "Fake IOS Software, Version 1.2(3)F4\n" + "more\n" * 12,
+            "show running-config": self._running,
+            "show load": self.load,
+            "show escape": lambda: "\x1b]0;pwned\x07\x1b[2Jplain\x1b[31m red\x1b[0m \x07text",
+            "show users": lambda: "    Line       User\n*  2 vty 0     root",
+            "show ipv6 route": lambda: kernel_says("-6", "route"),
+            "clear sessions": lambda: (store("sessions", 0), "")[1],
+            "show sessions": lambda: f"active: {stored('sessions', 5)}",
+            "configure confirm": lambda: (
+                "" if stop_timer() else "%No Rollback Confirmed Change pending"
+            ),
+            "configure revert now": self._revert,
+            "exit": lambda: sys.exit(0),
+        }
+        if line in answers:
+            return answers[line]()
+        if found := re.fullmatch(r"terminal (length|width) (\d+)", line):
+            if found[1] == "length":
+                self.terminal.page = int(found[2])
+            return ""
+        if found := re.fullmatch(r"configure terminal(?: revert timer (\d+))?", line):
+            if found[1]:
+                start_timer(int(found[1]), stored("running", []))
+            self.mode = "config"
+            return "Enter configuration commands, one per line.  End with CNTL/Z."
+        if found := re.fullmatch(r"copy running-config flash:(\S+)", line):
+            self.terminal.write(f"Destination filename [{found[1]}]? ")
+            name = self.terminal.line() or found[1]
+            store(f"flash-{name}", stored("running", []))
+            return "1024 bytes copied in 0.5 secs"
+        if found := re.fullmatch(r"configure replace flash:(\S+) force", line):
+            if not (STATE / f"flash-{found[1]}").exists():
+                raise Refusal(f"%Error opening flash:{found[1]} (No such file or directory)")
+            apply(stored(f"flash-{found[1]}", []))
+            return "Total number of passes: 1\nRollback Done"
+        if found := re.fullmatch(r"delete /force flash:(\S+)", line):
+            (STATE / f"flash-{found[1]}").unlink(missing_ok=True)
+            return ""
+        raise Refusal(INVALID.format(" "))
+
+    def _revert(self) -> str:
+        timer = stored("timer", None)
+        if timer is None:
+            return "%No Rollback Confirmed Change pending"
+        stop_timer()
+        apply(timer["back_to"])
+        return "Rollback Done"
+
+    def _running(self) -> str:
+        lines = ["Building configuration...", "", "Current configuration : 1024 bytes", "!"]
+        lines += [f"! Last configuration change at {stored('changed', 0)}", f"hostname {NAME}"]
+        running = stored("running", [])
+        for side in SIDES:
+            lines += ["!", f"interface {side}"]
+            for statement in running:
+                kind, *words = statement.split()
+                if kind in ("address", "description") and words[0] == side:
+                    lines.append(f" {kind} {words[1]}")
+        lines += [
+            "!",
+            *(s for s in running if s.split()[0] not in ("address", "description")),
+            "end",
+        ]
+        return "\n".join(lines)
+
+    def _config(self, line: str) -> str:
+        if line in ("end", "exit"):
+            self.mode = "config" if line == "exit" and self.mode == "if" else "exec"
+            return ""
+        if line in ("no shutdown", "shutdown"):
+            return ""
+        if found := re.fullmatch(r"interface (\S+)", line):
+            if found[1] not in SIDES:
+                raise Refusal(INVALID.format(" " * 11))
+            self.mode, self.side = "if", found[1]
+            return ""
+        remove = line.startswith("no ")
+        statement = self._statement(line.removeprefix("no "))
+        running = stored("running", [])
+        if remove:
+            new = [s for s in running if s != statement]
+        else:
+            new = running if statement in running else [*running, statement]
+        apply(new)
+        return ""
+
+    def _statement(self, line: str) -> str:
+        """A line as what it means."""
+        try:
+            if line == "ipv6 unicast-routing":
+                return "forwarding on"
+            if found := re.fullmatch(r"ipv6 route (\S+) (\S+)", line):
+                return f"route {ip_network(found[1])} {found[2]}"
+            if found := re.fullmatch(r"ip route (\S+) (\S+) (\S+)", line):
+                return f"route {ip_network(f'{found[1]}/{found[2]}')} {found[3]}"
+            if found := re.fullmatch(r"ipv6 neighbor (\S+) (\S+) (\w{4}\.\w{4}\.\w{4})", line):
+                digits = found[3].replace(".", "")
+                mac = ":".join(digits[n : n + 2] for n in range(0, 12, 2))
+                return f"neighbour {found[2]} {found[1]} {mac}"
+            if self.mode == "if":
+                if found := re.fullmatch(r"ipv6 address (\S+)", line):
+                    return f"address {self.side} {ip_interface(found[1])}"
+                if found := re.fullmatch(r"ip address (\S+) (\S+)", line):
+                    return f"address {self.side} {ip_interface(f'{found[1]}/{found[2]}')}"
+                if found := re.fullmatch(r"description (\S+)", line):
+                    return f"description {self.side} {found[1]}"
+        except ValueError as exc:
+            raise Refusal(INVALID.format(" " * 5)) from exc
+        raise Refusal(INVALID.format(" " * 5))
+
+
+# ---------------------------------------------------------------- like Junos
+
+
+class Junos(Box):
+    """A candidate, which counts when it is committed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.candidate: list[str] | None = None
+
+    def prompt(self) -> str:
+        if self.candidate is None:
+            return f"root@{NAME}> "
+        return f"\n[edit]\nroot@{NAME}# "
+
+    def take(self, line: str) -> str:
+        return self._exec(line) if self.candidate is None else self._config(line)
+
+    def _exec(self, line: str) -> str:
+        if line == "exit":
+            sys.exit(0)
+        answers: dict[str, Callable[[], str]] = {
+            "show version": lambda: f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2",
+            "show configuration | display set | no-more": lambda: "\n".join(stored("running", [])),
+            "show route table inet6.0": lambda: kernel_says("-6", "route"),
+            "show load": self.load,
+        }
+        if line in answers:
+            return answers[line]()
+        if re.fullmatch(r"set cli screen-(?:length|width) \d+", line):
+            self.terminal.page = 0
+            return f"Screen length set to {line.rsplit(maxsplit=1)[-1]}"
+        if re.fullmatch(r"file delete \S+", line):
+            (STATE / f"file-{Path(line.rsplit(maxsplit=1)[-1]).name}").unlink(missing_ok=True)
+            return ""
+        if line == "configure exclusive":
+            other = stored("exclusive", 0)
+            if other and other != os.getpid() and Path(f"/proc/{other}").exists():
+                raise Refusal(
+                    f"error: configuration database locked by:\n  root terminal p0 (pid {other})"
+                )
+            store("exclusive", os.getpid())
+            self.candidate = list(stored("running", []))
+            return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
+        raise Refusal(f"{' ' * 9}^\nunknown command.")
+
+    def _config(self, line: str) -> str:
+        assert self.candidate is not None
+        if line in ("exit", "exit configuration-mode"):
+            self.candidate = None
+            store("exclusive", 0)
+            return "Exiting configuration mode"
+        if line.startswith("set "):
+            self._statement(line)
+            self.candidate += [line] if line not in self.candidate else []
+            return ""
+        if found := re.fullmatch(r"commit(?: confirmed (\d+))?", line):
+            return self._commit(int(found[1]) if found[1] else None)
+        if found := re.fullmatch(r"rollback (\d)", line):
+            configurations = [stored("running", []), *stored("history", [])]
+            if int(found[1]) >= len(configurations):
+                raise Refusal("error: rollback does not exist")
+            self.candidate = list(configurations[int(found[1])])
+            return "load complete"
+        if found := re.fullmatch(r"save (\S+)", line):
+            store(f"file-{Path(found[1]).name}", self.candidate)
+            return f"Wrote {len(self.candidate)} lines of configuration to '{found[1]}'"
+        if found := re.fullmatch(r"load override (\S+)", line):
+            if not (STATE / f"file-{Path(found[1]).name}").exists():
+                raise Refusal(f"error: cannot open {found[1]}: No such file or directory")
+            self.candidate = stored(f"file-{Path(found[1]).name}", [])
+            return "load complete"
+        raise Refusal(f"{' ' * 9}^\nunknown command.")
+
+    def _commit(self, minutes: int | None) -> str:
+        assert self.candidate is not None
+        old = stored("running", [])
+        for_kernel = [self._statement(line) for line in self.candidate]
+        before = stored("kernel", [])
+        if self.candidate != old:
+            remember()
+        store("running", before)  # apply() compares with what the kernel has
+        apply(for_kernel)
+        store("kernel", for_kernel)
+        store("running", self.candidate)
+        if minutes is None:
+            stop_timer()
+            return "commit complete"
+        start_timer(minutes, old)
+        return f"commit confirmed will be automatically rolled back in {minutes} minutes\ncommit complete"
+
+    def _statement(self, line: str) -> str:
+        patterns = {
+            r"set interfaces (\S+) unit 0 family inet6? address (\S+)": "address {} {}",
+            r"set interfaces (\S+) unit 0 family inet6 address \S+ ndp (\S+) mac (\S+)": "neighbour {} {} {}",
+            r"set routing-options rib inet6\.0 static route (\S+) next-hop (\S+)": "route {} {}",
+            r"set forwarding": "forwarding on",
+        }
+        for pattern, statement in patterns.items():
+            if found := re.fullmatch(pattern, line):
+                if "interfaces" in pattern and found[1] not in SIDES:
+                    break
+                return statement.format(*found.groups())
+        raise Refusal(f"{' ' * 9}^\nsyntax error.")
+
+
+def fire_junos(token: str, seconds: str) -> None:
+    time.sleep(float(seconds))
+    timer = stored("timer", {})
+    if timer.get("token") == token:
+        box = Junos.__new__(Junos)
+        box.candidate = timer["back_to"]
+        box._commit(None)
+
+
+def kernel_says(*words: str) -> str:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+def main() -> None:
+    STATE.mkdir(exist_ok=True)
+    how = sys.argv[1]
+    if how == "timer":
+        junos = any(line.startswith("set ") for line in stored("running", []))
+        (fire_junos if junos else fire)(*sys.argv[2:])
+        return
+    {"ios": Ios, "junos": Junos}[how]().serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Translators that no package has, in the lab, if this machine has them: in PATH, or named by V6T_TUNDRA,
+V6T_MAP646, V6T_TAYGA (one with workers)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.stateful import for_preflight
+from v6t.drivers.duts.kinds.tayga.siit import has_workers
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.siit.siit import Siit
+from v6t.procedures.preflight import check_translation
+from v6t.profiles.errors import DutError, UsageError
+from v6t.tests.drivers import matrix
+
+from . import intents, sshserver
+from .bench import standing, traffic_classes
+from .cases import CASES
+
+POSSIBLE, WHY = available()
+CASE = {c.name: c for c in CASES}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A device of a program that was built, as one technology.
+
+    Attributes:
+        plugin, device, options: of the command.
+        case: of its plan.
+        octet: what becomes of traffic class and TOS.
+        tun: its TUN device.
+        program_of: see :class:`v6t.tests.drivers.matrix.Row`.
+    """
+
+    plugin: str
+    device: str
+    case: str = ""
+    octet: str = "copied"
+    tun: str = "v6t-nat64"
+    options: Mapping[str, str] = field(default_factory=dict)
+    program_of: str = ""
+
+    @property
+    def own(self):
+        """Options of the driver."""
+        return {"program": matrix.program(self.program_of or self.device), **self.options}
+
+
+WORKERS = {"options": matrix.TWO_WORKERS, "program_of": matrix.MULTIQUEUE}
+BUILT = [
+    Built("siit", "tundra", "tundra-siit"),
+    Built("clat", "tundra", "tundra-clat"),
+    Built("nat64", "tundra-nftables", "tundra-nftables-nat64"),
+    Built("siit", "map646", "map646-siit", "zero", "tun646"),
+    Built("siit", "tayga", "tayga-siit", **WORKERS),
+    Built("clat", "tayga", **WORKERS),
+    Built("nat64", "tayga-nftables", "tayga-nftables-nat64", **WORKERS),
+]
+
+
+def lab(built, *more):
+    """A parameter of a test with real frames."""
+    missing = f"no program of {built.program_of or built.device}; a variable may name one"
+    marks = [
+        pytest.mark.lab,
+        pytest.mark.skipif(not POSSIBLE, reason=WHY),
+        pytest.mark.skipif(not built.own["program"], reason=missing),
+    ]
+    return pytest.param(built, *more, id="-".join([built.device, built.plugin, *more]), marks=marks)
+
+
+@pytest.mark.parametrize("built", [lab(b) for b in BUILT])
+def test_every_frame_is_the_reference_translation(built):
+    bound = resolve_and_bind(flags=Flags(built.plugin, dut=built.device, dut_params=built.own))
+    tool = bound.technology
+    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
+    bench = Bench(bound)
+    try:
+        bench.load(compile_point(tool, sizes, bound.settings.seed))
+        finding = check_translation(
+            for_preflight(tool, bench.measure),
+            ipv6_frame_size=sizes.ipv6,
+            ipv4_frame_size=sizes.ipv4,
+        )
+        described = bench.describe()["device"]
+    finally:
+        bench.close()
+    assert finding is None
+    assert described["version"][0].isdigit()
+
+
+@pytest.mark.parametrize("built", [lab(b) for b in BUILT])
+def test_what_becomes_of_traffic_classes_is_allowed_and_said(built):
+    octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+    for pair, (why, told) in traffic_classes(
+        built.plugin, octets, dut=built.device, **built.own
+    ).items():
+        assert why == "", pair
+        kinds = {what for what in told if "TOS" in what or "traffic class" in what}
+        if pair[0]:
+            assert len(kinds) == 2
+            assert all(built.octet in kind for kind in kinds)
+
+
+@pytest.mark.parametrize(
+    ("built", "way"), [lab(b, way) for b in BUILT if b.case for way in ("directly", "over ssh")]
+)
+def test_it_is_configured_read_back_and_put_back(built, way):
+    if way == "over ssh" and (package := sshserver.lacking()):
+        pytest.skip(f"needs {package}")
+    more = {"ssh": {"lab": sshserver.unique("built")}} if way == "over ssh" else {}
+    intent = CASE[built.case].intent
+    with standing(built.device, intent, **built.own, **more) as bed:
+        assert len(bed.session.verify()) > 5
+        figures = bed.dut.report()
+        assert figures["process"]
+        assert "tx.dropped" in figures[f"tun {built.tun}"]
+        bed.session.flush() if bed.session.plan.flush else None
+        assert any("undone" in line for line in bed.session.restore())
+        left = bed.session.transport.run(
+            f"ls -A /run/v6t; ip -o link show dev {built.tun} 2>&1; ls /tmp/map646_stat 2>/dev/null"
+        ).out
+        assert built.device.partition("-")[0] not in left
+        assert "LOWER_UP" not in left
+
+
+@pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
+@pytest.mark.parametrize("version", ["0.9.2-8", "0.9.6", "0.9.6-9-gabcdef0", "unknown"])
+def test_workers_are_refused_where_there_are_none(device, version):
+    driver = make_driver(device, {"workers": 2, "version": version})
+    intent = intents.SIIT if device == "tayga" else intents.nat64()
+    with pytest.raises(UsageError, match=f"TAYGA {version} has no workers"):
+        driver.plan(intent, driver.example(intent))
+
+
+@pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
+@pytest.mark.parametrize(("workers", "lines"), [(-1, 0), (0, 1), (2, 1)])
+def test_workers_stand_in_its_file_where_they_are_asked_for(device, workers, lines):
+    driver = make_driver(device, {"workers": workers})
+    intent = intents.SIIT if device == "tayga" else intents.nat64()
+    plan = driver.plan(intent, driver.example(intent))
+    (file,) = [step.text for step in plan.steps if step.text.startswith("tun-device")]
+    assert [line for line in file.splitlines() if line.startswith("workers")] == [
+        f"workers {workers}"
+    ] * lines
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "workers"),
+    [
+        # as 0.9.2 answers a question it does not know
+        ("tayga: unrecognized option '--help'\n0.9.2-8", "0.9.2-8", False),
+        ("Usage: tayga ...\n", "unknown", False),
+        ("TAYGA version 0.9.6\n0.9.2-8", "0.9.6", False),
+        ("TAYGA version 0.9.6-16-g8a028c7\n", "0.9.6-16-g8a028c7", True),
+        ("TAYGA version 0.9.7", "0.9.7", True),
+        ("", "unknown", False),
+    ],
+)
+def test_its_version_is_what_it_says_or_its_package(said, version, workers):
+    found = make_driver("tayga", {}).read_version(said)
+    assert found == version
+    assert has_workers(found) == workers
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"prefix": None}, "puts all IPv4 hosts behind a prefix of /96, not mappings"),
+        ({"prefix": "2001:db8::/64"}, "a prefix of /96, not 2001:db8::/64"),
+        ({"eam": Siit().params.eam}, "no mappings for IPv4 hosts such as 2001:2:0:1000::/120"),
+        ({"prefix": "2001:2::1:0:0/96"}, "takes all of 2001:2::/64 for its prefix"),
+    ],
+)
+def test_what_map646_takes_for_something_else_is_refused(params, words):
+    eam = [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]
+    made = {"eam": eam, "prefix": "2001:db8:64::/96", **params}
+    if made["prefix"] is None:
+        made["eam"] = Siit().params.eam
+    intent = Siit(Siit.params_model(**made)).dut_intent()
+    driver = make_driver("map646", {})
+    with pytest.raises(UsageError, match=words):
+        driver.plan(intent, driver.example(intent))
+
+
+def test_a_device_without_map646_says_so():
+    with pytest.raises(DutError, match="the device has no program /nowhere/map646"):
+        make_driver("map646", {"program": "/nowhere/map646"}).read_version("")
+
+
+def test_a_device_without_tundra_says_so():
+    driver = make_driver("tundra", {"program": "/nowhere/tundra-nat64"})
+    with pytest.raises(DutError, match="has no Tundra-NAT64") as info:
+        driver.read_version("sh: 1: /nowhere/tundra-nat64: not found")
+    assert info.value.hint == "set dut.options.program to where it is"
+    assert driver.read_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024 Vit Labuda") == "6.0.2"
+
+
+def test_several_clients_are_refused():
+    intent = Nat64(
+        Nat64.params_model(
+            initiator_count=2,
+            responder_count=2,
+            enumerate_ips=3,
+            initiator_ports={"min": 1024, "max": 2023},
+        )
+    )
+    driver = make_driver("tundra-nftables", {})
+    with pytest.raises(UsageError, match="one client's address, not 2"):
+        driver.plan(intent.dut_intent(), driver.example(intent.dut_intent()))
+
+
+@pytest.mark.parametrize("prefix", ["2001:db8::/64", "2001:db8::/32"])
+def test_another_prefix_is_refused(prefix):
+    intent = Nat64(Nat64.params_model(prefix=prefix)).dut_intent()
+    driver = make_driver("tundra-nftables", {})
+    with pytest.raises(UsageError, match="translates a prefix of /96, not"):
+        driver.plan(intent, driver.example(intent))

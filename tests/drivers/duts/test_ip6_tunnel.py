@@ -1,0 +1,141 @@
+"""The kernel's tunnel as the customer's side: plans and rules; tests/tunnelvm has it run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from ipaddress import IPv4Network
+
+import pytest
+from v6t.drivers.duts.kinds.ip6_tunnel import TUNNEL, drops
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
+from v6t.plugins.ipv4aas.params import Ipv4aasParams
+from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import CustomerEdge
+
+from .cases import B4
+
+POSSIBLE, WHY = available()
+EDGE = CustomerEdge.of(MapECe().dut_intent())
+
+
+def planned(intent, **options):
+    driver = make_driver("ip6-tunnel", options)
+    return driver.plan(intent, driver.example(intent))
+
+
+def made(plan):
+    return next(s for s in plan.steps if s.command.startswith("ip -6 tunnel add"))
+
+
+@pytest.mark.parametrize(
+    ("intent", "ends"),
+    [
+        (MapECe().dut_intent(), "remote 2001:db8:6::1 local 2001:db8:ce:17a9:0:c000:2bd:9"),
+        (LwB4().dut_intent(), "remote 2001:db8:6::1 local 2001:db8:b4:1:0:c612:1:9"),
+        (B4, "remote 2001:db8:6::1 local 2001:db8:6::9"),
+    ],
+    ids=["mape-ce", "lwb4", "b4"],
+)
+def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
+    step = made(planned(intent))
+    assert step.command == (
+        f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} encaplimit none hoplimit 64 "
+        "tclass inherit dscp inherit"
+    )
+    shown = f"{TUNNEL}: ip/ipv6 {ends} encaplimit none hoplimit 64 tclass inherit flowlabel 0x00000"
+    assert step.check.checker(f"{shown} (flowinfo 0x00000000) dscp inherit") is None
+    assert step.check.checker(shown)
+    assert step.check.checker(f"{shown.replace('none', '4')} dscp inherit")
+
+
+def test_a_b4_has_its_address_already():
+    of_b4 = [s.command for s in planned(B4).steps if "addr replace 2001:db8:6::9/" in s.command]
+    assert of_b4 == ["ip -6 addr replace 2001:db8:6::9/64 dev right nodad"]
+    ce = MapECe().dut_intent()
+    local = CustomerEdge.of(ce).tunnel_local
+    assert any(f"addr replace {local}/128 dev left" in s.command for s in planned(ce).steps)
+
+
+@pytest.mark.parametrize(("intent", "inside"), [(MapECe().dut_intent(), "right"), (B4, "left")])
+def test_only_what_comes_from_the_customer_goes_into_it(intent, inside):
+    commands = [s.command for s in planned(intent).steps]
+    assert f"ip rule add priority 8676 iif {inside} lookup 8676" in commands
+    assert "ip route add default dev v6t-tunnel table 8676 proto 86" in commands
+    assert not any("default" in c and "table" not in c for c in commands)
+
+
+def test_what_the_kernel_writes_is_declared():
+    intent = LwB4().dut_intent()
+    own = make_driver("ip6-tunnel", {"hop_limit": 200}).profile(intent)
+    assert (own.tunnel_hop_limit, own.outer_dscp, own.outer_ecn, own.inner_dscp) == (
+        200, "copied", "reset", "copied",
+    )  # fmt: skip
+    own = make_driver("ip6-tunnel", {"dscp": "pipe"}).profile(intent)
+    assert (own.outer_dscp, own.inner_dscp) == ("zero", "kept")
+
+
+def test_rules_keep_what_the_port_set_holds():
+    """By counting: the rules' arithmetic is that of RFC 7597 section 5.1."""
+    sport = [r for r in drops(EDGE, "right") if "th sport" in r]
+    mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
+    floor = int(sport[1].rpartition("< ")[2].split()[0])
+    held = {port for port in range(65536) if port & mask == psid and port >= floor}
+    ports = MapECe().params.customer.ports
+    assert held == {port for port in range(65536) if port in ports}
+    assert held
+
+
+def test_a_whole_address_has_no_rules_for_ports():
+    whole = EDGE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
+    rules = drops(whole, "right")
+    assert len(rules) == 2
+    assert all("addr != 192.0.2.0/28 counter drop" in rule for rule in rules)
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+@pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
+@pytest.mark.parametrize("psid_offset", [0, 6])
+def test_nft_lists_the_rules_as_they_were_given(psid_offset):
+    plan = planned(LwB4(LwB4.params_model(psid_offset=psid_offset)).dut_intent(), checks=True)
+    text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
+    loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
+    script = f"nft -f - && {loaded.check.command}"
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", script],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.check.checker(done.stdout) is None
+    assert loaded.check.checker(done.stdout.replace("!=", "==", 1))
+
+
+def test_a_kernel_without_it_is_refused():
+    driver = make_driver("ip6-tunnel", {})
+    intent = MapECe().dut_intent()
+    facts = replace(driver.example(intent), sections={"ip6_tunnel": "none\n"})
+    with pytest.raises(DutError, match="has no ip6_tunnel"):
+        driver.plan(intent, facts)
+
+
+def test_what_is_no_tunnel_is_refused():
+    with pytest.raises(UsageError, match="cannot make a device for mapt-ce"):
+        planned(MapTCe().dut_intent())
+    with pytest.raises(UsageError, match="no port set to check"):
+        planned(B4, checks=True)
+
+
+@pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
+def test_it_is_the_ces_part_of_a_chain(variant, part):
+    intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
+    driver = make_driver("chain", {"parts": {part: {"driver": "ip6-tunnel"}}})
+    commands = [s.command for s in driver.plan(intent, driver.example(intent)).steps]
+    assert sum(c.startswith("ip -6 tunnel add") for c in commands) == 1
+    assert "ip rule add priority 8676 iif left lookup 8676" in commands

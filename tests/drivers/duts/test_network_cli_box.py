@@ -1,0 +1,389 @@
+"""Command lines behind a real sshd: configured, measured, put back, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
+from v6t.drivers.duts.lock import Busy
+from v6t.drivers.duts.session import Session
+from v6t.drivers.lab.privilege import available
+from v6t.profiles.errors import DutError
+from v6t.tests.core import warm
+
+from . import intents, sshserver
+from .boxes import DIALECTS, BoxServer
+from .field import until
+
+POSSIBLE, WHY = available()
+LACKING = sshserver.lacking()
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.slow,
+    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
+]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
+INTENT = intents.ROUTER6
+
+
+@pytest.fixture(scope="module", params=list(DIALECTS))
+def server(request):
+    made = BoxServer(request.param)
+    made.links()
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def box(server):
+    server.forget()
+    assert server.configuration == []
+    yield server
+    for name in ("hang", "cut", "enable", "minute"):
+        server.put(name, "")
+    server.shell("rm -f /run/fakebox/running /run/fakebox/kernel /run/fakebox/timer; "
+                 "ip -6 route flush proto boot; ip -6 addr flush scope global")  # fmt: skip
+
+
+@pytest.fixture
+def ios(box):
+    return box
+
+
+one_is_enough = pytest.mark.parametrize("server", ["ios"], indirect=True)
+
+
+def driver_of(server, directory: Path, **changes):
+    options = {**DIALECTS[server.dialect], "state_dir": str(directory / "state"), **changes}
+    return NetworkCli({"ssh": {"lab": server.name}, **options})
+
+
+def session_of(server, directory: Path, told=None, **changes) -> Session:
+    driver = driver_of(server, directory, **changes)
+    say = (lambda text: None) if told is None else told.append
+    return Session(driver, server.login(), INTENT, directory / "run", say)
+
+
+def bed_file(server, directory: Path, **changes) -> Path:
+    path = directory / "testbed.yaml"
+    own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
+    options = {**DIALECTS[server.dialect], **own}
+    path.write_text(json.dumps({"dut": {"driver": "network-cli", "options": options}}))
+    return path
+
+
+def everything_in(directory: Path) -> str:
+    return "\n".join(
+        path.read_text(errors="replace") for path in directory.rglob("*") if path.is_file()
+    )
+
+
+# ---------------------------------------------------------------- as it should be
+
+
+def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
+    session = session_of(box, tmp_path)
+    session.open()
+    try:
+        session.apply()
+        assert len(box.configuration) >= 7
+        assert len(session.verify()) >= 2
+        facts = session.describe()
+        assert facts["version"] in ("1.2(3)F4", "99.9F1.2")
+        figures = session.figures()
+        assert figures["cpu"] == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
+        assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
+        assert figures["drops"] == {"no_route": 7.0}
+        if box.dialect == "ios":
+            assert session.state().sessions() == 5
+            session.flush()
+            assert session.state().sessions() == 0
+        assert session.status()["driver"] == "network-cli"
+        session.check_held()
+        done = session.restore()
+        assert any("undone" in line for line in done)
+        assert box.configuration == []
+        assert session.restore() == ["there is nothing to restore"]
+    finally:
+        session.close()
+    assert "2001:" not in box.shell("ip -6 route show proto boot")
+    assert not list((tmp_path / "run").glob("*"))
+    assert "v6t-before" not in box.shell("ls /run/fakebox")
+
+
+@one_is_enough
+def test_pages_are_turned_where_nobody_switched_them_off(ios, tmp_path):
+    cli = {**DIALECTS["ios"]["cli"], "open": []}
+    session = session_of(ios, tmp_path, cli=cli)
+    session.open()
+    try:
+        said = session.transport.run("box 'show version'").out
+    finally:
+        session.close()
+    assert said.splitlines().count("more") == 12
+    assert "More--" not in said
+
+
+@one_is_enough
+def test_what_steers_a_terminal_is_not_passed_on(ios, tmp_path):
+    session = session_of(ios, tmp_path)
+    session.open()
+    try:
+        done = session.transport.run("box 'show escape'")
+    finally:
+        session.close()
+    assert (done.out, done.clean) == ("plain red text\n", True)
+
+
+def test_the_record_undoes_by_hand_without_v6t(box, tmp_path):
+    session = session_of(box, tmp_path)
+    session.open()
+    session.apply()
+    session.keep()
+    session.close()
+    assert box.configuration
+    done = subprocess.run(
+        ["sh", str(tmp_path / "state" / "undo.sh")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done
+    assert box.configuration == []
+    session.open()
+    assert any("undone" in line for line in session.restore())
+    session.close()
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def test_a_refused_line_stops_and_undoes(box, tmp_path):
+    lines = list(driver_of(box, tmp_path).options.configure)
+    lines.insert(-2, "frobnicate {left}")
+    session = session_of(box, tmp_path, configure=lines)
+    session.open()
+    try:
+        with pytest.raises(DutError, match="refused 'frobnicate left'") as info:
+            session.apply()
+        assert "the device is as it was before" in info.value.hint
+        assert box.configuration == []
+        typed = box.typed
+        after = typed[typed.index("frobnicate left") + 1 :]
+        assert not any(line.startswith(("ipv6 route", "commit confirmed")) for line in after)
+        assert session.restore() == ["there is nothing to restore"]
+    finally:
+        session.close()
+
+
+@one_is_enough
+def test_a_prompt_that_never_comes_is_told_with_what_was_said_last(ios, tmp_path):
+    ios.put("hang", "ipv6 route")
+    cli = {**DIALECTS["ios"]["cli"], "line_deadline_s": 2}
+    told = []
+    session = session_of(ios, tmp_path, told, cli=cli)
+    session.open()
+    try:
+        with pytest.raises(DutError, match=r"no prompt within 2 s .*working on it") as info:
+            session.apply()
+        assert "as it was before" in info.value.hint
+    finally:
+        session.close()
+    assert ios.configuration == []
+
+
+@pytest.mark.parametrize("at", ["middle", "keep"])
+def test_a_connection_that_is_cut_is_made_anew_to_undo(box, tmp_path, at):
+    places = {("ios", "middle"): "ipv6 route", ("ios", "keep"): "configure confirm",
+              ("junos", "middle"): "set routing", ("junos", "keep"): "commit"}  # fmt: skip
+    box.put("cut", places[box.dialect, at])
+    session = session_of(box, tmp_path)
+    session.open()
+    try:
+        with pytest.raises(DutError, match="the connection broke") as info:
+            session.apply()
+        assert "as it was before" in info.value.hint, info.value
+    finally:
+        session.close()
+    assert box.configuration == []
+
+
+@one_is_enough
+def test_where_no_way_leads_back_it_is_said_what_is_left(ios, tmp_path):
+    """And the device's own timer takes it back."""
+    ios.put("minute", "2")
+    ios.put("cut", "ipv6 route")
+    session = session_of(ios, tmp_path, undo_after_s=0)
+    session.open()
+    ios.stop_listening()
+    try:
+        with pytest.raises(DutError) as info:
+            session.apply()
+    finally:
+        session.close()
+        ios.listen()
+    assert "may still be there" in info.value.message
+    assert "v6t dut restore" in info.value.hint
+    assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
+    until(lambda: ios.configuration == [], "the device's own timer takes it back")
+    session = session_of(ios, tmp_path, undo_after_s=0)
+    session.open()
+    try:
+        ios.forget()
+        session.restore()
+        assert "configure replace flash:v6t-before force" not in ios.typed
+    finally:
+        session.close()
+    assert ios.configuration == []
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
+    box = BoxServer(dialect, "killed")
+    box.links()
+    path = bed_file(box, tmp_path, undo_after_s=0)
+    words = ["dut", "apply", "--plugin", "ipv6-router", "--testbed", str(path)]
+    box.put("hang", {"ios": "ipv6 route", "junos": "commit confirmed"}[box.dialect])
+    with subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: not box.shell("ls /run/fakebox/hang 2>/dev/null || true"), "it hangs")
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    if box.dialect == "ios":
+        assert box.configuration
+    record = tmp_path / "state" / "record.json"
+    assert record.exists()
+    done = subprocess.run(
+        [*warm.command(), "dut", "restore", "--testbed", str(path)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "make it what ipv6-router needs: undone" in done.stdout
+    assert not record.exists()
+    assert not box.running()  # the lab's device goes with its restore
+
+
+@one_is_enough
+def test_a_dead_v6t_is_missed_and_undone_by_the_timer_here(ios, tmp_path):
+    session = session_of(ios, tmp_path, undo_after_s=2)
+    session.open()
+    session.apply()
+    assert ios.configuration
+    session.close()  # without a word
+    until(lambda: ios.configuration == [], "the timer undoes it")
+    session = session_of(ios, tmp_path, undo_after_s=2)
+    until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
+    session.open()
+    try:
+        assert "undid everything" in session.status()["timer"]
+        assert any("undone" in line for line in session.restore())
+    finally:
+        session.close()
+
+
+@one_is_enough
+def test_only_one_v6t_at_a_time(ios, tmp_path):
+    one, other = session_of(ios, tmp_path), session_of(ios, tmp_path)
+    other._owner = lambda: "somebody else"
+    one.open()
+    try:
+        with pytest.raises(Busy, match="is in use by"):
+            other.open()
+    finally:
+        one.close()
+
+
+@one_is_enough
+def test_an_unknown_host_key_is_never_accepted(ios, tmp_path):
+    known = tmp_path / "known"
+    sshserver.ssh_keygen(tmp_path / "other")
+    kind, key = (tmp_path / "other.pub").read_text().split()[:2]
+    known.write_text(f"localhost {kind} {key}\n")
+    session = Session(driver_of(ios, tmp_path), ios.login(known_hosts=str(known)), INTENT)
+    with pytest.raises(DutError, match="host key is not the known one"):
+        session.open()
+    assert ios.typed == []
+
+
+@one_is_enough
+def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatch):
+    ios.put("enable", "s3cret-enable")
+    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
+    session = session_of(ios, tmp_path)
+    session.open()
+    try:
+        session.apply()
+        found = everything_in(tmp_path)
+        session.restore()
+    finally:
+        session.close()
+    assert "box" in found
+    assert "s3cret" not in found
+    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "wrong-one")
+    with pytest.raises(DutError) as info:
+        session_of(ios, tmp_path).open()
+    assert "wrong-one" not in str(info.value)
+    monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
+    with pytest.raises(DutError, match="asks for a password") as lacking:
+        session_of(ios, tmp_path).open()
+    assert "V6T_DUT_ENABLE_PASSWORD" in lacking.value.hint
+
+
+# ---------------------------------------------------------------- frames
+
+QUICK = (
+    *(
+        "run",
+        "--plugin",
+        "ipv6-router",
+        "--frame-size",
+        "84",
+        "--reps",
+        "1",
+        "--mode",
+        "bidirectional",
+    ),
+    *("--duration", "0.2", "--resolution", "2500", "--no-report"),
+    # other tests run beside it
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
+)
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_a_run_measures_frames_through_it(dialect, tmp_path):
+    server = BoxServer(dialect, "run")
+    try:
+        path = bed_file(server, tmp_path)
+        done = subprocess.run(
+            [*warm.command(), *QUICK, "--bottleneck", "--testbed", str(path), "-o", str(tmp_path / "out")],
+            capture_output=True, text=True, check=False, timeout=250,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        order = (
+            "configured as ipv6-router",
+            "read-backs agree",
+            "octets, bidirectional",
+            "is undone",
+        )
+        places = [done.stderr.index(words) for words in order]
+        assert places == sorted(places)
+        results = json.loads((tmp_path / "out" / "results.json").read_text())
+        record = results["results"][0]
+        assert record["benchmark"] == "throughput"
+        assert record["median"] > 0
+        assert record["matched"] == 1.0
+        (watched,) = results["bottleneck"]
+        assert set(watched["idle_percent"]) == {"cpu0", "cpu1"}
+        device = json.loads((tmp_path / "out" / "manifest.json").read_text())["tester"]["device"]
+        assert device["kind"] == "network-cli"
+        assert not (tmp_path / "out" / "dut-undo.json").exists()
+        assert not list((tmp_path / "state").glob("*"))
+        assert server.configuration == []
+        assert server.running(), "whoever put it there wants it back"
+    finally:
+        server.stop()

@@ -1,0 +1,62 @@
+"""A real Snabb lwAFTR in the lab, if this machine has one: in PATH, or named by V6T_SNABB."""
+
+from __future__ import annotations
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.drivers.lab.privilege import available
+from v6t.procedures.preflight import check_translation
+from v6t.tests.drivers import matrix
+
+from . import intents
+from .bench import standing
+
+POSSIBLE, WHY = available()
+PROGRAM = matrix.program("snabb-lwaftr")
+OWN = {"program": PROGRAM}
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.alone,
+    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    pytest.mark.skipif(not PROGRAM, reason="no snabb in PATH; V6T_SNABB may name one"),
+]
+
+
+def test_every_frame_is_the_reference_translation():
+    bound = resolve_and_bind(flags=Flags("lwaftr", dut="snabb-lwaftr", dut_params=OWN))
+    tool = bound.technology
+    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
+    bench = Bench(bound)
+    try:
+        bench.load(compile_point(tool, sizes, bound.settings.seed))
+        finding = check_translation(
+            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
+        )
+    finally:
+        bench.close()
+    assert finding is None
+
+
+def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
+    intent = intents.lwaftr()
+    link = intent.links.left
+    with standing("snabb-lwaftr", intent, **OWN) as bed:
+        inner = IP(src="192.0.2.80", dst="203.0.113.56", ttl=64) / UDP(sport=2000, dport=53)
+        outer = IPv6(src="2001:db8:b400::c000:250:0", dst="2001:db8:6::1", nh=4)
+        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / outer / inner / b"out of the tunnel"
+        bed.left.send(bytes(frame))
+        out = bed.right.await_udp(b"out of the tunnel", seconds=10.0)
+        assert out is not None, "the frame was dropped"
+        assert (out[IP].src, out[IP].ttl) == ("192.0.2.80", 64)
+        back = bed.through("reverse", "203.0.113.56", "192.0.2.80", 53, 2000, b"into the tunnel")
+        assert back is not None, "the answer was dropped"
+        assert (back[IPv6].dst, back[IPv6].hlim) == ("2001:db8:b400::c000:250:0", 255)
+        assert back[IP].ttl == 63
+        assert bed.dut.report()["snabb"]["in-ipv6-packets"] >= 1
+        assert any("undone" in line for line in bed.session.restore())
+        assert "lwaftr" not in bed.session.transport.run("ls -A /run/v6t").out

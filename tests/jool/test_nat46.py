@@ -1,0 +1,72 @@
+"""OpenWrt's nat46 in the virtual machine of Jool, configured over SSH by its driver.
+
+``V6T_NAT46`` names the module (``nat46.ko``), built for the image's kernel; asked for with ``make test-jool``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from v6t.core.runs import bench
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.setup import Bed
+from v6t.tests.drivers.duts.bench import Standing as Bedded
+from v6t.tests.drivers.duts.cases import CASES
+from v6t.tests.machine import cpio
+
+from .built import kernel_of
+from .image import JOOL
+from .test_jool import ASKED, judged, measured
+from .vm import MachineDut, Standing
+
+MODULE = os.environ.get("V6T_NAT46", "")
+pytestmark = [
+    pytest.mark.jool,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not ASKED, reason="`make test-jool` asks for it (V6T_JOOL=1)"),
+    pytest.mark.skipif(not MODULE, reason="V6T_NAT46 names no nat46.ko"),
+]
+PLUGINS = ("siit", "clat", "mapt-ce")
+
+
+@pytest.fixture(scope="module")
+def machine():
+    image = JOOL.image()
+    place = f"usr/lib/modules/{kernel_of(image)}/updates/dkms/nat46.ko"
+    files = [cpio.file("etc/v6t-built", "nat46\n"), cpio.file(place, Path(MODULE).read_bytes())]
+    made = Standing(image, files)
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_frames_are_judged_and_a_throughput_is_found(machine, plugin, tmp_path, monkeypatch):
+    def device(run, keep=None, say=None):
+        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
+
+    monkeypatch.setattr(bench, "lab_device", device)
+    points, told = measured(tmp_path, plugin, {"driver": "nat46"})
+    judged(points)
+    assert told["kind"] == "nat46"
+    assert "cloud-amd64" in told["system"]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_it_is_read_back_and_put_back(machine, plugin):
+    (case,) = [c for c in CASES if c.name == f"nat46-{plugin}"]
+    dut = MachineDut(make_driver("nat46", {}), case.intent, machine)
+    bed = Bed(case.intent.links, dut)
+    try:
+        session = Bedded(dut, bed.open()).session
+        assert len(session.verify()) > 5
+        assert any("undone" in line for line in session.restore())
+        left = session.transport.run(
+            "ip -o link show dev v6t-nat46 2>&1; ls -d /sys/module/nat46 2>&1; ip route show proto 86"
+        ).out
+    finally:
+        bed.close()
+    assert "UP" not in left
+    assert "proto" not in left
+    assert "/sys/module/nat46\n" not in left

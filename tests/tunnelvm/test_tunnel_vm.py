@@ -1,0 +1,161 @@
+"""ip6_tunnel of Debian's kernel in a virtual machine, configured over SSH by its driver.
+
+Asked for with ``make test-tunnel-vm``: many kernels of containers have no such module. The first time,
+the image is made. Without hardware acceleration a machine is slow, and rates are low accordingly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+import yaml
+from v6t.core.runs import bench
+from v6t.drivers.duts.chain import driver as chain
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.setup import Bed
+from v6t.plugins.customer_edge.plugins import LwB4
+from v6t.tests.core.support import v6t
+from v6t.tests.drivers.duts.bench import Standing as Bedded
+from v6t.tests.drivers.duts.bench import traffic_classes
+from v6t.tests.jool.vm import MachineDut, Standing
+from v6t.tests.machine.image import lacking
+from v6t.tests.needs import NO_TREX
+
+from .image import TUNNEL
+
+ASKED = os.environ.get("V6T_TUNNEL_VM") == "1"
+pytestmark = [
+    pytest.mark.tunnelvm,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not ASKED, reason="`make test-tunnel-vm` asks for it (V6T_TUNNEL_VM=1)"),
+]
+DRIVER = "ip6-tunnel"
+PLUGINS = ("mape-ce", "lwb4")
+SHORT = (
+    *("--mode", "bidirectional", "--reps", "1", "--no-report"),
+    *("--duration", "0.5", "--resolution", "1000"),
+    # the machine, the tester and the tests share the cores
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
+    *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
+)
+DELAYS = (
+    *("--measure", "throughput,latency,pdv", "--set-procedure", "latency.duration_s=1"),
+    *("--set-procedure", "latency.first_tag_s=0.3", "--set-procedure", "latency.tags=50"),
+    *("--set-procedure", "delay_variation.duration_s=1"),
+)
+CONNECTIONS = (
+    *("--set-procedure", "connections.count=1000"),
+    *("--set-procedure", "connections.rate_cps=500"),
+    *("--set-procedure", "connections.wait_ms=500"),
+)
+LINE_RATE = "20M"
+"""No machine here carries as much: a search that begins at 10 Gbit/s only takes longer."""
+OCTETS = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x29)]
+"""Of DSCPs and ECN; CE outside a packet that is Not-ECT is dropped, and so is asked for elsewhere."""
+
+
+@pytest.fixture(scope="module")
+def machine():
+    """One that stands for all; its image is made the first time."""
+    possible, why = available()
+    assert possible, why
+    assert not lacking(), f"apt-get install {' '.join(lacking())}"
+    made = Standing(TUNNEL.image())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def in_machine(machine, monkeypatch):
+    """The lab's device is that machine."""
+
+    def device(run, keep=None, say=None):
+        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
+
+    monkeypatch.setattr(bench, "lab_device", device)
+
+
+@pytest.fixture
+def in_chain(machine, monkeypatch):
+    """Of a chain the part with the tunnel is the machine; the other parts are namespaces."""
+
+    def device(driver, intent, keep, say):
+        if driver.name == DRIVER:
+            return MachineDut(driver, intent, machine, keep=keep, say=say)
+        return LabDut(driver, intent, keep, say)
+
+    monkeypatch.setattr(chain, "LabDut", device)
+
+
+def measured(tmp_path, plugin, dut, *more, tester="embedded"):
+    """Results of a run that came to its end, all of whose frames were right."""
+    bed, path = tmp_path / "bed.yaml", tmp_path / "run"
+    options = {"lab": True} if tester == "trex" else {}
+    found = {"tester": {"kind": tester, "options": options}, "line_rate": LINE_RATE, "dut": dut}
+    bed.write_text(yaml.safe_dump(found))
+    done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
+    print(done.out, done.err)
+    assert done.status == 0, done.err
+    results = json.loads((path / "results.json").read_text())
+    assert results["status"] == "complete"
+    for point in results["results"]:
+        if point["benchmark"] == "throughput":
+            assert point["median"] > 0
+            assert point["checked"] > 0
+            assert point["matched"] == 1
+    return results["results"]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_it_is_measured(plugin, in_machine, tmp_path):
+    points = measured(tmp_path, plugin, {"driver": DRIVER}, *DELAYS)
+    assert {p["benchmark"] for p in points} >= {"throughput", "latency", "pdv"}
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_strays_are_dropped_where_it_is_told_to_check(plugin, in_machine, tmp_path):
+    dut = {"driver": DRIVER, "options": {"checks": True}}
+    measured(tmp_path, plugin, dut, "--measure", "throughput", "--set", "negative_percent=20")
+
+
+@pytest.mark.parametrize("dscp", ["uniform", "pipe"])
+def test_traffic_classes(dscp, in_machine):
+    for pair, (why, told) in traffic_classes("lwb4", OCTETS, dut=DRIVER, dscp=dscp).items():
+        assert why == "", (pair, told)
+
+
+@pytest.mark.skipif(bool(NO_TREX), reason=NO_TREX)
+def test_trex_measures_it(in_machine, tmp_path):
+    measured(tmp_path, "lwb4", {"driver": DRIVER}, "--measure", "throughput", tester="trex")
+
+
+@pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
+def test_it_is_the_ces_part_of_a_chain(variant, part, in_chain, tmp_path):
+    dut = {"driver": "chain", "options": {"parts": {part: {"driver": DRIVER}}}}
+    how = ("--measure", "throughput", "--set", f"variant={variant}", *CONNECTIONS)
+    points = measured(tmp_path, "ipv4aas", dut, *how)
+    assert any(p["benchmark"] == "throughput" for p in points)
+
+
+def test_it_is_read_back_and_put_back(machine):
+    dut = MachineDut(make_driver(DRIVER, {"checks": True}), LwB4().dut_intent(), machine)
+    bed = Bed(dut.intent.links, dut)
+    try:
+        standing = Bedded(dut, bed.open())
+        session = standing.session
+        run = session.transport.run
+        assert len(session.verify()) > 8
+        assert dut.report()["tunnel v6t-tunnel"]["tx.packets"] == 0
+        assert any("undone" in line for line in session.restore())
+        left = run("ip -o link show; ip rule; nft list ruleset; ip -6 -o addr; ls /run/v6t").out
+        assert "v6t-tunnel" not in left
+        assert "8676" not in left
+        assert "table ip v6t" not in left
+        assert "2001:db8:b4:1" not in left
+        assert "there" not in run("[ ! -d /sys/module/ip6_tunnel ] || echo there").out
+    finally:
+        bed.close()
