@@ -224,12 +224,15 @@ def test_a_router_between_two_nics(guest, tmp_path, kind):
     what = ["--plugin", "ipv4-router", "--testbed", file, "--measure", "throughput,latency"]
     how = ["--mode", "forward", "--frame-size", "84", "--reps", "1", "--resolution", "1000"]
     how += ["--duration", "3", "--set-procedure", "latency.duration_s=3"]
+    # as with the self-test: of less nothing is proven while others are at work beside the machine
+    how += ["--set-procedure", "sending_time_tolerance=1.1"]
     done = v6t("run", *what, *how, "--output", out, "--no-report")
     assert done.status == 0, done.err
     results = json.loads((out / "results.json").read_text())
     assert results["status"] == "complete"
     assert {r["benchmark"] for r in results["results"]} == {"throughput", "latency"}
-    assert all(r["matched"] == 1 for r in results["results"] if r["benchmark"] == "throughput")
+    (found,) = (r for r in results["results"] if r["benchmark"] == "throughput")
+    assert (found["matched"], found["median"] > 0) == (1, True), (found, done.err)
     described = json.loads((out / "manifest.json").read_text())["tester"]
     assert described["reached_by"] == "its own host only"
     assert guest.driver(cards[0]) == kind
