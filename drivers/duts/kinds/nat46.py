@@ -88,7 +88,8 @@ class Nat46(LinuxDriver):
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
     technologies = ("siit", "clat", "mapt-ce")
     executed = (
-        "loaded and configured in a virtual machine over SSH; no frames: written after its source"
+        "configured over SSH, verified, measured and restored with real frames (of June 2026, on Debian's "
+        "kernel in a virtual machine)"
     )
     versions = ("2026-06",)
     options_model = Nat46Options
@@ -101,7 +102,7 @@ class Nat46(LinuxDriver):
             df="set",
             zero_checksum="always",
             why="kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
-            "a fragment header; a UDP checksum may come out as 0 (read in its source)",
+            "a fragment header; a UDP checksum may come out as 0",
         )
 
     def read_version(self, text: str) -> str:
