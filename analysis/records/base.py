@@ -216,6 +216,11 @@ class Record(Model):
         return ()
 
     @property
+    def offered_from(self) -> str:
+        """Where the rate comes from at which delays were measured; else empty."""
+        return ""
+
+    @property
     def lowered(self) -> bool:
         """Offered less than the procedure asks for: there the tester could not carry out its trials."""
         return False

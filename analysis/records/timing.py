@@ -139,6 +139,11 @@ class DelayRecord(Record):
         return [self.rate]
 
     @property
+    def offered_from(self) -> str:
+        """See the base class."""
+        return self.rate_source
+
+    @property
     def lowered(self) -> bool:
         """See the base class."""
         return self.share_of_rate < 1 and self.repetitions > 0

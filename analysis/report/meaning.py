@@ -141,7 +141,10 @@ def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
     if len(frames) < len(counted):
         right = sum(c.matched for c in counted if c.answers is not None)
         wrong = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common())
-        yield f"{right:,} questions were answered rightly and in time, at any rate ({wrong or 'all'})."
+        yield (
+            f"In all trials, of which a search makes some above its result, {right:,} questions were "
+            f"answered rightly and in time; not so: {wrong or 'none'}."
+        )
     if any(r.data and r.data.shares_oracle for r in made):
         yield (
             "The device named reference is made of that very translation: its frames prove the path, and "

@@ -22,6 +22,7 @@ from v6t.analysis.report.meaning import meaning
 from v6t.analysis.sheet import INVALID, Sheet, number_of, sheet
 
 LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
+OWN_RATES = "each line has its device's own rate: delays at different rates do not compare devices"
 LIMITED = "* the tester or the medium was the limit: the device may be faster"
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
@@ -33,6 +34,7 @@ class _Line:
     Attributes:
         technology, device, sizes, direction: what on what, and where.
         offered: at which rate, where it was not looked for; empty: it was.
+        source: where that rate comes from.
         found: headline figures by unit and name, as :func:`figures_of` has them; a unit without any
             where nothing was measured.
         show: a number of them as it is printed.
@@ -45,6 +47,7 @@ class _Line:
     sizes: str
     direction: str
     offered: str
+    source: str
     found: Mapping[str, Mapping[str, Mapping[str, Any]]]
     show: Callable[[float | None], str]
     lacking: str
@@ -219,6 +222,7 @@ def _lines(
                 sizes=record.sizes,
                 direction=record.direction,
                 offered=_offered(record),
+                source=record.offered_from,
                 found=_found(record, presentations),
                 show=presentations.of(record).shown,
                 lacking=INVALID if invalid and not record.measured else "-",
@@ -287,8 +291,19 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
     names = ["<technology", "<device", "<octets", *["<direction"] * directions]
     names += ["offered\nfps per direction"] * offered
     limited = any(f["limited"] for line in lines for f in line.found[unit].values())
-    notes = [LIMITED] * limited + [LOWERED] * any("lowered" in line.offered for line in lines)
+    notes = [*[LIMITED] * limited, *_of_rates(lines)]
     return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
+
+
+def _of_rates(lines: Sequence[_Line]) -> Iterator[str]:
+    """What must be known of the rates at which delays were measured."""
+    sources = dict.fromkeys(line.source for line in lines if line.source)
+    if sources:
+        yield f"offered: {', '.join(sources)}"
+    if any("lowered" in line.offered for line in lines):
+        yield LOWERED
+    if sources and len({line.offered for line in lines}) > 1:
+        yield OWN_RATES
 
 
 def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:

@@ -34,6 +34,8 @@ STREAM_S, LIST_S = 0.001, 0.03
 
 PUSHED_S = 0.05
 """By then a frame given to a port has left, and those before it in the send ring."""
+PUSHES = 20
+"""At most; as many waits for frames that come without it."""
 PUSH = binascii.unhexlify(
     "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
     "020000000001" + "00000000" + "000000000000" + "c0000008"
@@ -295,9 +297,12 @@ class Worker(object):
             stats[port]["opackets"] -= answered[port]
         groups = client.get_pgid_stats()
         drops = self._queue_drop()
-        lacking = sum(sent.values()) - sum(stats[p]["ipackets"] for p in receive)
-        stuck = self._pushed_out(ports, receive, stats) if lacking > 0 else 0
-        collected = self._collect(captures)
+        collected = self._collect(captures)  # of the trial, not of what is pushed out after it
+        if control:
+            told = sum(stats[p]["ipackets"] for p in receive) - matched(collected, "control")
+        else:
+            told = stamped(groups, receive) + matched(collected, "marked")
+        stuck = self._pushed_out(ports, receive) if told < sum(sent.values()) else 0
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
             "ports": {str(p): stats[p] for p in self.ports},
@@ -394,26 +399,38 @@ class Worker(object):
             }
         return self.api.STLStream.from_json(trex)
 
-    def _pushed_out(self, ports, receive, stats):
+    def _pushed_out(self, ports, receive):
         """Frames that came only now that each port was given another one to send.
 
         The kernel takes frames out of an interface's send ring when a frame is put there; where it had
         no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
+        What comes by itself is the device's: nothing is said of the rings unless there is silence before.
         """
         if not all(self.client.ports[p].is_virtual() for p in ports):
             return 0
         from trex.common.trex_client import PacketBuffer
 
         one = PacketBuffer(PUSH, port_src=False, port_dst=False)
-        known = sum(stats[p]["ipackets"] for p in receive)
-        came: List[int] = []
-        while len(came) < 2 or came[-1] > len(ports):  # over a cable what is pushed comes back, too
-            self.client.push_packets([one], ports=ports, force=True)
+        heard = [self._received(receive)]
+
+        def came():
             time.sleep(PUSHED_S)
-            now = self.client.get_stats(ports=self.ports)
-            came.append(sum(now[p]["ipackets"] for p in receive) - known)
-            known += came[-1]
-        return sum(n - came[-1] for n in came)
+            heard.append(self._received(receive))
+            return heard[-1] - heard[-2]
+
+        if all(came() for _ in range(PUSHES)):
+            return 0
+        pushed: List[int] = []
+        while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < PUSHES):
+            self.client.push_packets([one], ports=ports, force=True)
+            pushed.append(came())
+        back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
+        return sum(max(0, n - back) for n in pushed)
+
+    def _received(self, receive):
+        """Frames that these ports have received."""
+        stats = self.client.get_stats(ports=self.ports)
+        return sum(stats[p]["ipackets"] for p in receive)
 
     def _capture_port(self, port, what, **how):
         """Past the client's own methods: these want service mode, which virtual ports do not need."""
@@ -579,6 +596,17 @@ class Worker(object):
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)
         return collected
+
+
+def matched(collected, kind):
+    """Frames that captures of a kind saw."""
+    return sum(entry["matched"] for entry in collected if entry["kind"] == kind)
+
+
+def stamped(groups, receive):
+    """Frames of all stamped streams that came to these ports."""
+    flows = groups.get("flow_stats", {}).values()
+    return sum(int(one.get("rx_pkts", {}).get(port, 0)) for one in flows for port in receive)
 
 
 def unpacked(vm):

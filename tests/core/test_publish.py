@@ -486,7 +486,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
-    "offered": (), "lowered": False,
+    "offered": (), "offered_from": "", "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (),
 }  # fmt: skip
 
@@ -529,10 +529,15 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
         "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
         "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
     }
+    for record in records.values():
+        record.offered_from = "P1 of the throughput"
     (table,) = tables_of(records, "latency")
     assert [c.name for c in table.columns][3] == "offered\nfps per direction"
     assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
-    assert any(note.startswith("lowered: less than the throughput") for note in table.notes)
+    source, lowered, own = table.notes
+    assert source == "offered: P1 of the throughput"
+    assert lowered.startswith("lowered: less than the throughput")
+    assert own.endswith("do not compare devices")
 
 
 def tables_of(records, benchmark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import signal
 import socket
@@ -480,18 +481,35 @@ def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation)
 
 
 class Stuck:
-    """Ports whose send rings let so many frames go each time one more is put there."""
+    """Ports whose send rings let so many frames go each time one more is put there.
 
-    def __init__(self, virtual, goes, back):
+    Attributes:
+        itself: frames that came by themselves whenever one looks.
+    """
+
+    def __init__(self, virtual, goes, back, itself=()):
         self.ports = {n: SimpleNamespace(is_virtual=lambda: virtual) for n in (0, 1)}
         self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0
+        self.itself = itertools.chain(itself, itertools.repeat(0))
 
     def push_packets(self, frames, ports, force):
         self.pushed += 1
         self.came += (self.goes.pop(0) if self.goes else 0) + self.back
 
     def get_stats(self, ports):
+        self.came += next(self.itself)
         return {0: {"ipackets": 0}, 1: {"ipackets": self.came}}
+
+
+def pushing(monkeypatch, *ports):
+    """A worker of such ports."""
+    module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
+    for name in ("trex", "trex.common", "trex.common.trex_client"):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(client_worker, "PUSHED_S", 0.0)
+    one = client_worker.Worker()
+    one.client, one.ports = Stuck(*ports), [0, 1]
+    return one
 
 
 @pytest.mark.parametrize("back", [0, 1])
@@ -500,11 +518,27 @@ class Stuck:
     [(True, [], 0, 2), (True, [1], 1, 2), (True, [277, 277, 5], 559, 4), (False, [9], 0, 0)],
 )
 def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, goes, stuck, pushed):
-    module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
-    for name in ("trex", "trex.common", "trex.common.trex_client"):
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(client_worker, "PUSHED_S", 0.0)
-    one = client_worker.Worker()
-    one.client, one.ports = Stuck(virtual, goes, back), [0, 1]
-    assert one._pushed_out([0], [1], {1: {"ipackets": 100}}) == stuck
+    one = pushing(monkeypatch, virtual, goes, back)
+    assert one._pushed_out([0], [1]) == stuck
     assert one.client.pushed == pushed
+
+
+@pytest.mark.parametrize(
+    ("itself", "goes", "stuck", "pushed"),
+    [
+        ([0, 900, 400, 7], [], 0, 2),  # a device's own queue, which it empties after the wait
+        ([0, 900, 400, 7], [3], 3, 2),
+        ([0, 0, 0, 1], [], 0, 2),  # a router advertisement meanwhile
+        (itertools.repeat(1), [277], 0, 0),  # it never falls silent
+    ],
+)
+def test_what_a_device_sends_by_itself_stood_in_no_ring(monkeypatch, itself, goes, stuck, pushed):
+    one = pushing(monkeypatch, True, goes, 0, itself)
+    assert one._pushed_out([0], [1]) == stuck
+    assert one.client.pushed == pushed
+
+
+def test_a_device_that_does_not_end_ends_no_trial_late(monkeypatch):
+    one = pushing(monkeypatch, True, [], 0, [0, 0, *[50] * 100])
+    one._pushed_out([0], [1])
+    assert one.client.pushed == client_worker.PUSHES
