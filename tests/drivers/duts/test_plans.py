@@ -48,6 +48,15 @@ def test_a_plan_is_the_recorded_one(case):
     assert text == path.read_text()
 
 
+@each_case
+def test_a_plan_says_every_read_back(case):
+    driver, plan = planned(case)
+    text, made = plan_text(driver, plan), plan_json(driver, plan)
+    said = [step["check"] for step in made["steps"] if step["check"]] + made["checks"]
+    assert said == [{"command": c.command, "says": c.says} for c in plan.all_checks]
+    assert all(c.command.splitlines()[0] in text for c in plan.all_checks)
+
+
 def test_every_recorded_plan_has_its_case():
     assert {p.stem for p in GOLDEN.glob("*.txt")} == {c.name for c in CASES}
 
