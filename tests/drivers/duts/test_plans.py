@@ -159,6 +159,12 @@ def test_a_technology_it_cannot_be(name):
         driver_type(name).check_technology("no-such")
 
 
+def test_a_technology_that_is_a_part_of_a_chain_only_is_offered_as_such():
+    with pytest.raises(UsageError) as caught:
+        driver_type("ip6-tunnel").check_technology("no-such")
+    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4"
+
+
 @pytest.mark.parametrize("version", ["19.08", "22.06", "23.10"])
 def test_a_vpp_without_nptv6_is_refused(version):
     intent = Nptv6().dut_intent()
