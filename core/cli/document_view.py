@@ -17,11 +17,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def console_for_tables() -> Console:
-    """Standard output: as wide as the terminal, and wide where it is none."""
+def console_for_tables(width: int = 140) -> Console:
+    """Standard output, whose reader may leave early as that of anything else printed.
+
+    Args:
+        width: where it is no terminal [characters]; a terminal has its own.
+    """
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 140)
+    class Told(Console):
+        def on_broken_pipe(self) -> None:
+            """Rich would end the program with status 1; `main` knows the status."""
+            raise BrokenPipeError
+
+    return Told(width=None if sys.stdout.isatty() else width)
 
 
 def print_document(document: Document) -> None:

@@ -175,7 +175,13 @@ def run_flags(command: F) -> F:
             shell_complete=shell_completion.parameters,
             help="Plugin parameter; repeatable.",
         ),
-        click.option("--dut", shell_complete=shell_completion.drivers, help="Device driver."),
+        click.option(
+            "--dut",
+            "--driver",
+            "dut",
+            shell_complete=shell_completion.drivers,
+            help="Device driver.",
+        ),
         click.option(
             "--set-dut",
             multiple=True,

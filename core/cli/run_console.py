@@ -171,13 +171,13 @@ def _served(page: str | None, path: Path, watch: Any) -> contextlib.AbstractCont
 
 def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path | None) -> None:
     """The results on standard output."""
-    from rich.console import Console
+    from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.summary import print_summary
 
     if as_json:
         sys.stdout.write(read_text(path / "results.json"))
         return
-    out = Console(width=None if sys.stdout.isatty() else 120)
+    out = console_for_tables(120)
     print_summary(out, outcome, f"{run.plugin}, {run.tester.kind} tester, {run.dut.driver} device")
     if page:
         out.print(f"Report: {page}", highlight=False, soft_wrap=True)

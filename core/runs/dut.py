@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from v6t.profiles.errors import DutError, TesterError, TranslationError, UsageEr
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
-    from v6t.drivers.duts.plan import Plan
+    from v6t.drivers.duts.plan import Check, Plan
     from v6t.drivers.duts.standing.ssh import LabSsh
 
 Say = Callable[[str], None]
@@ -47,6 +47,7 @@ def plan_text(driver: Driver, plan: Plan) -> str:
                                 if step.undo_text else step.undo)  # fmt: skip
         if step.check:
             lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
+    lines += _checked(plan.checks)
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
@@ -93,6 +94,7 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
             }
             for s in plan.steps
         ],
+        "checks": [{"command": c.command, "says": c.says} for c in plan.checks],
         "flush": [s.command for s in plan.flush],
         **(
             {"beside": {"what": plan.beside.what, **{a: plan.beside.command(a) for a in ACTIONS}}}
@@ -283,6 +285,14 @@ def _session(bound: BoundRun, say: Say, keep: Path | None, *, partly: bool) -> D
 def as_json(value: Any) -> str:
     """For ``--json``."""
     return json.dumps(value, indent=1, sort_keys=True)
+
+
+def _checked(checks: Sequence[Check]) -> list[str]:
+    """Read-backs that belong to no step."""
+    lines = ["", "# besides, when it is configured"] if checks else []
+    for check in checks:
+        lines += _commented("check", f"{check.command}  -> {check.says}")
+    return lines
 
 
 def _commented(what: str, text: str) -> list[str]:

@@ -242,9 +242,10 @@ class Commands(ABC):
         """
         known = (*cls.technologies, *cls.part_technologies)
         if cls.technologies and technology not in known:
+            parts = ", ".join(cls.part_technologies)
             raise UsageError(
                 f"the {cls.name} driver cannot make a device for {technology}",
-                f"it can be: {', '.join(known)}",
+                f"it can be: {', '.join(cls.technologies)}" + (parts and f"; in a chain: {parts}"),
             )
 
 

@@ -12,6 +12,7 @@ from importlib.metadata import version
 import click
 import pytest
 from v6t.core.cli import main
+from v6t.core.cli.document_view import console_for_tables
 from v6t.core.config import plugins
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import commit
@@ -184,8 +185,15 @@ def test_a_full_disk_is_said():
     assert len(done.stderr.splitlines()) == 2
 
 
+EARLY = [
+    ("compile", "--plugin", "mape-br"),
+    ("explain", "--help"),
+    ("explain", "procedure.latency"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("compile", "--plugin", "mape-br"), ("explain", "--help")])
+@pytest.mark.parametrize("words", EARLY)
 def test_a_reader_that_leaves_early_is_no_error(words):
     process = subprocess.Popen(
         [*COMMAND, *words],
@@ -196,6 +204,17 @@ def test_a_reader_that_leaves_early_is_no_error(words):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 141
+
+
+def test_a_table_nobody_reads_ends_as_any_output_does(monkeypatch):
+    """Rich would end the program with status 1."""
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        with pytest.raises(BrokenPipeError):
+            console_for_tables().print("a table")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), write)
 
 
 @pytest.mark.slow

@@ -48,6 +48,15 @@ def test_a_plan_is_the_recorded_one(case):
     assert text == path.read_text()
 
 
+@each_case
+def test_a_plan_says_every_read_back(case):
+    driver, plan = planned(case)
+    text, made = plan_text(driver, plan), plan_json(driver, plan)
+    said = [step["check"] for step in made["steps"] if step["check"]] + made["checks"]
+    assert said == [{"command": c.command, "says": c.says} for c in plan.all_checks]
+    assert all(c.command.splitlines()[0] in text for c in plan.all_checks)
+
+
 def test_every_recorded_plan_has_its_case():
     assert {p.stem for p in GOLDEN.glob("*.txt")} == {c.name for c in CASES}
 
@@ -148,6 +157,12 @@ def test_no_option_smuggles_shell(name, option, value):
 def test_a_technology_it_cannot_be(name):
     with pytest.raises(UsageError, match="cannot make a device for no-such"):
         driver_type(name).check_technology("no-such")
+
+
+def test_a_technology_that_is_a_part_of_a_chain_only_is_offered_as_such():
+    with pytest.raises(UsageError) as caught:
+        driver_type("ip6-tunnel").check_technology("no-such")
+    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4"
 
 
 @pytest.mark.parametrize("version", ["19.08", "22.06", "23.10"])
