@@ -10,7 +10,7 @@ longer. Where the first repetition finds that, all are made at a lower rate, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
@@ -34,8 +34,8 @@ class TimingSpec:
         duration_s: length of the stream [s].
         request: what the tester times.
         repetitions: the RFC asks for 20; never adaptive (TP-09).
-        shares: of the rate, in falling order, at which it is tried where the tester cannot carry out
-            a trial at the rate itself; none: nowhere else.
+        shares: of the rate, in falling order, at which all repetitions are made where the tester cannot
+            carry out the first or most of them at the rate itself; none: nowhere else.
     """
 
     benchmark: str
@@ -148,20 +148,31 @@ def measure_timing(
             return verdict
         return replace(verdict, passed=False, valid=False, reasons=(fault,))
 
+    each = {
+        number: Attempts(at, spec.point, measure, watch, number, spec.repetitions)
+        for number in range(1, spec.repetitions + 1)
+    }
     shares = (1.0, *spec.shares)
-    share, done = shares[0], []
-    for number in range(1, spec.repetitions + 1):
-        attempts = Attempts(at, spec.point, measure, watch, number, spec.repetitions)
-        for share in shares:
-            rate_fps = spec.rate_fps * share
+    share, done = shares[0], list[TimingRepetition]()
+    for share in shares:
+        rate_fps = spec.rate_fps * share
+        step = "" if share == 1 else f"at{100 * share:.0f}percent"
+        done = []
+        for number, attempts in each.items():
             trial = at.trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
-            step = "" if share == 1 else f"at{100 * share:.0f}percent"
             outcome = attempts.run(trial, step, assess=assess)
-            if outcome.verdict.valid:
+            done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
+            if share != shares[-1] and _spoilt(done, spec.repetitions):
                 break
-        shares = (share,)
-        done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
+        else:
+            break
     return TimingResult(spec, tuple(done), share)
+
+
+def _spoilt(done: Sequence[TimingRepetition], repetitions: int) -> bool:
+    """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
+    invalid = sum(not one.valid for one in done)
+    return not done[0].valid or 2 * invalid > repetitions
 
 
 def _untimed(trial: Trial, result: TrialResult) -> str | None:

@@ -146,7 +146,7 @@ class DelayRecord(Record):
     @property
     def lowered(self) -> bool:
         """See the base class."""
-        return self.share_of_rate < 1 and self.repetitions > 0
+        return self.share_of_rate < 1
 
     def below_error(self, name: str, value: float | None) -> bool:
         """Whether a figure is smaller than the tester's own error: it may be all error.

@@ -32,7 +32,8 @@ def command(
 ) -> int:
     """Order runs of the same point, and find where their results change for good.
 
-    Each directory is a run, or holds some. Runs under other conditions than the last one are left out.
+    Each directory is a run, or holds some. Runs of another device, or under other
+    conditions, than the last one are left out.
     Of several campaigns, as made or as published, runs of the same name belong together.
     A change is told if chance explains it once in 10,000 series at most.
 

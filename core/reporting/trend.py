@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
-from v6t.analysis.compare.likeness import Key, points, unlike_records, unlike_runs
+from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
 from v6t.analysis.figures.trend import trend_figure
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.rundata import RunData
@@ -53,7 +53,7 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
     left_out: list[str] = []
     comparable = []
     for run in runs:
-        differing = unlike_runs(last, run)
+        differing = [*_another_device(last, run), *unlike_runs(last, run)]
         if differing:
             left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
         else:
@@ -71,6 +71,12 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
         raise UsageError(f"nothing in {last.name} was measured that has a trend")
     left_out += known.failures
     return Trend(tuple(run.name for run in comparable), order, lines, tuple(left_out))
+
+
+def _another_device(first: RunData, second: RunData) -> list[Unlike]:
+    """A series is of one device, in whatever versions; others are what ``v6t compare`` is for."""
+    ours, theirs = (run.config["dut"]["driver"] for run in (first, second))
+    return [] if ours == theirs else [Unlike("device", ours, theirs)]
 
 
 def document(trend: Trend, *, figures: bool) -> Document:

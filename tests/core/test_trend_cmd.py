@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import jsonschema
 import pytest
@@ -53,6 +54,16 @@ def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
     assert v6t("trend", "--by", "given", *reversed(own(runs))).status == 0  # now it is better
     assert v6t("trend", "--least", 6, *own(runs)).status == 0
     assert v6t("trend", *own(runs)[:9]).status == 0
+
+
+def test_a_series_is_of_one_device(runs, tmp_path):
+    for place in own(runs):
+        shutil.copytree(place, tmp_path / place.name)
+    odd = tmp_path / "r03" / "config.json"
+    odd.write_text(odd.read_text().replace('"driver": "reference"', '"driver": "tayga"'))
+    told = json.loads(v6t("trend", "--json", tmp_path).out)
+    assert told["runs"] == [p.name for p in own(runs) if p.name != "r03"]
+    assert told["left_out"] == ["r03: device: reference and tayga"]
 
 
 def test_json_has_the_values_in_order(runs):

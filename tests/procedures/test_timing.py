@@ -338,6 +338,34 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
     )
 
 
+def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
+    timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
+
+    def measure(trial):
+        falters = trial.rate_fps > 80_000 and "/r01/" not in trial.key
+        return (timeless if falters else tester.measure)(trial)
+
+    spec = replace(latency(rate_source="median throughput"), shares=(0.75,))
+    door = Recorded(measure)
+    result = measure_latency(spec, door)
+    assert [(t.key.partition("forward/")[2], t.rate_fps) for t in door.trials] == [
+        ("r01/a1", 100_000.0),
+        *((f"r{n:02d}/a{a}", 100_000.0) for n in (2, 3) for a in (1, 2, 3)),
+        *((f"r{n:02d}/at75percent/a1", 75_000.0) for n in (1, 2, 3)),
+    ]
+    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (0.75, [True] * 3)
+    record = timing_record(result, loopback=None, conditions={})
+    assert (record.repetitions, len(record.trials)) == (3, 10)
+    assert len(record.to_json()["invalid_trials"]) == 6
+
+
+def test_a_rate_at_which_nothing_was_valid_is_told_as_the_lowered_one_that_it_is():
+    spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
+    result = measure_latency(spec, by_rule(lambda _, t: t.frames))
+    record = timing_record(result, loopback=None, conditions={})
+    assert (record.repetitions, record.rate, record.lowered) == (0, 50_000.0, True)
+
+
 def test_a_rate_that_was_given_is_not_lowered():
     door = Recorded(by_rule(lambda _, t: t.frames))
     result = measure_latency(latency(), door)
