@@ -488,6 +488,15 @@ def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
     assert text.count("frames/s per direction") == 1
 
 
+def test_what_was_measured_unasked_is_among_the_benchmarks(tmp_path):
+    """A stateful device's connection rate comes with its throughput."""
+    path = made(tmp_path / "run", "throughput,frame-loss")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "benchmarks": ["throughput"]}))
+    write.write(path, formats=["md"])
+    assert "throughput, frame-loss" in (path / "report.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
