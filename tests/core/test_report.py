@@ -490,7 +490,7 @@ def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
 
 def test_what_was_measured_unasked_is_among_the_benchmarks(tmp_path):
     """A stateful device's connection rate comes with its throughput."""
-    path = made(tmp_path / "run", "throughput,frame-loss")
+    path = made(tmp_path / "run", "throughput", "frame-loss")
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "benchmarks": ["throughput"]}))
     write.write(path, formats=["md"])
