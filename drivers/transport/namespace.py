@@ -20,6 +20,7 @@ class NamespaceTransport(HereTransport):
             name: for messages.
         """
         super().__init__(name, enter(pid))
+        self.pid = pid
 
     def open(self) -> None:
         """Nothing to connect to; see whether it is there."""

@@ -268,7 +268,7 @@ WITHHELD = {
     *("ssh_config", "interfaces", "restart", "force", "python", "extra_arguments", "tester_mac"),
     *("dut_mac", "absent", "platform", "cli", "prompt", "pager", "errors", "answers", "enable", "open"),
     *("abort", "line_deadline_s", "busy", "pattern", "prepare", "configure", "confirm", "keep", "cancel"),
-    *("settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
+    *("idle_s", "module", "settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
 }  # fmt: skip
 """Options of which somebody has decided that they are no part of a measurement, or lead somewhere."""
 

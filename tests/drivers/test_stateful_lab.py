@@ -213,6 +213,7 @@ def test_a_connection_that_is_none_of_ours_ends_the_run_with_both_numbers():
 
         class Another:
             timeout_s = state.timeout_s
+            by_endpoint = state.by_endpoint
             flush = staticmethod(state.flush)
             sessions = staticmethod(lambda: told() + (7 if told() else 0))
 

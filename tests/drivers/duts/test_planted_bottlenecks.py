@@ -103,7 +103,7 @@ def _path(pid, controller):
 def host_pid(session, file):
     """A process of the device by its number on this machine."""
     inner = session.transport.run(f"cat {file}").out.strip()
-    space = os.readlink(f"/proc/{session.transport._pid}/ns/pid")
+    space = os.readlink(f"/proc/{session.transport.pid}/ns/pid")
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             numbers = next(line for line in status.open() if line.startswith("NSpid:")).split()
