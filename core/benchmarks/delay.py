@@ -113,7 +113,8 @@ class Delay(Benchmark[DelayRecord, D]):
         """At the medium's rate; latency once in loopback, too."""
         rate_fps = self.own(point.bound).given_fps(point.sizes.longest) or point.media_fps
         spec = self.spec(point, rate_fps, "assumed")
-        return cost_of(spec.conditions, spec.repetitions + bool(spec.request.tags), spec.duration_s)
+        alone = bool(spec.request.tags) and point.bound.measures_tester
+        return cost_of(spec.conditions, spec.repetitions + alone, spec.duration_s)
 
     def run(self, point: MeasurementPoint) -> Measured:
         """A stream per repetition at the given rate, or at the throughput (LAT-01)."""
@@ -132,10 +133,10 @@ class Delay(Benchmark[DelayRecord, D]):
         if fixed_fps is None:
             spec = replace(spec, shares=self._shares(point, spec))
         result = procedure(spec, point.measure, point.watch)
-        own, rate_fps = None, result.rate_fps
-        if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
+        own, rate_fps, alone = None, result.rate_fps, point.loopback
+        if alone is not None and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
-            own = procedure(once, _apart(point.loopback), None)
+            own = procedure(once, _apart(alone), None)
         record = timing_record(
             result,
             loopback=own,

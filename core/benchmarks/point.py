@@ -166,7 +166,7 @@ class MeasurementPoint(Point):
     Attributes:
         capacity: what the tester itself can do, and where that is from; measured when first asked.
         measure: the device between the tester's ports.
-        loopback: the tester without a device.
+        loopback: the tester without a device; None: its ports cannot be joined by themselves.
         watch: told of every trial.
         say: told what begins.
         find: the counted result of a trial by its key.
@@ -183,7 +183,7 @@ class MeasurementPoint(Point):
 
     capacity: Callable[[], tuple[TesterCapacity, str]]
     measure: Measure
-    loopback: Measure
+    loopback: Measure | None
     watch: Watch
     say: Callable[[str], None]
     find: Callable[[str], TrialResult]

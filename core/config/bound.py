@@ -51,6 +51,11 @@ class BoundRun:
         """Whether a driver configures the device."""
         return self.driver.configures and not self.tester.simulates
 
+    @property
+    def measures_tester(self) -> bool:
+        """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
+        return self.tester.loops_back or self.driver.absent
+
     @cached_property
     def modifier(self) -> Modifier | None:
         """What goes on beside the test traffic; None: nothing.

@@ -425,7 +425,7 @@ def _point(
         media_fps=media,
         capacity=cache(find),
         measure=JournaledTester(state, state.bench),
-        loopback=loopback,
+        loopback=loopback if state.bound.measures_tester else None,
         watch=partial(_progressed, state),
         say=state.watch.say,
         find=state.journal.entries.__getitem__,
@@ -447,7 +447,7 @@ def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> Measure
         return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=True)
 
     point = _point(state, sizes, "forward", streams)
-    return replace(point, media_fps=media, capacity=cache(find), loopback=tester)
+    return replace(point, media_fps=media, capacity=cache(find))
 
 
 def _find_capacity(

@@ -17,7 +17,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs import hooks
+from v6t.core.runs import bench, hooks
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.hooks import DuringTrial, run_hook
 from v6t.core.runs.journal import Journal
@@ -26,6 +26,7 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial import Event, Trial
 from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
 from v6t.tests.core import warm
@@ -73,6 +74,27 @@ def journal_keys(path):
 
 def by_benchmark(path):
     return {r["benchmark"]: r for r in results(path)["results"]}
+
+
+def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
+    """A second one would want the ports that the first has: TRex on NICs, for the delays of its own."""
+    made, make = [], bench.make_tester
+    monkeypatch.setattr(Sim, "loops_back", False)
+    monkeypatch.setattr(
+        bench,
+        "make_tester",
+        lambda bound, **how: made.append(how["loopback"]) or make(bound, **how),
+    )
+    execute(
+        bind(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL)),
+        tmp_path / "out",
+        Silent(),
+    )
+    assert made == [False]
+    found = by_benchmark(tmp_path / "out")
+    assert found["latency"]["directions"]["forward"]["tl"]["median"] > 0
+    assert not found["latency"]["loopback"]
+    assert not any("loopback" in key for key in journal_keys(tmp_path / "out"))
 
 
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
