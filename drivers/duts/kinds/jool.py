@@ -60,8 +60,8 @@ class Jool(LinuxDriver):
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
     technologies = ("siit", "clat", "nat64", "mapt-br", "mapt-ce")
     executed = (
-        "configured over SSH, verified, measured, emptied, rebooted and restored with real frames "
-        "(Debian's 4.1.9 and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
+        "configured over SSH, verified, measured, emptied and restored with real frames (Debian's 4.1.9, "
+        "also rebooted, and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions

@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
-from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"
@@ -122,7 +122,7 @@ class Nat46(LinuxDriver):
         """See the base class."""
         local, remote = _sides(intent)
         if not local or not remote:
-            raise DutError("nat46 needs mappings of hosts on both sides", "give eam or prefix")
+            raise UsageError("nat46 needs mappings of hosts on both sides", "give eam or prefix")
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
         values = {
@@ -159,7 +159,8 @@ class Nat46(LinuxDriver):
     def _module(self) -> Step:
         module = self.options.module
         load, unload = (
-            (f"insmod {module}", "rmmod nat46") if "/" in module
+            # unlike modprobe it fails where the module is loaded
+            (f"[ -d /sys/module/nat46 ] || insmod {module}", "rmmod nat46") if "/" in module
             else (f"modprobe {module}", f"modprobe -r {module}")
         )  # fmt: skip
         return Step(

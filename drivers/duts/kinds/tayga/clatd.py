@@ -34,8 +34,8 @@ SUITED = {
 class ClatdOptions(MendOptions):
     """Options of clatd."""
 
-    program: str = Field(default=PROGRAM, pattern=r"^[A-Za-z0-9_./-]+$")
-    """Where the program is."""
+    program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
+    """Where the program is; its name is what its process is known by."""
     ipv6_addr: str = Field(default="", pattern="^$")
     """Cannot be told: TAYGA's own IPv6 address is its IPv4 address in the PLAT's prefix."""
 
