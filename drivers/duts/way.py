@@ -203,7 +203,8 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
         tokens = ["/".join(parts) for parts in _PREFIX.findall(text)]
         for token in [*tokens, *_HOST_ROUTE.findall(text)]:
             net = _network(token)
-            if net is not None:
+            # "everything" in a translator's mapping takes no way from anybody, unlike a route
+            if net is not None and (net.prefixlen or "route" in text):
                 yield f"{what} with {token}", net
 
 

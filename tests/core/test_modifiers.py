@@ -48,8 +48,8 @@ LAB, WHY = available()
 DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
-def asked(plugin="siit", tester="sim", **more):
-    return resolve(flags=Flags(plugin, tester=tester, modifier="broadcast", **more))
+def asked(plugin="siit", tester="sim", bed=None, **more):
+    return resolve(None, bed, Flags(plugin, tester=tester, modifier="broadcast", **more))
 
 
 @pytest.mark.parametrize("vlan", ["", "left: {vlan: 5}, right: {vlan: 6}"])
@@ -122,8 +122,10 @@ def test_an_unknown_modifier():
 @pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
 def test_a_real_router_under_broadcasts(tmp_path):
     """All test frames pass and no broadcast does, before the kernel's router."""
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("line_rate: 3M")  # nobody looks for the tester's own limit
     run = asked(
-        "ipv4-router", "embedded", dut="linux-router", modes=("bidirectional",), frame_sizes=(128,),
+        "ipv4-router", "embedded", bed, dut="linux-router", modes=("bidirectional",), frame_sizes=(128,),
         benchmarks=("frame-loss",),
         procedure={"frame_loss": {"rates_fps": [2000], "duration_s": 0.5},
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},

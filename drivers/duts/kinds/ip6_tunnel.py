@@ -17,7 +17,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import address, sysctl
+from v6t.drivers.duts.kinds.linux.steps import STAYS, address, sysctl
 from v6t.drivers.duts.kinds.netfilter.nftables import table
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
@@ -154,7 +154,7 @@ class Ip6Tunnel(LinuxDriver):
         here = any(ip_interface(text).ip == customer.local for text in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
         return [
-            _module(),
+            _module(shared=self.options.ssh is None),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [address(f"{customer.local}/128", outside)]),
             self._made(customer),
@@ -238,13 +238,17 @@ def _customer(intent: Intent) -> _Customer:
     return _Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
 
 
-def _module() -> Step:
-    """Only where it is not loaded; and it stays where somebody else has a tunnel by then."""
+def _module(*, shared: bool) -> Step:
+    """Only where it is not loaded; and it stays where somebody else has a tunnel by then.
+
+    Args:
+        shared: it is that of all labs of this machine, and stays.
+    """
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
     return Step(
         f"modprobe {MODULE}",
         "the kernel's module",
-        undo=f"{others} >/dev/null || modprobe -r {MODULE}",
+        undo=STAYS if shared else f"{others} >/dev/null || modprobe -r {MODULE}",
         before=f"ls -d /sys/module/{MODULE} 2>/dev/null || true",
         was=Was.THERE,
         check=contains(f"ls -d /sys/module/{MODULE}", MODULE),

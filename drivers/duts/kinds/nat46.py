@@ -14,7 +14,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import routes, sysctl
+from v6t.drivers.duts.kinds.linux.steps import STAYS, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError
@@ -166,7 +166,7 @@ class Nat46(LinuxDriver):
         return Step(
             load,
             "nat46's kernel module",
-            undo=f"grep -q ^add {CONTROL} || {unload}",
+            undo=f"grep -q ^add {CONTROL} || {unload}" if self.options.ssh is not None else STAYS,
             before=_LOADED,
             was=Was.THERE,
             check=contains(_LOADED, "/sys/module/nat46"),

@@ -12,6 +12,7 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.openbsd_pf import way_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.way import Peer, Way
+from v6t.plugins.siit.clat import Clat
 from v6t.profiles.errors import DutError
 
 from . import field, intents, sshserver
@@ -150,6 +151,13 @@ def test_a_route_that_would_take_the_way_is_refused_by_name(net, who, seen):
 def test_a_route_that_takes_nothing_is_none_of_our_business(net, seen):
     alone = Way(tuple(p for p in seen.peers if p.who in ("gateway", "server")))
     planned("linux-router", routed(net), alone if net == "10.8.0.0/16" else seen)
+
+
+def test_everything_in_a_mapping_is_no_route(seen):
+    """A CLAT by nat46, whose rule holds 0.0.0.0/0, for a client behind the device's default route."""
+    client = Way((replace(seen.peers[0], length=0),))
+    planned("nat46", Clat().dut_intent(), client)
+    refused("10.9.9.2", "linux-router", routed("0.0.0.0/0"), client)
 
 
 def test_a_more_specific_route_of_the_devices_own_stays(seen):

@@ -19,6 +19,10 @@ SHOWN_ROUTES = 64
 """Up to so many routes are looked up one by one before they are added."""
 
 
+STAYS = ": it stays, other labs share the kernel"
+"""Undoes the loading of a module in a lab, by doing nothing: none sees whether another lab uses it."""
+
+
 def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
     """Kernel settings; those there before are written back."""
     words = " ".join(f"{name}={value}" for name, value in values.items())
