@@ -32,7 +32,7 @@ def written(name, where):
     """A file of the page, with its directory moved."""
     (text,) = re.findall(rf"```\w+\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     path = where / name
-    path.write_text(text.replace("/run/vpp", str(where)))
+    path.write_text(text.replace("/var/lib/vpp", str(where)))
     return path
 
 
