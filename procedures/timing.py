@@ -5,7 +5,8 @@ classes together are the direction's. Lost frames rank as infinitely late (LAT-0
 the rank of a figure falls on one, the figure is infinite here and printed as "undefined".
 
 A tester that carries a rate for the time of a search need not carry it while it times frames, and for
-longer. Where the first repetition finds that, all are made at a lower rate, and the result says so.
+longer. Where the first repetition finds that, or most of them, all are made at a lower rate, and the result
+says so.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ STATELESS = (
     "trex/service_worker.py",
     "trex/host_worker.py",
     "trex/looking_worker.py",
+    "trex/rings_worker.py",
     "trex/client_worker.py",
 )
 """The worker for streams: modules of this room in the order in which they are needed, the program last."""

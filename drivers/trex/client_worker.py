@@ -8,7 +8,6 @@ syntax. How it is talked to: :mod:`v6t.drivers.trex.service_worker`.
 
 import array
 import base64
-import binascii
 import contextlib
 import html
 import importlib
@@ -26,21 +25,12 @@ from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
 from v6t.drivers.trex.host_worker import CLOCK, addresses_of, machine, place, read, server_words
 from v6t.drivers.trex.looking_worker import Looking
+from v6t.drivers.trex.rings_worker import pushed_out, received
 from v6t.drivers.trex.service_worker import Trouble, main, one_line, plain
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
-
-PUSHED_S = 0.05
-"""By then a frame given to a port has left, and those before it in the send ring."""
-PUSHES = 20
-"""At most; as many waits for frames that come without it."""
-PUSH = binascii.unhexlify(
-    "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
-    "020000000001" + "00000000" + "000000000000" + "c0000008"
-) + bytes(18)  # fmt: skip
-"""An ARP probe (RFC 5227) for 192.0.0.8, nobody's, to a group that no bridge forwards."""
 
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -298,11 +288,8 @@ class Worker(object):
         groups = client.get_pgid_stats()
         drops = self._queue_drop()
         collected = self._collect(captures)  # of the trial, not of what is pushed out after it
-        if control:
-            told = sum(stats[p]["ipackets"] for p in receive) - matched(collected, "control")
-        else:
-            told = stamped(groups, receive) + matched(collected, "marked")
-        stuck = self._pushed_out(ports, receive) if told < sum(sent.values()) else 0
+        came = received(stats, groups, collected, receive)
+        stuck = pushed_out(client, ports, receive) if came < sum(sent.values()) else 0
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
             "ports": {str(p): stats[p] for p in self.ports},
@@ -398,39 +385,6 @@ class Worker(object):
                 "ieee_1588": False,
             }
         return self.api.STLStream.from_json(trex)
-
-    def _pushed_out(self, ports, receive):
-        """Frames that came only now that each port was given another one to send.
-
-        The kernel takes frames out of an interface's send ring when a frame is put there; where it had
-        no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
-        What comes by itself is the device's: nothing is said of the rings unless there is silence before.
-        """
-        if not all(self.client.ports[p].is_virtual() for p in ports):
-            return 0
-        from trex.common.trex_client import PacketBuffer
-
-        one = PacketBuffer(PUSH, port_src=False, port_dst=False)
-        heard = [self._received(receive)]
-
-        def came():
-            time.sleep(PUSHED_S)
-            heard.append(self._received(receive))
-            return heard[-1] - heard[-2]
-
-        if all(came() for _ in range(PUSHES)):
-            return 0
-        pushed: List[int] = []
-        while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < PUSHES):
-            self.client.push_packets([one], ports=ports, force=True)
-            pushed.append(came())
-        back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
-        return sum(max(0, n - back) for n in pushed)
-
-    def _received(self, receive):
-        """Frames that these ports have received."""
-        stats = self.client.get_stats(ports=self.ports)
-        return sum(stats[p]["ipackets"] for p in receive)
 
     def _capture_port(self, port, what, **how):
         """Past the client's own methods: these want service mode, which virtual ports do not need."""
@@ -596,17 +550,6 @@ class Worker(object):
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)
         return collected
-
-
-def matched(collected, kind):
-    """Frames that captures of a kind saw."""
-    return sum(entry["matched"] for entry in collected if entry["kind"] == kind)
-
-
-def stamped(groups, receive):
-    """Frames of all stamped streams that came to these ports."""
-    flows = groups.get("flow_stats", {}).values()
-    return sum(int(one.get("rx_pkts", {}).get(port, 0)) for one in flows for port in receive)
 
 
 def unpacked(vm):

@@ -18,7 +18,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import client_worker
+from v6t.drivers.trex import client_worker, rings_worker
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
@@ -502,14 +502,12 @@ class Stuck:
 
 
 def pushing(monkeypatch, *ports):
-    """A worker of such ports."""
+    """A client of such ports."""
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(client_worker, "PUSHED_S", 0.0)
-    one = client_worker.Worker()
-    one.client, one.ports = Stuck(*ports), [0, 1]
-    return one
+    monkeypatch.setattr(rings_worker, "PUSHED_S", 0.0)
+    return Stuck(*ports)
 
 
 @pytest.mark.parametrize("back", [0, 1])
@@ -519,8 +517,8 @@ def pushing(monkeypatch, *ports):
 )
 def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, goes, stuck, pushed):
     one = pushing(monkeypatch, virtual, goes, back)
-    assert one._pushed_out([0], [1]) == stuck
-    assert one.client.pushed == pushed
+    assert rings_worker.pushed_out(one, [0], [1]) == stuck
+    assert one.pushed == pushed
 
 
 @pytest.mark.parametrize(
@@ -534,11 +532,11 @@ def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, go
 )
 def test_what_a_device_sends_by_itself_stood_in_no_ring(monkeypatch, itself, goes, stuck, pushed):
     one = pushing(monkeypatch, True, goes, 0, itself)
-    assert one._pushed_out([0], [1]) == stuck
-    assert one.client.pushed == pushed
+    assert rings_worker.pushed_out(one, [0], [1]) == stuck
+    assert one.pushed == pushed
 
 
 def test_a_device_that_does_not_end_ends_no_trial_late(monkeypatch):
     one = pushing(monkeypatch, True, [], 0, [0, 0, *[50] * 100])
-    one._pushed_out([0], [1])
-    assert one.client.pushed == client_worker.PUSHES
+    rings_worker.pushed_out(one, [0], [1])
+    assert one.pushed == rings_worker.PUSHES
