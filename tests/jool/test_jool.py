@@ -13,7 +13,6 @@ import threading
 
 import pytest
 import yaml
-from v6t.core.runs import bench
 from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
@@ -28,7 +27,7 @@ from v6t.tests.machine.image import Image, lacking
 
 from .built import LackingError, built_mapt, built_plain
 from .image import JOOL
-from .vm import MachineDut, Standing
+from .vm import MachineDut, Standing, stands_in
 
 ASKED = os.environ.get("V6T_JOOL") == "1"
 pytestmark = [
@@ -97,11 +96,7 @@ def machine(request, image):
 @pytest.fixture
 def in_machine(machine, monkeypatch):
     """The lab's device is that machine."""
-
-    def device(run, keep=None, say=None):
-        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
-
-    monkeypatch.setattr(bench, "lab_device", device)
+    stands_in(machine, monkeypatch)
 
 
 @pytest.fixture

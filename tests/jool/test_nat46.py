@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 
 import pytest
-from v6t.core.runs import bench
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.setup import Bed
 from v6t.tests.drivers.duts.bench import Standing as Bedded
@@ -19,7 +18,7 @@ from v6t.tests.machine import cpio
 from .built import kernel_of
 from .image import JOOL
 from .test_jool import ASKED, judged, measured
-from .vm import MachineDut, Standing
+from .vm import MachineDut, Standing, stands_in
 
 MODULE = os.environ.get("V6T_NAT46", "")
 pytestmark = [
@@ -43,10 +42,7 @@ def machine():
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_frames_are_judged_and_a_throughput_is_found(machine, plugin, tmp_path, monkeypatch):
-    def device(run, keep=None, say=None):
-        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
-
-    monkeypatch.setattr(bench, "lab_device", device)
+    stands_in(machine, monkeypatch)
     points, told = measured(tmp_path, plugin, {"driver": "nat46"})
     judged(points)
     assert told["kind"] == "nat46"

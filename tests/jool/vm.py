@@ -13,6 +13,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from v6t.core.runs import bench
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabTransport
@@ -177,3 +178,12 @@ class MachineDut(LabDut):
 
     def _transport(self) -> LabTransport:
         return self._standing.machine.transport()
+
+
+def stands_in(machine: Standing, monkeypatch) -> None:
+    """The lab's device is that machine, whatever is run."""
+
+    def device(run, keep=None, say=None):
+        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
+
+    monkeypatch.setattr(bench, "lab_device", device)

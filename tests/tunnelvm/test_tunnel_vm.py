@@ -11,7 +11,6 @@ import os
 
 import pytest
 import yaml
-from v6t.core.runs import bench
 from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
@@ -21,7 +20,7 @@ from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.bench import traffic_classes
-from v6t.tests.jool.vm import MachineDut, Standing
+from v6t.tests.jool.vm import MachineDut, Standing, stands_in
 from v6t.tests.machine.image import lacking
 from v6t.tests.needs import NO_TREX
 
@@ -72,11 +71,7 @@ def machine():
 @pytest.fixture
 def in_machine(machine, monkeypatch):
     """The lab's device is that machine."""
-
-    def device(run, keep=None, say=None):
-        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
-
-    monkeypatch.setattr(bench, "lab_device", device)
+    stands_in(machine, monkeypatch)
 
 
 @pytest.fixture

@@ -58,6 +58,26 @@ def other_side(side: str) -> str:
     return "right" if side == "left" else "left"
 
 
+def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]) -> IPv6Network:
+    """The one RFC 6052 prefix of an implementation that has a /96 alone.
+
+    Args:
+        intent: what the device shall be.
+        does: what it does with a prefix, with its name.
+        hint: what to give in place of another.
+        params: the same, as parameters.
+
+    Raises:
+        UsageError: there is none, or a shorter one.
+    """
+    prefix = prefix_of(intent)
+    if prefix is None or prefix.prefixlen != 96:
+        raise UsageError(
+            f"{does} a prefix of /96, not {prefix or 'mappings alone'}", hint, params=dict(params)
+        )
+    return prefix
+
+
 def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
     """Networks of an IP version that a side's routes lead to."""
     networks = [ip_network(net) for net in getattr(intent, side).get("routes", {})]

@@ -154,14 +154,8 @@ def _prefix(intent: Intent) -> IPv6Network:
     Raises:
         UsageError: there is none, or a shorter one.
     """
-    prefix = addresses.prefix_of(intent)
-    if prefix is None or prefix.prefixlen != 96:
-        raise UsageError(
-            f"map646 puts all IPv4 hosts behind a prefix of /96, not {prefix or 'mappings'}",
-            f"give a /96, for example {OWN_PREFIX}, and mappings for IPv6 hosts alone",
-            params=_OWN,
-        )
-    return prefix
+    hint = f"give a /96, for example {OWN_PREFIX}, and mappings for IPv6 hosts alone"
+    return addresses.whole_prefix(intent, "map646 puts all IPv4 hosts behind", hint, _OWN)
 
 
 def _beside(intent: Intent) -> list[IPv6Network]:

@@ -113,6 +113,25 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     }
 
 
+def proven(flags: Flags, testbed=None):
+    """What is wrong with the frames of a device in the lab, its read-backs behind them, and what it was."""
+    bound = resolve_and_bind(testbed_path=testbed, flags=flags)
+    tool = bound.technology
+    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
+    bench = Bench(bound)
+    try:
+        bench.load(compile_point(tool, sizes, bound.settings.seed))
+        finding = check_translation(
+            for_preflight(tool, bench.measure),
+            ipv6_frame_size=sizes.ipv6,
+            ipv4_frame_size=sizes.ipv4,
+        )
+        read = bench.verify_device()
+        return finding, read, bench.describe()["device"]
+    finally:
+        bench.close()
+
+
 def traffic_classes(plugin, octets, *, params=None, dut, **options):
     """What a real device does with pairs of outer and inner octets: ``{pair: (why, seen)}``.
 

@@ -8,20 +8,16 @@ from dataclasses import dataclass, field
 
 import pytest
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.kinds.tayga.siit import has_workers
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.siit.siit import Siit
-from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.drivers import matrix
 
 from . import intents, sshserver
-from .bench import standing, traffic_classes
+from .bench import proven, standing, traffic_classes
 from .cases import CASES
 
 POSSIBLE, WHY = available()
@@ -79,20 +75,7 @@ def lab(built, *more):
 
 @pytest.mark.parametrize("built", [lab(b) for b in BUILT])
 def test_every_frame_is_the_reference_translation(built):
-    bound = resolve_and_bind(flags=Flags(built.plugin, dut=built.device, dut_params=built.own))
-    tool = bound.technology
-    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
-    try:
-        bench.load(compile_point(tool, sizes, bound.settings.seed))
-        finding = check_translation(
-            for_preflight(tool, bench.measure),
-            ipv6_frame_size=sizes.ipv6,
-            ipv4_frame_size=sizes.ipv4,
-        )
-        described = bench.describe()["device"]
-    finally:
-        bench.close()
+    finding, _, described = proven(Flags(built.plugin, dut=built.device, dut_params=built.own))
     assert finding is None
     assert described["version"][0].isdigit()
 

@@ -6,17 +6,13 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError
 from v6t.tests.drivers import matrix
 
 from . import sshserver
-from .bench import standing, traffic_classes
+from .bench import proven, standing, traffic_classes
 from .cases import CASES
 
 POSSIBLE, WHY = available()
@@ -37,18 +33,7 @@ def lab(function):
 
 @lab
 def test_every_frame_is_the_reference_translation():
-    bound = resolve_and_bind(flags=Flags("clat", dut="clatd", dut_params=OWN))
-    tool = bound.technology
-    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
-    try:
-        bench.load(compile_point(tool, sizes, bound.settings.seed))
-        finding = check_translation(
-            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
-        )
-        described = bench.describe()["device"]
-    finally:
-        bench.close()
+    finding, _, described = proven(Flags("clat", dut="clatd", dut_params=OWN))
     assert finding is None
     assert described["version"][0].isdigit()
 
@@ -110,22 +95,9 @@ def test_it_is_the_clat_of_464xlat():
         dut="chain",
         dut_params={"parts.clat.driver": "clatd", **parts},
     )
-    bound = resolve_and_bind(flags=flags)
-    tool = bound.technology
-    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
-    try:
-        bench.load(compile_point(tool, sizes, bound.settings.seed))
-        finding = check_translation(
-            for_preflight(tool, bench.measure),
-            ipv6_frame_size=sizes.ipv6,
-            ipv4_frame_size=sizes.ipv4,
-        )
-        described = bench.describe()["device"]["parts"]
-    finally:
-        bench.close()
+    finding, _, described = proven(flags)
     assert finding is None
-    assert described["clat"]["kind"] == "clatd"
+    assert described["parts"]["clat"]["kind"] == "clatd"
 
 
 def test_a_device_without_it_says_so():

@@ -5,18 +5,15 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.config.resolve import Flags
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError
 
 from . import intents, sshserver
-from .bench import standing, traffic_classes
+from .bench import proven, standing, traffic_classes
 
 POSSIBLE, WHY = available()
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
@@ -90,22 +87,11 @@ def test_frames_go_through_both_ways(device, way):
 def test_frames_are_the_reference_translation_in_the_drivers_profile(plugin, device):
     if package := missing(device, "directly"):
         pytest.skip(f"needs {package}")
-    run = resolve(flags=Flags(plugin, dut=device))
-    tool = bind(run).technology
-    sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(bind(run))
-    try:
-        bench.load(compile_point(tool, sizes, run.seed))
-        finding = check_translation(
-            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
-        )
-        described = bench.describe()
-    finally:
-        bench.close()
+    finding, _, described = proven(Flags(plugin, dut=device))
     assert finding is None
-    assert described["device"]["kind"] == device
-    assert described["device"]["version"]
-    assert described["device"]["commands"]
+    assert described["kind"] == device
+    assert described["version"]
+    assert described["commands"]
 
 
 OCTETS = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]

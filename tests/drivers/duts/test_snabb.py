@@ -7,14 +7,11 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.preflight import check_translation
 from v6t.tests.drivers import matrix
 
 from . import intents
-from .bench import standing
+from .bench import proven, standing
 
 POSSIBLE, WHY = available()
 PROGRAM = matrix.program("snabb-lwaftr")
@@ -28,17 +25,7 @@ pytestmark = [
 
 
 def test_every_frame_is_the_reference_translation():
-    bound = resolve_and_bind(flags=Flags("lwaftr", dut="snabb-lwaftr", dut_params=OWN))
-    tool = bound.technology
-    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
-    try:
-        bench.load(compile_point(tool, sizes, bound.settings.seed))
-        finding = check_translation(
-            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
-        )
-    finally:
-        bench.close()
+    finding, _, _ = proven(Flags("lwaftr", dut="snabb-lwaftr", dut_params=OWN))
     assert finding is None
 
 

@@ -13,11 +13,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.bottleneck import verdict_of
 from v6t.drivers.duts.kinds.vpp import det44, map_domains, start
 from v6t.drivers.duts.registry import make_driver
@@ -27,12 +23,11 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
-from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
-from .bench import Port, standing, traffic_classes
+from .bench import Port, proven, standing, traffic_classes
 
 POSSIBLE, WHY = available()
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
@@ -68,30 +63,16 @@ RUNS = {
 }
 
 
-def proven(plugin, params, testbed=None, **options):
-    """What is wrong with the frames of a VPP, and what it was."""
+def vpp_proven(plugin, params, testbed=None, **options):
+    """See :func:`.bench.proven`, of a VPP."""
     flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
-    run = resolve(testbed_path=testbed, flags=flags)
-    tool = bind(run).technology
-    sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(bind(run))
-    try:
-        bench.load(compile_point(tool, sizes, run.seed))
-        finding = check_translation(
-            for_preflight(bind(run).technology, bench.measure),
-            ipv6_frame_size=sizes.ipv6,
-            ipv4_frame_size=sizes.ipv4,
-        )
-        read = bench.verify_device()
-        return finding, read, bench.describe()["device"]
-    finally:
-        bench.close()
+    return proven(flags, testbed)
 
 
 @pytest.mark.parametrize("case", RUNS)
 def test_every_frame_is_the_reference_translation(case):
     plugin, params, *options = RUNS[case]
-    finding, read, described = proven(plugin, params, **(options[0] if options else {}))
+    finding, read, described = vpp_proven(plugin, params, **(options[0] if options else {}))
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
@@ -100,7 +81,7 @@ def test_every_frame_is_the_reference_translation(case):
 def test_mix04_the_background_passes_beside_map_e(tmp_path):
     """VPP drops native IPv6 on an interface with MAP-E; on VLANs of its own it passes."""
     mixed = {"n": "2", "m": "1"}
-    finding, _, _ = proven("mape-br", mixed)
+    finding, _, _ = vpp_proven("mape-br", mixed)
     assert finding is not None
     assert "bg" in finding.why
     bed = tmp_path / "bed.yaml"
@@ -108,7 +89,7 @@ def test_mix04_the_background_passes_beside_map_e(tmp_path):
         "links:\n  left: {vlan: 100, background: {vlan: 200}}\n"
         "  right: {vlan: 101, background: {vlan: 201}}\n"
     )
-    finding, _, _ = proven("mape-br", mixed, bed)
+    finding, _, _ = vpp_proven("mape-br", mixed, bed)
     assert finding is None
 
 
@@ -350,18 +331,18 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
 def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
     wrong = {"rule_ipv6": "2001:db8:ce::/51"}
     with pytest.raises(UsageError, match="unless the rule's prefix length is a multiple of 8"):
-        proven("mapt-br", wrong)
+        vpp_proven("mapt-br", wrong)
     with pytest.raises(UsageError, match="DMR other than /64"):
-        proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
+        vpp_proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
     monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
-        finding, _, _ = proven("mapt-br", params)
+        finding, _, _ = vpp_proven("mapt-br", params)
         assert finding is not None
         assert not finding.tester
 
 
 def test_a_worker_thread_does_the_same():
-    finding, _, described = proven("mape-br", {}, workers="1")
+    finding, _, described = vpp_proven("mape-br", {}, workers="1")
     assert finding is None
     assert any("corelist-workers 1" in command for command in described["commands"])
 

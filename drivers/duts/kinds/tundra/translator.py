@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.errors import DutError
 
 PROGRAM = "tundra-nat64"
 OWN_PREFIX = "2001:db8:64::/96"
@@ -85,14 +85,9 @@ class TundraTranslator(TunTranslator):
         Raises:
             UsageError: there is none, or a shorter one.
         """
-        prefix = addresses.prefix_of(intent)
-        if prefix is None or prefix.prefixlen != 96:
-            raise UsageError(
-                f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}",
-                f"give a /96, for example {OWN_PREFIX}",
-                params={addresses.PREFIX_OF[intent.technology]: OWN_PREFIX},
-            )
-        return prefix
+        own = {addresses.PREFIX_OF[intent.technology]: OWN_PREFIX}
+        hint = f"give a /96, for example {OWN_PREFIX}"
+        return addresses.whole_prefix(intent, "Tundra translates", hint, own)
 
     def text(
         self, intent: Intent, mode: str, pair: tuple[IPv4Address, IPv6Address] | None = None
