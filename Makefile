@@ -69,17 +69,12 @@ docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-# every device of the lab as every technology, half an hour on an idle machine; what was begun is
-# continued, with what the campaign has got since.
-# VPP is the one in PATH, or of V6T_VPP. A campaign that came to its end has a summary, though runs of it
-# failed: the page says which. Without one something else was wrong, or it was interrupted
+# every device of the lab as every technology, half an hour on an idle machine, and its page. What was
+# interrupted is continued; what came to its end is made anew, or with RESUME=1 what failed of it. Programs
+# are those in PATH, or of V6T_VPP and the like. MACHINES=1: Jool, nat46 and ip6_tunnel in virtual machines
 RESULTS ?= build/results
 results: $(VENV)/.developed
-	rm -f $(RESULTS)/summary.json
-	PATH="$(if $(V6T_VPP),$(dir $(V6T_VPP)):)$$PATH" $(BIN)/v6t campaign --no-report \
-	    zoo $(if $(wildcard $(RESULTS)/campaign.json),--resume,-o) $(RESULTS) || \
-	    { status=$$?; test -f $(RESULTS)/summary.json || exit $$status; }
-	$(BIN)/v6t report $(RESULTS) --publish docs/results
+	$(BIN)/python -m v6t.tests.zoo $(RESULTS) $(if $(RESUME),--resume) $(if $(MACHINES),--machines)
 
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed

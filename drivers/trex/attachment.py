@@ -11,7 +11,7 @@ from typing import Any, Literal
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.channel import STATEFUL, STATELESS, ClientWorker, WorkerError
-from v6t.drivers.trex.installation import find_interpreter, require
+from v6t.drivers.trex.installation import require, start_client
 from v6t.drivers.trex.machine import machine_facts, unmounted
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
@@ -218,23 +218,26 @@ class Attachment:
         return None if lab is None else lab.tester.pid
 
     def _start_worker(self) -> None:
-        options = self._options
+        options, deadline_s = self._options, self._options.start_deadline_s
+
+        def worker(python: str) -> ClientWorker:
+            return ClientWorker(
+                python,
+                remote=options.remote,
+                namespace_pid=self.namespace(),
+                modules=STATELESS if self._engine == "STL" else STATEFUL,
+            )
+
         if options.ssh:
             if not options.trex_dir:
                 raise EnvironmentLacking("ssh needs trex_dir: where TRex is on that host")
-            trex_dir, python = options.trex_dir, options.python or "python3"
-        else:
-            installation = require(options.trex_dir)
-            trex_dir = str(installation.path.resolve())
-            python, _ = find_interpreter(installation, options.python)
-        self.directory = trex_dir
-        self.worker = ClientWorker(
-            python,
-            remote=options.remote,
-            namespace_pid=self.namespace(),
-            modules=STATELESS if self._engine == "STL" else STATEFUL,
-        )
-        self.client = self.ask("hello", deadline_s=options.start_deadline_s, trex_dir=trex_dir)
+            self.directory = options.trex_dir
+            self.worker = worker(options.python or "python3")
+            self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self.directory)
+            return
+        installation = require(options.trex_dir)
+        self.directory = str(installation.path.resolve())
+        self.worker, self.client = start_client(installation, options.python, worker, deadline_s)
 
     def _connect(self) -> None:
         o = self._options

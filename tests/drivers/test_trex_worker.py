@@ -19,6 +19,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker, rings_worker
+from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
@@ -99,6 +100,27 @@ def test_hello_tells_where_the_client_comes_from(installation, worker):
 def test_what_the_client_prints_does_not_disturb(worker):
     worker.ask("connect", server="x", rpc_port=1, pub_port=2, timeout_s=1)
     assert [p["index"] for p in worker.ask("facts")["ports"]] == [0, 1]
+
+
+def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
+    """It is the worker's own: none is started to try, and later ones are not tried again."""
+    monkeypatch.setattr(module, "_imported", {})
+    monkeypatch.setattr(module, "interpreters", lambda named: ["/nowhere/python", sys.executable])
+    tried = []
+
+    def start(python):
+        tried.append(python)
+        return ClientWorker(python)
+
+    where = module.Installation(installation)
+    for _ in range(2):
+        worker, hello = module.start_client(where, "", start, 60)
+        worker.close()
+        assert hello["executable"] == sys.executable
+    assert tried == ["/nowhere/python", sys.executable, sys.executable]
+    monkeypatch.setattr(module, "interpreters", lambda named: ["/nowhere/python"])
+    with pytest.raises(EnvironmentLacking, match="no Python could import.*/nowhere/python"):
+        module.start_client(where, "other", start, 60)
 
 
 def test_no_client_is_one_sentence(tmp_path):
