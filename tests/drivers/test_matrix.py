@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
-from v6t.core.runs.journal import read_journal
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t, v6t_process
 
 from . import matrix
+from .shown import Run
 
 POSSIBLE, WHY = available()
 
@@ -45,18 +44,12 @@ def test_a_cell(tester, row, tmp_path):
     testbed.write_text(matrix.testbed_file(row, tester))
     done = start_of(tester)("run", run, "--testbed", testbed, "-o", out)
     assert done.status == 0, done.err[-4000:] + done.out
-    results = json.loads((out / "results.json").read_text())
-    assert results["status"] == "complete"
+    ran = Run(out)
     wanted = {(b, m) for b in matrix.benchmarks(tester, row) for m in row.modes}
-    found = {(r["benchmark"], r["direction"]): r for r in results["results"]}
+    found = {(point["benchmark"], point["direction"]) for point in ran.points}
     assert {(b, m) for b, m in found if b in matrix.BENCHMARKS} == wanted
-    for mode in row.modes:
-        assert found["throughput", mode]["median"] > 0
-        assert found["throughput", mode]["matched"] == 1.0
-    trials = [result for _, result in read_journal(out / "journal.jsonl")]
-    counted = [c for t in trials for c in t.directions.values()]
-    assert sum(c.checked for c in counted) > 500
-    assert all(c.checked == c.matched for c in counted)
+    ran.proven()
+    assert ran.compared > 500
     matrix.note(tester, row)
 
 

@@ -208,6 +208,14 @@ class MachineDut(LabDut):
     def _transport(self) -> LabTransport:
         return self._standing.machine.transport()
 
+    def describe(self):
+        """Facts for the manifest; who reads its rates is to know what they are of."""
+        told = super().describe()
+        return {
+            **told,
+            "system": f"{told.get('system', '')}, in QEMU without hardware acceleration",
+        }
+
 
 def stands_in(machine: Standing, monkeypatch) -> None:
     """The lab's device is that machine, whatever is run."""
