@@ -183,6 +183,7 @@ def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             check=contains(f"cat {CONTROL}", pair[:_READ_BACK].rstrip()),
+            maps=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
