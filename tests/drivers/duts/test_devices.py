@@ -179,6 +179,33 @@ def test_somebody_elses_route_makes_the_driver_refuse():
         session.transport.run("ip route del 198.18.0.0/24 dev right")
 
 
+SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; sysctl -a -r keep_addr"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        # the same address with another length is another one
+        ("ip addr add 192.168.18.1/24 dev left", "192.168.18.1/24"),
+        # one that is lent does not become one for good
+        ("ip addr add 192.168.18.1/30 dev left valid_lft 900 preferred_lft 900", "valid_lft Nsec"),
+        ("ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right", "2001:db8:7b::1/64"),
+    ],
+)
+def test_what_interfaces_had_before_they_have_again(given, words):
+    with standing("linux-router", intents.ROUTER4) as bed:
+        session = bed.session
+        session.restore()
+        assert session.transport.run(given).status == 0
+        before = session.transport.run(SEEN).out
+        assert words in before
+        session.apply()
+        assert session.verify()
+        assert session.transport.run(SEEN).out != before
+        session.restore()
+        assert session.transport.run(SEEN).out == before
+
+
 def test_nothing_of_a_lab_device_is_left():
     if package := missing("linux-router", "over ssh"):
         pytest.skip(f"needs {package}")
