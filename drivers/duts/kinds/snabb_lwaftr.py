@@ -11,7 +11,7 @@ from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.process import in_background, stop_all
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
@@ -60,7 +60,11 @@ class SnabbLwAftr(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         commands = dict(super().survey())
-        commands["version"] = f"{self.options.program} --version | head -1"
+        # whatever it is asked, it makes its directory
+        commands["version"] = (
+            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
+            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+        )
         commands["pci"] = (
             "for d in /sys/class/net/*; do "
             'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
@@ -108,11 +112,9 @@ class SnabbLwAftr(LinuxDriver):
         place = self.options.state_dir
         file, pid = f"{place}/lwaftr.conf", f"{place}/snabb.pid"
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
-        run = (
-            f"nohup {self.options.program} lwaftr run --name v6t --conf {file}{cpus} "
-            f"</dev/null >{place}/snabb.log 2>&1 & echo $! >{pid}"
-        )
-        ended = f"( {stop(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
+        run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
+        # its workers poll on when it has ended
+        ended = f"( {stop_all(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
         up = (
             f"for i in 1 2 3 4 5 6 7 8 9 10; do {self._state} >/dev/null 2>&1 && break; sleep 1; "
             f"done; {self._state} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
@@ -125,7 +127,7 @@ class SnabbLwAftr(LinuxDriver):
                 *([] if self.options.in_lab else [_huge_pages()]),
                 _directory(),
                 Step(
-                    run,
+                    in_background(pid, run, f"{place}/snabb.log"),
                     "the lwAFTR itself",
                     undo=ended,
                     before=f"ls {pid} 2>/dev/null || true",

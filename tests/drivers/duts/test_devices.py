@@ -206,6 +206,23 @@ def test_what_interfaces_had_before_they_have_again(given, words):
         assert session.transport.run(SEEN).out == before
 
 
+def test_an_ipv6_address_that_is_there_with_another_length_is_told():
+    """Linux has an IPv6 address once; whose it is v6t leaves it."""
+    with standing("linux-router", intents.ROUTER6) as bed:
+        session, (address, *_) = bed.session, intents.ROUTER6.left["addresses"]
+        session.restore()
+        other = f"{address.partition('/')[0]}/48"
+        session.transport.run(f"ip -6 addr add {other} dev left nodad")
+        before = session.transport.run(SEEN).out
+        assert other in before
+        with pytest.raises(
+            DutError, match="the device's address on left: .* already assigned"
+        ) as info:
+            session.apply()
+        assert "as it was before" in info.value.hint
+        assert session.transport.run(SEEN).out == before
+
+
 def test_nothing_of_a_lab_device_is_left():
     if package := missing("linux-router", "over ssh"):
         pytest.skip(f"needs {package}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 from v6t.drivers.duts.kinds.linux import process
+
+from .field import until
 
 
 @pytest.fixture
@@ -46,6 +49,40 @@ def test_where_none_is_there_is_nothing_to_do(text, tmp_path):
         file.write_text(text)
     assert stop(file, "sleep").wait(20) == 0
     assert not file.exists()
+
+
+@pytest.mark.parametrize("fate", ["at work", "its leader has ended"])
+def test_all_that_ours_leads_are_ended(fate, tmp_path):
+    """And no process that is not called so, though it has the group's number."""
+    file = tmp_path / "pid"
+    file.write_text("")
+    command = process.in_background(str(file), 'sh -c "sleep 61 & sleep 62; true"')
+    subprocess.run(["sh", "-c", command], check=True)
+    until(lambda: file.read_text().strip(), "its number")
+    leader = int(file.read_text())
+    until(lambda: len(group(leader)) == 3, "its processes")
+    if fate != "at work":
+        os.kill(leader, 9)
+    assert (
+        subprocess.run(["sh", "-c", process.stop_all(str(file), "nobody")], check=False).returncode
+        == 0
+    )
+    assert "sleep 61" in group(leader)
+    file.write_text(f"{leader}\n")
+    assert (
+        subprocess.run(["sh", "-c", process.stop_all(str(file), "sleep")], check=False).returncode
+        == 0
+    )
+    assert group(leader) == []
+
+
+def group(leader):
+    """What runs in a group of processes."""
+    said = subprocess.run(
+        ["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(maxsplit=2) for line in said.stdout.splitlines()]
+    return [row[2] for row in rows if row[0] == str(leader) and row[1][0] != "Z"]
 
 
 def test_one_that_does_not_end_is_told(tmp_path):
