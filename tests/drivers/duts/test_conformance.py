@@ -86,6 +86,17 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     assert undo_of(1, step, "/sys/module/there").command == ""
 
 
+@pytest.mark.parametrize(
+    ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
+)
+def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
+    (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
+    driver = make_driver("snabb-lwaftr", {"ssh": ssh})
+    plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
+    undone = [undo_of(1, s, "vm.nr_hugepages = 7\n") for s in plan.steps if "hugepages" in s.before]
+    assert [u.text for u in undone] == ["vm.nr_hugepages = 7\n"] * counted
+
+
 @each_case
 def test_the_survey_names_version_boot_and_user(case):
     driver, _, _ = planned(case)
