@@ -94,7 +94,8 @@ KILLS ?= 100
 kills: $(VENV)/.developed
 	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
 
-# every fault at every step of the drivers that run here, over a real sshd, at so many sites
+# every fault at every step of every driver whose program is here, over a real sshd, at so many sites;
+# CONTRIBUTING.md names those that are left out
 LANES ?= $$(($(JOBS) * 4))
 faults: $(VENV)/.developed
 	V6T_FAULTS=all V6T_LANES=$(LANES) $(BIN)/pytest -q --timeout 7200 $(PARALLEL) $(LANES) \

@@ -222,7 +222,11 @@ def testbed_file(row: Row, tester: str) -> str:
 
 def generated() -> str:
     """The table."""
-    return "\n".join([BEGIN, "", *_table(), "", *_drivers(), "", END])
+    stateful = (
+        f"Stateful technologies are measured with {CONNECTIONS:,} connections, every one validated. CE and PE "
+        "are two devices\nin a row; the one cell is the throughput through both."
+    )
+    return "\n".join([BEGIN, "", *_table(), "", stateful, "", *_drivers(), "", END])
 
 
 def _table() -> Iterator[str]:

@@ -350,7 +350,7 @@ with_docs = pytest.mark.skipif(not DOCS.exists(), reason="installed without docu
 def test_every_driver_has_a_page_that_says_what_the_code_says(name):
     text = (DOCS / f"{name}.md").read_text()
     assert pages.generated(name) in text, "python -m v6t.tests.drivers.duts.pages"
-    for heading in ("What it configures", "Emptied between trials", "Put back", "Traps"):
+    for heading in ("What it configures", "Emptied between trials", "Put back", "Watched", "Traps"):
         assert f"## {heading}" in text
 
 

@@ -10,7 +10,7 @@ from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
 from v6t.drivers.duts.kinds.linux import bgp, snmp, telemetry, tuning
-from v6t.drivers.duts.kinds.linux.steps import address, neighbours, routes, sysctl, up
+from v6t.drivers.duts.kinds.linux.steps import address, neighbours, routes, setting, sysctl, up
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
@@ -276,15 +276,9 @@ def _forwarding(ports: list[str]) -> Step:
         "net.ipv4.conf.all.send_redirects": 0,
     }
     for port in ports:
-        four, six = f"net/ipv4/conf/{port}", f"net/ipv6/conf/{port}"
-        if "." not in port:
-            four, six = four.replace("/", "."), six.replace("/", ".")
-        dot = "/" if "." in port else "."
-        values[f"{four}{dot}rp_filter"] = 0
-        values[f"{four}{dot}send_redirects"] = 0
-        values[f"{six}{dot}disable_ipv6"] = 0
-        values[f"{six}{dot}accept_dad"] = 0
-        values[f"{six}{dot}accept_ra"] = 0
+        values |= {setting(4, port, name): 0 for name in ("rp_filter", "send_redirects")}
+        names = ("disable_ipv6", "accept_dad", "accept_ra")
+        values |= {setting(6, port, name): 0 for name in names}
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     return sysctl(
         values, "forward both versions, whatever the source; no redirects, no address tests", also
@@ -292,7 +286,7 @@ def _forwarding(ports: list[str]) -> Step:
 
 
 def _keep_default_route(names: list[str]) -> Step:
-    values = {f"net.ipv6.conf.{n}.accept_ra": 2 for n in names}
+    values = {setting(6, name, "accept_ra"): 2 for name in names}
     return sysctl(values, "a forwarding host must go on learning its own default route")
 
 

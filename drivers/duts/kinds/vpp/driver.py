@@ -197,6 +197,7 @@ class Vpp(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
+        taken = start.taken(o) if o.started else []
         first = start.steps(o, intent, self.cli) if o.started else []
         steps: list[Step] = list(first)
         ports: dict[str, str] = {}
@@ -237,7 +238,7 @@ class Vpp(Driver):
                 steps += self.nat44.steps(intent, version, ports)
                 flush = self.nat44.flush(intent, version, ports)
         if o.started:
-            steps = [*first, *start.within(steps[len(first) :], o)]
+            steps = [*taken, *first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version, o))
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
