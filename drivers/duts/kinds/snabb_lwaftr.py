@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_interface
+from typing import Any
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading, check_interfaces
@@ -45,8 +46,11 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     kernel = False
-    programs: Mapping[str, str] = {}
-    version_command = "snabb --version | head -1"
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.programs = {self.options.program: "https://github.com/snabbco/snabb"}
+        self.version_command = f"{self.options.program} --version | head -1"
 
     @property
     def _state(self) -> str:
@@ -55,7 +59,6 @@ class SnabbLwAftr(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         commands = dict(super().survey())
-        commands["version"] = f"{self.options.program} --version | head -1"
         commands["pci"] = (
             "for d in /sys/class/net/*; do "
             'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
