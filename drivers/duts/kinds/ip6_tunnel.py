@@ -17,7 +17,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import STAYS, address, sysctl
+from v6t.drivers.duts.kinds.linux.steps import STAYS, address, module, sysctl
 from v6t.drivers.duts.kinds.netfilter.nftables import table
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
@@ -243,14 +243,8 @@ def _module(*, shared: bool) -> Step:
         shared: it is that of all labs of this machine, and stays.
     """
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
-    return Step(
-        f"modprobe {MODULE}",
-        "the kernel's module",
-        undo=STAYS if shared else f"{others} >/dev/null || modprobe -r {MODULE}",
-        before=f"ls -d /sys/module/{MODULE} 2>/dev/null || true",
-        was=Was.THERE,
-        check=contains(f"ls -d /sys/module/{MODULE}", MODULE),
-    )
+    unload = STAYS if shared else f"{others} >/dev/null || modprobe -r {MODULE}"
+    return module(MODULE, "the kernel's module", unload)
 
 
 def _routed(inside: str) -> Sequence[Step]:

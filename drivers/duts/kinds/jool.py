@@ -15,7 +15,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, jool_statistics
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import write_file
+from v6t.drivers.duts.kinds.linux.steps import module, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
@@ -276,15 +276,8 @@ def _global(run: str, name: str, value: str) -> Step:
 
 
 def _module(name: str) -> Step:
-    there = f"ls -d /sys/module/{name} 2>/dev/null || true"
-    return Step(
-        f"modprobe {name}",
-        "Jool's kernel module",
-        undo=f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}',
-        before=there,
-        was=Was.THERE,
-        check=contains(there, f"/sys/module/{name}"),
-    )
+    unused = f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}'
+    return module(name, "Jool's kernel module", unused)
 
 
 def _ours(program: str) -> str:

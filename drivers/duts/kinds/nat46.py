@@ -14,7 +14,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import STAYS, routes, sysctl
+from v6t.drivers.duts.kinds.linux.steps import STAYS, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError
@@ -22,7 +22,6 @@ from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"
 CONTROL = "/proc/net/nat46/control"
-_LOADED = "ls -d /sys/module/nat46 2>/dev/null || true"
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
@@ -157,20 +156,14 @@ class Nat46(LinuxDriver):
         )
 
     def _module(self) -> Step:
-        module = self.options.module
+        name = self.options.module
         load, unload = (
             # unlike modprobe it fails where the module is loaded
-            (f"[ -d /sys/module/nat46 ] || insmod {module}", "rmmod nat46") if "/" in module
-            else (f"modprobe {module}", f"modprobe -r {module}")
+            (f"[ -d /sys/module/nat46 ] || insmod {name}", "rmmod nat46") if "/" in name
+            else (f"modprobe {name}", f"modprobe -r {name}")
         )  # fmt: skip
-        return Step(
-            load,
-            "nat46's kernel module",
-            undo=f"grep -q ^add {CONTROL} || {unload}" if self.options.ssh is not None else STAYS,
-            before=_LOADED,
-            was=Was.THERE,
-            check=contains(_LOADED, "/sys/module/nat46"),
-        )
+        undo = f"grep -q ^add {CONTROL} || {unload}" if self.options.ssh is not None else STAYS
+        return module("nat46", "nat46's kernel module", undo, load)
 
 
 def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:

@@ -23,6 +23,26 @@ STAYS = ": it stays, other labs share the kernel"
 """Undoes the loading of a module in a lab, by doing nothing: none sees whether another lab uses it."""
 
 
+def module(name: str, why: str, undo: str, load: str = "") -> Step:
+    """A kernel module, loaded where it is not yet.
+
+    Args:
+        name: of the module.
+        why: in words.
+        undo: the line that unloads it where nobody else needs it, or :data:`STAYS`.
+        load: the line that loads it; empty: by its name.
+    """
+    there = f"ls -d /sys/module/{name} 2>/dev/null || true"
+    return Step(
+        load or f"modprobe {name}",
+        why,
+        undo=undo,
+        before=there,
+        was=Was.THERE,
+        check=contains(there, f"/sys/module/{name}"),
+    )
+
+
 def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
     """Kernel settings; those there before are written back."""
     words = " ".join(f"{name}={value}" for name, value in values.items())
