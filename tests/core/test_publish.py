@@ -595,7 +595,6 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
     lacking = {
         (t, d)
         for d in ("linux-router", "nftables", "iptables", "tayga", "tayga-nftables", "tundra", "tundra-nftables", "snabb-lwaftr",
-                  "clatd", "map646", "ip6-tunnel",
                   "nftables66", "ip6tables-npt", "vpp",
                   "bind9", "knot-resolver", "pdns-recursor", "unbound", "chain")
         for t in driver_type(d).technologies

@@ -372,14 +372,20 @@ def test_what_has_nothing_to_do_with_the_rate_lowers_none():
 
     spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
     result = measure_latency(spec, stepped)
-    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (1, [False, False, True])
+    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
+        1,
+        [False, False, True],
+    )
     # nor do they hide what the tester cannot do: the first repetition that tells is the third here
 
     def too_fast(trial):
         return (timeless if "/r03/" in trial.key and trial.rate_fps > 80_000 else stepped)(trial)
 
     result = measure_latency(spec, too_fast)
-    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (0.75, [False, False, True])
+    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
+        0.75,
+        [False, False, True],
+    )
 
 
 def test_a_rate_at_which_nothing_was_valid_is_told_as_the_lowered_one_that_it_is():

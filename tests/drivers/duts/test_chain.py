@@ -203,7 +203,9 @@ def test_hops_and_df_follow_from_the_parts():
         assert chain.profile(intent).further_hops == hops, variant
     oracle = chain.oracle(Ipv4aas(), Ipv4aas().dut_intent())
     assert oracle._df == {"forward": "set", "reverse": "set"}
-    assert oracle.header_policy.dont_fragment == "either", "newer TAYGAs leave short packets without"
+    assert oracle.header_policy.dont_fragment == "either", (
+        "newer TAYGAs leave short packets without"
+    )
     oracle = chain.oracle(Nat46(), Nat46().dut_intent())
     assert oracle._df == {"forward": "reference", "reverse": "set"}
     assert oracle.header_policy.dont_fragment == "reverse"
