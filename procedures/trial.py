@@ -378,6 +378,8 @@ class TrialResult:
         device: how busy each watched device was, by its name; empty where nobody watched.
         modifier: what went on beside the traffic, and how often it went right; empty: nothing.
         churn: what became of the connections that came and went; None: the trial had none.
+        disturbed: the faults are there at whatever rate, such as a clock that was stepped: they say
+            nothing of what the tester carries.
     """
 
     directions: Mapping[str, DirectionResult]
@@ -388,6 +390,7 @@ class TrialResult:
     device: Mapping[str, DeviceLoad] = field(default_factory=dict)
     modifier: Mapping[str, Any] = field(default_factory=dict)
     churn: TcpFound | None = None
+    disturbed: bool = False
 
 
 class Measure(Protocol):
@@ -451,6 +454,8 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
         del data["churn"]
     else:
         data["churn"] = asdict(result.churn)
+    if not result.disturbed:
+        del data["disturbed"]
     return data
 
 
@@ -483,6 +488,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
         modifier=_beside(data.get("modifier", {})),
         churn=TcpFound(**data["churn"]) if data.get("churn") else None,
+        disturbed=bool(data.get("disturbed", False)),
     )
 
 

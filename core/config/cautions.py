@@ -9,6 +9,7 @@ from v6t.core.benchmarks import kinds, registry
 from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
+from v6t.drivers.transport.ssh_client import no_client
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -159,6 +160,9 @@ def _device(bound: BoundRun) -> Iterator[str]:
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
+    lacking = no_client() if bound.driven and any(bound.driver.logins(bound.intent)) else None
+    if lacking is not None:
+        yield f"{lacking.message}, by which the device is reached: {lacking.hint}"
     timed = {"tags", "every-frame"}
     wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
     yield from bound.tester.cautions(wants)

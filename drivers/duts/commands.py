@@ -129,7 +129,7 @@ class Commands(ABC):
         return None
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Whether a session of its is that of an address and port inside, whatever they talk to."""
+        """Whether each of its sessions is that of an address and port inside, whatever they talk to."""
         return False
 
     def table(self, intent: Intent) -> Reading | None:

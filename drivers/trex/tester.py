@@ -488,6 +488,7 @@ class TrexTester:
         return TrialResult(
             directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
             faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
+            disturbed=bool(raw["events"]),
             started=started,
             tester={
                 "counting": "trailer" if stamp else "ports",

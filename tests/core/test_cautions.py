@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.config.cautions import of_medium
+from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_and_bind
 
 
 def test_a_mac_address_that_is_not_the_nics_is_told():
@@ -53,3 +53,17 @@ def test_a_sound_tester_is_not_remarked_on():
     ]
     for clock in ("tsc", "kvm-clock", None, ""):
         assert of_medium(run, {"ports": ports, "clock_source": clock}) == []
+
+
+@pytest.mark.parametrize("tester", ["embedded", "sim"])
+def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeypatch):
+    """Said by a dry run, too, which needs none; of a device that nobody drives it is not."""
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
+    bound = resolve_and_bind(None, bed, Flags(plugin="ipv4-router", tester=tester))
+    said = "there is no ssh, by which the device is reached: apt-get install openssh-client"
+    assert said not in cautions(bound)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert (said in cautions(bound)) is (tester == "embedded")
+    near = resolve_and_bind(flags=Flags(plugin="ipv4-router", tester=tester, dut="linux-router"))
+    assert said not in cautions(near)

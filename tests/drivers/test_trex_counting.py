@@ -7,6 +7,7 @@ import copy
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import bursts, stamped, with_cache
+from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
@@ -121,6 +123,15 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     found = counting.faults(raw, list(SENT.values()), 85.0)
     assert len(found) == 1
     assert says in found[0]
+
+
+@pytest.mark.parametrize(
+    ("events", "disturbed"), [([], False), (["link of port 1 went down"], True)]
+)
+def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
+    raw.update(events=events, looks=[], answered={})
+    tester = SimpleNamespace(attachment=SimpleNamespace(cpu_limit=85.0))
+    assert TrexTester._result(tester, trial(2000.0, 1.0), [], raw, "", False).disturbed is disturbed
 
 
 def test_duplicates_and_order(raw):

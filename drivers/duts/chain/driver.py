@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.chain.parts import Part, df_after, further_hops
+from v6t.drivers.duts.chain.parts import Part, further_hops, last_to_ipv4
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
 from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
@@ -29,6 +29,7 @@ from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import DutIntent, Link, Links
+from v6t.profiles.model import DIRECTIONS
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -137,10 +138,10 @@ class Chain(WithoutCommands):
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
-        df = {"forward": df_after(parts, "forward"), "reverse": df_after(parts[::-1], "reverse")}
+        last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
         hops = further_hops(parts)
-        plain = not hops and set(df.values()) == {"reference"}
-        return oracle if plain else ChainOracle(oracle, hops, df)
+        plain = not hops and all(profile.df == "reference" for profile in last.values())
+        return oracle if plain else ChainOracle(oracle, hops, last)
 
     def session(
         self,

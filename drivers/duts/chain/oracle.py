@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.duts.expect_profile import ProfiledAnswer
+from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledAnswer
 from v6t.drivers.tester import OracleAround
 from v6t.profiles import inet
 from v6t.profiles.distinct import distinct
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
     from v6t.profiles.arrays import U8
+    from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
 
@@ -25,20 +27,30 @@ class ChainOracle(OracleAround):
     """A plugin's reference translation as a certain chain does it. Picklable.
 
     Header fields may have the values that the technology allows: which part did what cannot be seen
-    outside.
+    outside. Don't Fragment is the last translator's.
     """
 
-    def __init__(self, oracle: Oracle, hops: int, df: Mapping[str, str]) -> None:
+    def __init__(self, oracle: Oracle, hops: int, last: Mapping[Direction, ExpectProfile]) -> None:
         """Combine.
 
         Args:
             oracle: the plugin.
             hops: that a packet takes beyond those of the reference.
-            df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
+            last: the profile of the last translator to IPv4, by direction.
         """
         super().__init__(oracle)
         self._hops = hops
-        self._df = dict(df)
+        self._df = {way: profile.df for way, profile in last.items()}
+        self._either = [way for way, own in last.items() if own.dont_fragment == "either"]
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The technology's, and in each direction what its last translator does of DF."""
+        policy = self.oracle.header_policy
+        if not self._either:
+            return policy
+        both = len(self._either) > 1
+        return replace(policy, dont_fragment="either" if both else self._either[0])
 
     def expect(self, direction: Direction, frames: U8) -> Answer:
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""

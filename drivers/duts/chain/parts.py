@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.profiles.intent import DutIntent
 from v6t.profiles.model import Direction
 
@@ -37,10 +38,8 @@ def further_hops(parts: tuple[Part, ...]) -> int:
     return taken - devices
 
 
-def df_after(parts: tuple[Part, ...], direction: Direction) -> str:
-    """Don't Fragment after the last translator from IPv6 to IPv4 on the way through the parts."""
-    df = "reference"
-    for part in parts:
-        if part.to_ipv4 == direction:
-            df = part.driver.profile(part.intent).df
-    return df
+def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
+    """Profile of the last translator from IPv6 to IPv4 in a direction; the reference's if there is none."""
+    from_its_end = parts if direction == "reverse" else parts[::-1]
+    translators = (p for p in from_its_end if p.to_ipv4 == direction)
+    return next((p.driver.profile(p.intent) for p in translators), ExpectProfile())

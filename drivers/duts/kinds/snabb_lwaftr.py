@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_interface
+from typing import Any
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading, check_interfaces
@@ -50,8 +51,15 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     kernel = False
-    programs: Mapping[str, str] = {}
-    version_command = "snabb --version | head -1"
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.programs = {self.options.program: "https://github.com/snabbco/snabb"}
+        # whatever it is asked, it makes its directory
+        self.version_command = (
+            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
+            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+        )
 
     @property
     def _state(self) -> str:
@@ -60,11 +68,6 @@ class SnabbLwAftr(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         commands = dict(super().survey())
-        # whatever it is asked, it makes its directory
-        commands["version"] = (
-            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
-            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
-        )
         commands["pci"] = (
             "for d in /sys/class/net/*; do "
             'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'

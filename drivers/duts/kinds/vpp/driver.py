@@ -21,6 +21,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
+from v6t.drivers.duts.programs import lacking
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
@@ -88,10 +89,7 @@ class Vpp(Driver):
         found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not found:
             if self.options.started:
-                raise DutError(
-                    f"the device has no program {self.options.program}",
-                    "install VPP, or name it with dut.options.program",
-                )
+                raise lacking(self.options.program, "https://fd.io", named=True)
             raise DutError(
                 "VPP does not answer: " + shown(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
