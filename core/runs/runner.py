@@ -26,6 +26,8 @@ from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
+from v6t.core.runs.device_counts import KEY as COUNTS
+from v6t.core.runs.device_counts import DeviceCounts
 from v6t.core.runs.experience import keep, recalled
 from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.frame_diff import render
@@ -123,6 +125,7 @@ class _State:
     watch: Watch
     tables: Tables
     forecast: Forecast
+    counts: DeviceCounts
     capacities: dict[str, dict[Mode, float]] = field(default_factory=dict)
     before: TrialResult | None = None
     records: list[Record] = field(default_factory=list)
@@ -208,7 +211,10 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
     tables = Tables(journal)
     forecast = Forecast(stages(bound), earlier=recalled(bound))
-    state = _State(bound, directory, results, journal, bench, loopback, watch, tables, forecast)
+    counts = DeviceCounts(results.held.get(COUNTS, ()))
+    state = _State(
+        bound, directory, results, journal, bench, loopback, watch, tables, forecast, counts
+    )
     try:
         _write_results(state)
         _measure_all(state)
@@ -335,6 +341,7 @@ def _measure_point(
             planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
             _begin(state, planned.stage, planned)
             at, measured = _measured(state, benchmark, at)
+            state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record
         if record.offered and phase == Phase.STREAMS:  # SELF-02
@@ -370,6 +377,13 @@ def _measured(
         _begin(state, planned.stage, planned)
         at, measured = better, benchmark.run(better)
     return at, measured
+
+
+def _where(record: Record) -> dict[str, Any]:
+    sizes = record.frame_sizes.to_json()
+    return {
+        "benchmark": record.benchmark, "frame_sizes": sizes, "direction": record.direction,
+    }  # fmt: skip
 
 
 def _point(
@@ -551,11 +565,23 @@ class JournaledTester:
                     _refuse(self._state, Finding(False, direction, why, counted.mismatch))
         return result
 
+    def _counted(self, trial: Trial) -> bool:
+        """Whether what the device counts meanwhile is that of a benchmark."""
+        state = self._state
+        return (
+            state.run.procedure.read_device
+            and self._bench is state.bench
+            and trial.benchmark != "preflight"
+        )
+
     def _run(self, trial: Trial) -> TrialResult:
         state = self._state
         state.measured += 1
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
+        if self._counted(trial):
+            self._bench.ready()
+            state.counts.begin(self._bench.session)
         # a rehearsal, of all things, must not reset the device that its testbed file names
         hooks = {} if state.bound.tester.simulates else state.bound.driver.hooks
         with (
@@ -628,6 +654,8 @@ def _write_results(state: _State) -> None:
     watched = state.results.held.get("bottleneck")
     if watched:
         content["bottleneck"] = watched
+    if state.counts.entries:
+        content[COUNTS] = state.counts.entries
     state.results.write(content)
     for name, text in state.tables.files():
         state.directory.write_text(name, text)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_network
 
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.facts import Interface
 
 AUTOMATIC = re.compile(r"<__automatic_\w+>")
@@ -44,16 +45,25 @@ def way_back(client: str, text: str) -> str:
     return f"client {client.partition('%')[0]} matched {to} dev {port}"
 
 
+LOSSES = {
+    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), Lost.ROOM),
+    "state_insert": Lost.ENTRY,
+    "congestion": Lost.QUEUE,
+    **dict.fromkeys(
+        ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
+         "state_mismatch", "no_route"), Lost.RULE),
+}  # fmt: skip
+"""PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
+_INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name in LOSSES}}
+
+
 def info(text: str) -> Mapping[str, float]:
     """``pfctl -si``: states, and reasons for loss."""
     counters: dict[str, float] = {}
-    names = {"current entries": "sessions", "memory": "memory", "state-limit": "state_limit",
-             "congestion": "congestion", "state-mismatch": "state_mismatch",
-             "translate": "translate"}  # fmt: skip
     for line in text.splitlines():
         match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
-        if match and match.group(1) in names:
-            counters[names[match.group(1)]] = float(match.group(2))
+        if match and match.group(1) in _INFO:
+            counters[_INFO[match.group(1)]] = float(match.group(2))
     return counters
 
 

@@ -15,6 +15,7 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.openbsd_outputs import (
+    LOSSES,
     cpu,
     info,
     limits,
@@ -187,7 +188,9 @@ class OpenBsdPf(Driver):
             "pf": Reading(
                 "pfctl -si",
                 info,
-                "states, and packets dropped for want of memory or room for a state",
+                "states, and packets dropped by PF's own reasons: for want of memory, of room for a state, "
+                "of a port to translate to (`translate`), of time (`congestion`) ...",
+                LOSSES,
             ),
             "table": Reading("pfctl -si; pfctl -sm", _occupancy, "states, and how many PF takes"),
         }

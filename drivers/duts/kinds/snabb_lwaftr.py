@@ -8,9 +8,11 @@ from ipaddress import ip_interface
 from typing import Any
 
 from pydantic import Field
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import in_background, stop_all
 from v6t.drivers.duts.kinds.linux.steps import write_file
@@ -26,7 +28,15 @@ COMM = "snabb"
 """What the kernel calls its process."""
 SHARED = "/var/run/snabb"
 """Where it shares memory between its processes, with a file system of huge pages in it."""
-STATE = "packets in and out, and drops by Snabb's own reasons (`softwire-state`)"
+STATE = (
+    "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
+    "(`ingress-packet-drops`; `softwire-state`)"
+)
+SOCKETS = "frames that found no room in a packet socket: it takes those of the kernel's interfaces from one"
+LOSSES = {
+    "ingress-packet-drops": Lost.INGRESS, "drop-all-.*": Lost.ALL, "drop-.*": Lost.RULE,
+}  # fmt: skip
+"""Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
 
 
 class SnabbOptions(LinuxOptions):
@@ -104,10 +114,17 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Polling cores are never idle: Snabb's own drop counters tell."""
+        """Its cores poll: what it did not fetch in time tells whether it has any left."""
         return {
-            "cpu": super().telemetry(intent)["cpu"],
-            "snabb": Reading(self._state, state, STATE),
+            "cpu": telemetry.cores(polls=True),
+            "snabb": Reading(self._state, state, STATE, LOSSES),
+            **(
+                {}
+                if _by_pci(self.options)
+                else {
+                    "sockets": Reading("ss -0 -m -n", sockets, SOCKETS, {"dropped": Lost.INGRESS})
+                }
+            ),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -247,8 +264,15 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
 
 def state(text: str) -> Mapping[str, float]:
     """Counters of ``/softwire-state``: those that count packets."""
-    counters = re.findall(r"((?:drop|in|out)-[\w-]*packets)\s+(\d+);", text)
+    names = r"drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops"
+    counters = re.findall(rf"\b({names})\s+(\d+);", text)
     return {name: float(value) for name, value in counters}
+
+
+def sockets(text: str) -> Mapping[str, float]:
+    """``ss -0 -m``: drops of all packet sockets, ``skmem:(r0,rb212992,...,d12)``."""
+    drops = re.findall(r"skmem:\([^)]*\bd(\d+)\)", text)
+    return {"dropped": float(sum(map(int, drops)))} if drops else {}
 
 
 def _address(side: Mapping[str, object], version: int) -> str:

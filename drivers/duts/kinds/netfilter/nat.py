@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import model_validator
 from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -296,6 +297,7 @@ def statistics() -> Reading:
         "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
         "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
         "was full (`chaintoolong`)",
+        {"insert_failed": Lost.ENTRY, "drop|early_drop|chaintoolong": Lost.ROOM},
     )
 
 
