@@ -25,7 +25,7 @@ from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
 from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import AddressTable, Softwire
+from v6t.profiles.intent_settings import AddressTable, DsLite, Softwire
 from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
@@ -36,6 +36,29 @@ _INNER_LEFT, _INNER_RIGHT = "192.168.20.1/30", "192.168.20.2/30"
 def parts_of(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """The parts from left to right."""
     return _VARIANTS[params.variant](params, links)
+
+
+def wholes_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
+    """What may stand in the place of several parts: an AFTR in one piece."""
+    if params.variant != "ds-lite":
+        return ()
+    _, softwire, nat = parts
+    _, near = _middle(params)
+    settings = {
+        **nat.intent.settings,
+        "aftr": str(params.tunnel_ipv6),
+        "b4": [str(params.ce_middle_ipv6.ip), 1],
+        "mtu": params.middle_mtu,
+    }
+    intent = DutIntent(
+        "dslite-aftr",
+        DsLite.model_validate(settings).listed(),
+        Links(near, links.right),
+        softwire.intent.left,
+        nat.intent.right,
+    )
+    covered = (softwire.name, nat.name)
+    return (Part("aftr", PE, intent, "vpp", stateful=True, covers=covered),)
 
 
 def embedded(prefix: IPv6Network, net: IPv4Network) -> IPv6Network:
@@ -127,7 +150,8 @@ def _pe(
         dict.fromkeys(servers, p.tester_right_ipv4),
     )
     intent = replace(technology.dut_intent(), right=right)
-    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4)
+    named = {n: n for n in ("rule_ipv6", "dmr")}
+    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4, params=named)
 
 
 def _rule(p: Ipv4aasParams) -> dict[str, Any]:
@@ -279,8 +303,17 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     )
     intent = Nat64(plat, Links(far, links.right)).dut_intent()
     return (
-        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse"),
-        Part("plat", PE, intent, "tayga-nftables", TAYGA, stateful=True, to_ipv4="forward"),
+        Part(
+            *("clat", CE, clat, "tayga", TAYGA),
+            to_ipv4="reverse",
+            params={"plat_prefix": "prefix"},
+        ),
+        Part(
+            *("plat", PE, intent, "tayga-nftables", TAYGA),
+            stateful=True,
+            to_ipv4="forward",
+            params={"prefix": "prefix"},
+        ),
     )
 
 

@@ -43,6 +43,17 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
     return four[0], six[0]
 
 
+def with_equal_suffixes(intent: Intent) -> dict[str, str]:
+    """Parameters whose mappings have equally many host bits on both sides, from the same addresses on."""
+    table = [
+        (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
+        for four, six in eams(intent)
+    ]
+    if intent.technology == "clat":
+        return {"clat_ipv6": str(table[0][1])}
+    return {"eam": "[" + ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in table) + "]"}
+
+
 def prefix_of(intent: Intent) -> IPv6Network | None:
     """The RFC 6052 prefix, if there is one."""
     return AddressTable.of(intent).prefix

@@ -95,7 +95,11 @@ class Clatd(Tayga):
         super().refuse(intent, facts)
         self._single(intent)
         if addresses.prefix_of(intent) is None:
-            raise UsageError("clatd needs the PLAT's prefix", "set the parameter plat_prefix")
+            raise UsageError(
+                "clatd needs the PLAT's prefix",
+                "set the parameter plat_prefix",
+                params={"plat_prefix": SUITED["plat_prefix"].value},
+            )
         if facts.sections.get("nat46", "").strip():
             raise DutError(
                 "the device has the kernel module nat46, which clatd takes in place of TAYGA",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
@@ -100,6 +100,7 @@ class Tayga(TunTranslator):
             raise UsageError(
                 f"TAYGA {facts.version} has no workers: it is one process on one core",
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
+                dut_params={"workers": -1},
             )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
 
@@ -149,7 +150,7 @@ class Tayga(TunTranslator):
         lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
-        lines += [f"map {four} {six}" for four, six in map(_shortest, addresses.eams(intent))]
+        lines += [f"map {four} {six}" for four, six in _mappings(intent)]
         lines += self.threads()
         cores = (
             "each worker is a thread with a queue of the TUN device"
@@ -214,14 +215,14 @@ def _mend(options: MendOptions) -> list[Step]:
     ]
 
 
-def _shortest(pair: tuple[Any, Any]) -> tuple[str, str]:
-    """A single host without prefix length, as TAYGA's manual has it."""
-    four, six = pair
-    if four.prefixlen == 32 and six.prefixlen == 128:
-        return str(four.network_address), str(six.network_address)
-    if four.prefixlen + 96 != six.prefixlen:
-        raise UsageError(
-            f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
-            f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
-        )
-    return str(four), str(six)
+def _mappings(intent: Intent) -> Iterator[tuple[str, str]]:
+    """Those of the intent; a single host without prefix length, as TAYGA's manual has it."""
+    for four, six in addresses.eams(intent):
+        if four.prefixlen + 96 != six.prefixlen:
+            raise UsageError(
+                f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
+                f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
+                params=addresses.with_equal_suffixes(intent),
+            )
+        single = four.prefixlen == 32
+        yield (str(four[0]), str(six[0])) if single else (str(four), str(six))
