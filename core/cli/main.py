@@ -196,7 +196,7 @@ def _with_params(arguments: Sequence[str], given: Mapping[str, Mapping[str, obje
         flag, joined, value = word.partition("=")
         whole = [word] if joined or flag not in given else [word, next(words, "")]
         name = (value if joined else whole[-1]).partition("=")[0]
-        if name not in given.get(flag, ()):
+        if not {name, name.partition(".")[0]} & given.get(flag, {}).keys():
             kept += whole
     more = [
         word

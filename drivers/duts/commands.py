@@ -62,7 +62,9 @@ class PartOf:
 
     def retold(self, exc: UsageError) -> UsageError:
         """An error of the part, with parameters that the user can give to the chain."""
-        params = {self.params[name]: value for name, value in exc.params.items() if name in self.params}
+        params = {
+            self.params[name]: value for name, value in exc.params.items() if name in self.params
+        }
         return UsageError(
             f"{self.name}: {exc.message}",
             exc.hint,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from v6t.drivers.device import quiet
-from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.chain.machines import check_places, directory_beside
+from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.chain.parts import Part, df_after, further_hops
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
@@ -91,9 +91,7 @@ class Chain(WithoutCommands):
                     entry["name"],
                     entry["device"],
                     entry["stateful"],
-                    _intent(
-                        entry, intent.settings.get("sessions"), turned=intent.links.turned
-                    ),
+                    _intent(entry, intent.settings.get("sessions"), turned=intent.links.turned),
                     driver,
                     entry["to_ipv4"],
                 )
