@@ -124,9 +124,12 @@ SITES = {
         "lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("snabb-lwaftr", "pe")}
     ),
     "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": Place("vpp", "pe")}),
+    "map-t, CE on one machine": Site(
+        "map-t", {"napt": _NAPT, "ce": Place("tayga", "ce", "ce", MEND), "br": _REFERENCE}
+    ),
     "map-t, VPP": Site(
         "map-t",
-        {"napt": _NAPT, "ce": _REFERENCE, "br": Place("vpp", "pe")},
+        {"napt": _NAPT, "ce": Place("tayga", "ce", "ce", MEND), "br": Place("vpp", "pe")},
         {"rule_ipv6": "2001:db8:ce::/48"},
     ),
     "ds-lite": Site(

@@ -46,6 +46,7 @@ class Clatd(Tayga):
     name = "clatd"
     title = "clatd: TAYGA as CLAT of one address"
     technologies: ClassVar[tuple[str, ...]] = ("clat",)
+    part_technologies = ()
     executed = (
         "configured, verified, measured and restored with real frames (2.1.0 with Debian's TAYGA 0.9.2-8), "
         "in the lab and over SSH"

@@ -32,6 +32,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
     technologies = ("nat64",)
+    part_technologies = ()
     executed = (
         "configured, verified with real frames, flushed and restored (Debian's 0.9.2-8; 0.9.6-16 "
         "with workers)"

@@ -56,6 +56,7 @@ class Tayga(TunTranslator):
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
+    part_technologies: ClassVar[tuple[str, ...]] = ("mapt-ce",)
     executed = (
         "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
         "0.9.6-16 with workers)"
@@ -101,6 +102,12 @@ class Tayga(TunTranslator):
                 f"TAYGA {facts.version} has no workers: it is one process on one core",
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
                 dut_params={"workers": -1},
+            )
+        if intent.technology in self.part_technologies and self.part is None:
+            raise UsageError(
+                "TAYGA looks at no port, and a CE of MAP-T has a set of them",
+                "behind a NAPT that does it can be one: `v6t run --plugin ipv4aas --variant map-t --set-dut "
+                "parts.ce.driver=tayga`",
             )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
 
