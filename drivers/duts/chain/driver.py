@@ -15,7 +15,7 @@ from pydantic import Field
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.machines import check_places, directory_beside
 from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.chain.parts import Part, df_after, further_hops
+from v6t.drivers.duts.chain.parts import Part, df_after, further_hops, hops_on_way, policy_of
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
 from v6t.drivers.duts.commands import PartOf
@@ -30,7 +30,9 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
+from v6t.profiles.model import Direction
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -163,10 +165,17 @@ class Chain(WithoutCommands):
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
-        df = {"forward": df_after(parts, "forward"), "reverse": df_after(parts[::-1], "reverse")}
-        hops = further_hops(parts)
-        plain = not hops and set(df.values()) == {"reference"}
-        return oracle if plain else ChainOracle(oracle, hops, df)
+        ways: tuple[tuple[Direction, tuple[Part, ...]], ...] = (
+            ("forward", parts),
+            ("reverse", parts[::-1]),
+        )
+        df = {direction: df_after(met, direction) for direction, met in ways}
+        hops = {direction: hops_on_way(met, direction) for direction, met in ways}
+        policy = policy_of(parts)
+        plain = not any(hops.values()) and set(df.values()) == {"reference"}
+        if plain and policy == HeaderPolicy():
+            return oracle
+        return ChainOracle(oracle, hops, df, policy)
 
     def session(
         self,
