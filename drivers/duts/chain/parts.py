@@ -10,7 +10,6 @@ from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent
 from v6t.profiles.model import Direction
 
-
 _ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
 """Values of :attr:`HeaderPolicy.zero_checksum`, the strictest last."""
 
