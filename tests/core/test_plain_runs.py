@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 
 import pytest
 from v6t.core.config.files import Flags
@@ -41,6 +43,8 @@ NO_LAB = {
     "openbsd-pf": "the lab is Linux",
     "command": "it does what the user's shell lines say",
 }
+MODULES = {"jool": "jool", "nat46": "nat46"}
+"""Of the kernel's, that no survey looks for: they are loaded by the first step."""
 PAIRS = [
     (technology, driver)
     for driver in names()
@@ -58,10 +62,24 @@ def programs(monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join([*places, os.environ["PATH"]]))
 
 
+def loadable(module):
+    """Whether a kernel module is there, or can be loaded."""
+    if os.path.isdir(f"/sys/module/{module}"):
+        return True
+    modprobe = shutil.which("modprobe", path="/usr/sbin:/sbin")
+    return (
+        bool(modprobe)
+        and not subprocess.run([modprobe, "-n", "-q", module], check=False).returncode
+    )
+
+
 def lacking(bound):
     """What a device lacks here, in its driver's words; empty: nothing."""
     if bound.driver.name in NO_LAB:
         return NO_LAB[bound.driver.name]
+    module = MODULES.get(bound.driver.name, "")
+    if module and not loadable(module):
+        return f"this machine's kernel has no module {module}"
     try:
         bound.driver.lab_device(bound.device, bound.intent).look()
     except (DutError, EnvironmentLacking) as exc:
