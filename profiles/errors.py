@@ -36,6 +36,7 @@ class UsageError(V6tError):
 
     Attributes:
         params: of the technology, with which it could be used.
+        dut_params: of the device's driver, likewise.
         path: keys and indices that lead from what was given to its wrong part.
         located: the message begins with file and line.
     """
@@ -48,11 +49,13 @@ class UsageError(V6tError):
         hint: str = "",
         *,
         params: Mapping[str, object] | None = None,
+        dut_params: Mapping[str, object] | None = None,
         path: Sequence[str | int] = (),
         located: bool = False,
     ) -> None:
         super().__init__(message, hint)
         self.params = dict(params or {})
+        self.dut_params = dict(dut_params or {})
         self.path = tuple(path)
         self.located = located
 

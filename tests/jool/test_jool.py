@@ -168,9 +168,9 @@ def as_two_devices(machine, image, request, monkeypatch, tmp_path):
         request.addfinalizer(other.end)
         machines = {ce[1]: machine, pe[1]: other}
 
-        def device(driver, intent, keep=None, say=None):
+        def device(driver, intent, keep=None, say=None, part=""):
             if driver.name != "jool":
-                return LabDut(driver, intent, keep, say)
+                return LabDut(driver, intent, keep, say, part)
             return MachineDut(driver, intent, machines[intent.technology], keep=keep, say=say)
 
         monkeypatch.setattr(chain, "LabDut", device)

@@ -131,6 +131,7 @@ class Map646(TunTranslator):
                 raise UsageError(
                     f"map646 takes single addresses only, and {four} holds {four.num_addresses:,}",
                     "use mappings of single addresses, or raise most_mappings",
+                    dut_params={"most_mappings": four.num_addresses},
                 )
             step = 1 << (128 - six.prefixlen - (32 - four.prefixlen))
             first = int(six.network_address)

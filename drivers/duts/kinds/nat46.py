@@ -59,8 +59,12 @@ class Mapped:
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
-    def explicit(cls, four: IPv4Network, six: IPv6Network) -> Mapped:
+    def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
         """A mapping (RFC 7757), which is one of MAP without ports where nothing follows its suffix.
+
+        Args:
+            four, six: its prefixes.
+            instead: parameters with which nothing does.
 
         Raises:
             UsageError: something does.
@@ -70,6 +74,7 @@ class Mapped:
             raise UsageError(
                 f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{128 - suffix} for {four}",
+                params=instead,
             )
         return cls(four, six, ea_len=suffix)
 
@@ -126,7 +131,11 @@ class Nat46(LinuxDriver):
         """See the base class."""
         local, remote = _sides(intent)
         if not local or not remote:
-            raise UsageError("nat46 needs mappings of hosts on both sides", "give eam or prefix")
+            raise UsageError(
+                "nat46 needs mappings of hosts on both sides",
+                "give eam or prefix",
+                params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
+            )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
         values = {
@@ -213,7 +222,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     local, remote = [], []
     for four, six in addresses.eams(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(Mapped.explicit(four, six))
+        there.append(Mapped.explicit(four, six, addresses.with_equal_suffixes(intent)))
     prefix = addresses.prefix_of(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):

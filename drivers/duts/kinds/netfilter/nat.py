@@ -119,6 +119,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
             raise UsageError(
                 f"{name} cannot be told to this device",
                 f"leave {name} at 0, or take another driver",
+                params={name: 0},
             )
     addresses = settings.pool4 if version == 4 else settings.pool6
     inside = settings.inside4 if version == 4 else settings.inside6
