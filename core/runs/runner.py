@@ -69,7 +69,7 @@ from v6t.procedures.tester_rate import (
     usable_fps,
 )
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
-from v6t.profiles.errors import DutError, TesterError, TranslationError
+from v6t.profiles.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
@@ -334,7 +334,11 @@ def _measure_point(
                 state.watch.say(f"{where}: {benchmark.name}")
             planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
             _begin(state, planned.stage, planned)
-            at, measured = _measured(state, benchmark, at)
+            try:
+                at, measured = _measured(state, benchmark, at)
+            except BeyondTester as exc:
+                state.watch.say(f"{where}: {benchmark.name} is not measured: {exc.message}")
+                measured = benchmark.nothing(at, exc.message, at.said)
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record
         if record.offered and phase == Phase.STREAMS:  # SELF-02

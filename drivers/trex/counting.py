@@ -31,6 +31,13 @@ _NOT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
              "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
 
 
+NOT_TOLD_APART = (
+    "port counters cannot tell frames that must be dropped from others",
+    "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
+)
+"""What is wrong with negative traffic then, and what to do."""
+
+
 @dataclass(frozen=True)
 class Sent:
     """One direction of a trial as it was asked for.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
+from v6t.drivers.trex.counting import NOT_TOLD_APART
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.sending import LOOK_S
-from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
+from v6t.drivers.trex.stamping import MAX_STAMPED_FPS, OF_EVERY_FRAME, stamped_fps
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
     from v6t.procedures.tcp import Tcp
-    from v6t.procedures.trial import Ability
+    from v6t.procedures.trial import Ability, Mode
 
 THIS_MACHINE = "this machine"
 
@@ -83,12 +85,21 @@ class Trex(TesterKind):
 
         return TrexProber(self.options.turned() if links.turned else self.options, links, bed)
 
+    @property
+    def no_negative(self) -> tuple[str, str] | None:
+        """Only what is told apart by each frame's trailer is told from others."""
+        by_ports = self.options.by_trailer is False or self.options.cores > 1
+        return NOT_TOLD_APART if by_ports else None
+
+    def most_fps(self, needs: frozenset[Ability], mode: Mode) -> float:
+        """What takes a stamp in every frame."""
+        return stamped_fps(mode) if needs & OF_EVERY_FRAME.keys() else math.inf
+
     def caveats(self) -> Iterator[str]:
         """How frames are told apart, which is decided before a search (GEN-24)."""
         if self.options.by_trailer is False or self.options.cores > 1:
-            some = (
-                self.options.by_trailer is None and self.options.sample and not self.options.cache
-            )
+            own = self.options
+            some = own.by_trailer is None and own.sample and not (own.cache or own.pairs)
             compared = "some are" if some and self.options.in_software else "none is"
             yield (
                 "frames are counted by TRex's ports, less control frames: classes are not told "

@@ -14,19 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import client_worker, rings_worker
+from v6t.drivers.trex import client_worker, rings_worker, stamping
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
+from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.trial import DelayRequest, Trial
+from v6t.procedures.trial import DelayRequest, Event, Trial
 from v6t.procedures.validity import assess_trial
+from v6t.profiles import trailer
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
@@ -186,6 +189,23 @@ def test_a_trial_is_counted(opened):
     assert opened.describe()["counting"] == "trailer"
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch, missing):
+    """Recovery and reset tell from it when frames were lost."""
+    asked = replace(TRIAL, mode="forward", event=Event("software-reset", 0.2))
+    count = asked.frames - missing
+    frames = np.zeros((count, 80), np.uint8)
+    seq = (np.arange(count) + FIRST_SEQUENCE) % (1 << 32)
+    trailer.stamp(frames, None, seq=seq, stream_id=7, nonce=0, time_ns=np.arange(count))
+    monkeypatch.setattr(
+        opened._recordings, "read", lambda name: iter([(np.arange(count) / 1000, frames)])
+    )
+    verdict = assess_trial(asked, opened.measure(asked), sending_time_tolerance=2.0)
+    assert verdict.valid == (not missing)
+    if missing:
+        assert verdict.reasons == ("forward: TRex recorded 499 of 500 frames that came",)
+
+
 @pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
 @pytest.mark.parametrize("slow", [1, 2])
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
@@ -237,6 +257,39 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
             assert sum(b["frames"] for b in bursts) == 500
             assert stamped == (made._options.sample if compared else 0)
         assert bool(any(trial["samples"].values())) == compared
+    finally:
+        made.close()
+
+
+def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
+    installation, monkeypatch
+):
+    monkeypatch.setenv("FAKE_PORTS", "4")
+    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 1000.0)
+    made = a_tester(installation, pairs=({"ports": (2, 3)},))
+    made.open()
+    try:
+        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+        made.load(compile_point(technology, technology.frame_pair(104), 1), technology)
+        asked, ask = [], made.attachment.ask
+        monkeypatch.setattr(
+            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
+        )
+        for rate, counted, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
+            result = made.measure(replace(TRIAL, rate_fps=rate))
+            assert (result.faults, result.tester["counting"]) == ((), counted)
+            (trial,) = [a for op, a in asked if op == "trial"]
+            asked.clear()
+            assert sorted(trial["bursts"]) == sorted(trial["samples"]) == ["0", "1", "2", "3"]
+            for bursts in trial["bursts"].values():
+                some = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
+                assert (some, sum(b["frames"] for b in bursts)) == (stamped, rate / 4)
+            ids = [
+                b["pg_id"] for x in trial["bursts"].values() for b in x if b["pg_id"] is not None
+            ]
+            assert len(set(ids)) == len(ids) == 4
+            for filters in trial["samples"].values():
+                assert filters
     finally:
         made.close()
 
