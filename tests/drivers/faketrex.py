@@ -73,6 +73,11 @@ class _Rpc(object):
     def create_batch(self): return _Batch(self.client)
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
+
+def said(word):
+    # files of FAKE_STATE tell what became of the server: "ended", and then perhaps "started"
+    return os.path.exists(os.path.join(os.environ.get("FAKE_STATE", "/nothing"), word))
+
 MULTIQUEUE = bool(os.environ.get("FAKE_MULTIQUEUE"))
 PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and 3 ...
 
@@ -85,11 +90,11 @@ class STLClient(object):
             self.ports[1].owner = os.environ["FAKE_OWNER"]
     def connect(self):
         print("noise on stdout")
-        if SERVER != "up": raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
+        if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
     def disconnect(self, **kwargs): pass
     def is_connected(self): return True
     def get_server_system_info(self):
-        return {"dp_core_count": 2 if MULTIQUEUE else 1, "core_type": "fake",
+        return {"dp_core_count": 2 if MULTIQUEUE and not said("started") else 1, "core_type": "fake",
                 "is_multiqueue_mode": MULTIQUEUE, "ports": [
             {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in reversed(PORTS)]}
     def get_server_version(self):
@@ -144,6 +149,8 @@ class STLClient(object):
     def set_service_mode(self, ports, enabled): self.service = enabled
     def fetch_capture_packets(self, number, frames, pkt_count): pass
     def stop_capture(self, number, endpoint_cb=None): pass
+    def server_shutdown(self, force):
+        open(os.path.join(os.environ["FAKE_STATE"], "ended"), "w").close()
 """
 
 

@@ -200,6 +200,33 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
         host.close()
 
 
+def test_a_server_is_restarted_when_nobody_uses_it():
+    from v6t.drivers.lab.namespaces import LEFT, RIGHT
+    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.trex.tester import TrexTester
+
+    host = opened(loopback=True, options={"counting": "ports"})
+    options = TrexOptions(restart=True, interfaces=(LEFT, RIGHT), ports=(0, 1))
+    guest = TrexTester(options, host._links, loopback=True, delays=True)
+    guest.attachment.namespace = host.attachment.namespace
+    try:
+        with pytest.raises(TesterError, match=r"is in use \(port 0: "):
+            guest.open()
+        valid(host, trial("forward"))
+        host.attachment.worker.close()  # its ports are free; the server goes on
+        assert host.attachment.server.alive
+        guest.open()
+        assert not host.attachment.server.alive
+        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+        guest.load(compile_point(technology, technology.frame_pair(104), 1), technology)
+        result = valid(guest, replace(trial("forward"), delays=DelayRequest()))
+        (delays,) = result.directions["forward"].delays.values()
+        assert (delays.frames, delays.lost) == (4000, 0)
+    finally:
+        guest.close()
+        host.close()
+
+
 ARRIVALS = """
 import json, socket, struct, sys, time
 ETH_P_ALL, SO_TIMESTAMPNS, wanted = 3, 35, int(sys.argv[1])
