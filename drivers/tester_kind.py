@@ -146,6 +146,17 @@ class TesterKind(ABC):
         del needs, mode
         return math.inf
 
+    def counted_by(self, needs: frozenset[Ability], mode: Mode, most_fps: float) -> str:
+        """How it will tell test frames from others, in a few words; empty: it knows one way.
+
+        Args:
+            needs: of the trials.
+            mode: their directions.
+            most_fps: their highest rate per direction.
+        """
+        del needs, mode, most_fps
+        return ""
+
     def caveats(self) -> Iterator[str]:
         """What must be said beside every number."""
         yield from ()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
-from v6t.analysis.records.base import Record
+from v6t.analysis.records.base import Record, counted_by
 from v6t.analysis.statistics import median
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
@@ -345,6 +345,10 @@ def _measure_point(
             usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
             record.usable_fps = usable
             record.above_usable = [rate for rate in record.offered if rate > usable]
+        entries = state.journal.entries
+        way = counted_by(entries[key] for key in record.trials if key in entries)
+        if way:
+            record.counted_by = way
         if state.run.procedure.means:
             add_means(record)
         state.records.append(record)

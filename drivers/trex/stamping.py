@@ -33,6 +33,8 @@ _FIRST_OCTETS = {4: 8, 6: 4}
 """Version to identification, version to flow label."""
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
+STAMPED_FPS = 10_000.0
+"""So many frames of a direction are stamped even where that is dear: stamps tell order, marks do not."""
 OF_EVERY_FRAME: Mapping[Ability, str] = {
     "ipdv": "IPDV",
     "frame-timeout": "a timeout for every frame",

@@ -24,6 +24,7 @@ from v6t.drivers.trex.recorded import Beside, share
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import (
+    STAMPED_FPS,
     bursts,
     check_stamps,
     first_frames,
@@ -44,8 +45,6 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 
-STAMPED_FPS = 10_000.0
-"""So many frames of a direction are stamped even where that is dear: stamps tell order, marks do not."""
 LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
 BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
@@ -499,7 +498,7 @@ class TrexTester:
             faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
             started=started,
             tester={
-                "counting": "trailer" if stamp else "ports",
+                "counting": counting.counted_by(sent),
                 "timed": _timed(sent),
                 "cpu": [round(c, 1) for c in raw["cpu"]],
                 "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],
