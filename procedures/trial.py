@@ -331,6 +331,8 @@ class DirectionResult:
             not keep it.
         answers: what was wrong with answers, and what the device asked; None where frames are
             forwarded.
+        change_late_s: how much later than asked the second rate began after the first, less where
+            negative [s]; None: there is none, or it is the tester's own schedule.
     """
 
     classes: Mapping[str, ClassCount]
@@ -352,6 +354,7 @@ class DirectionResult:
     timed_of: Literal["load"] | None = None
     course: Course | None = None
     answers: Answers | None = None
+    change_late_s: float | None = None
 
     @property
     def sending_at_most_s(self) -> float:
@@ -406,7 +409,7 @@ _ADDED = (
 )
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    *("sending_error_s", "timed_share", "timed_of", "course", "answers"),
+    *("sending_error_s", "timed_share", "timed_of", "course", "answers", "change_late_s"),
 )
 
 

@@ -12,6 +12,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t, v6t_process
 
 from . import matrix
+from .figures import ALWAYS, assert_timed
 
 POSSIBLE, WHY = available()
 
@@ -63,6 +64,9 @@ def test_a_cell(tester, row, tmp_path, one_tester):
     for mode in row.modes:
         assert found["throughput", mode]["median"] > 0
         assert found["throughput", mode]["matched"] == 1.0
+    for (benchmark, _), record in found.items():
+        if benchmark in ALWAYS:
+            assert_timed(record)
     trials = [result for _, result in read_journal(out / "journal.jsonl")]
     counted = [c for t in trials for c in t.directions.values()]
     assert sum(c.checked for c in counted) > 500
