@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-tunnel-vm test-trex-vm fuzz kills faults plain docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm fuzz kills faults plain docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -79,6 +79,10 @@ results: $(VENV)/.developed
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed
 	V6T_JOOL=1 $(BIN)/pytest -m jool tests/jool
+
+# the nat46.ko that V6T_NAT46 names, in the same machine
+test-nat46: $(VENV)/.developed
+	V6T_NAT46_VM=1 $(BIN)/pytest -m nat46 tests/jool
 
 # ip6_tunnel of Debian's kernel, likewise: not every kernel that runs tests has it
 test-tunnel-vm: $(VENV)/.developed
