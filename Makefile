@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm fuzz kills faults plain docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -98,7 +98,12 @@ KILLS ?= 100
 kills: $(VENV)/.developed
 	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
 
-# every fault at every step of the drivers that run here, over a real sshd, at so many sites
+# every driver as everything it can be, by the plain command
+plain: $(VENV)/.developed
+	V6T_PLAIN=1 $(BIN)/pytest -rs tests/core/test_plain_runs.py
+
+# every fault at every step of every driver whose program is here, over a real sshd, at so many sites;
+# CONTRIBUTING.md names those that are left out
 LANES ?= $$(($(JOBS) * 4))
 faults: $(VENV)/.developed
 	V6T_FAULTS=all V6T_LANES=$(LANES) $(BIN)/pytest -q --timeout 7200 $(PARALLEL) $(LANES) \

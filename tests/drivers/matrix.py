@@ -224,7 +224,12 @@ def testbed_file(row: Row, tester: str) -> str:
 
 def generated() -> str:
     """The tables."""
-    return "\n".join([BEGIN, "", *_table(), "", *_in_machines(), "", *_drivers(), "", END])
+    stateful = (
+        f"Stateful technologies are measured with {CONNECTIONS:,} connections, every one validated. CE and PE "
+        "are two devices\nin a row; the one cell is the throughput through both."
+    )
+    parts = [BEGIN, *_table(), "", stateful, "", *_in_machines(), "", *_drivers(), "", END]
+    return "\n".join([parts[0], "", *parts[1:]])
 
 
 def _table() -> Iterator[str]:

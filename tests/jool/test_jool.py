@@ -160,9 +160,9 @@ def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
         request.addfinalizer(other.end)
         stand = {ce[1]: machine, pe[1]: other}
 
-        def device(driver, intent, keep=None, say=None):
+        def device(driver, intent, keep=None, say=None, part=""):
             if driver.name != "jool":
-                return LabDut(driver, intent, keep, say)
+                return LabDut(driver, intent, keep, say, part)
             return MachineDut(driver, intent, stand[intent.technology], keep=keep, say=say)
 
         monkeypatch.setattr(chain, "LabDut", device)
