@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from v6t.core.runs import bench
 from v6t.drivers.duts.standing import host
@@ -195,6 +196,11 @@ class MachineDut(LabDut):
     def __init__(self, driver, intent, standing: Standing, **keep) -> None:
         super().__init__(driver, intent, **keep)
         self._standing = standing
+        if driver.options.ssh is None:
+            # as elsewhere its kernel is its own: no other lab needs a module of it
+            own = {"ssh": SshOptions(host=JoolMachine.address), "undo_after_s": 0}
+            self.driver = copy(driver)
+            self.driver.options = driver.options.model_copy(update=own)
 
     def namespace(self) -> int:
         self._pid = self._standing.namespace()
