@@ -171,7 +171,8 @@ def _built(directory):
 
 
 def state(site):
-    return [line for line in site.device.shell(STATE).splitlines() if line not in OURS]
+    # what was taken and has come back is the last of its kind
+    return sorted(line for line in site.device.shell(STATE).splitlines() if line not in OURS)
 
 
 def do(site, fault, session):
