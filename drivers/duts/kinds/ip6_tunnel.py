@@ -120,7 +120,7 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The tunnel counts packets in both directions, and what it could not send."""
+        """The tunnel counts packets in both directions, and as errors those that it could not pass on."""
         return {
             **super().telemetry(intent),
             f"tunnel {TUNNEL}": telemetry.link_reading(

@@ -155,7 +155,10 @@ class Jool(LinuxDriver):
         found = {
             **super().telemetry(intent),
             "jool": Reading(
-                command, partial(jool_statistics.outcomes, nat64=program == NAT64), JSTAT
+                command,
+                partial(jool_statistics.outcomes, nat64=program == NAT64),
+                JSTAT,
+                jool_statistics.LOSSES,
             ),
         }
         if program == NAT64:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from pydantic import Field
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -21,6 +22,7 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"
+NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
@@ -57,8 +59,12 @@ class Mapped:
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
-    def explicit(cls, four: IPv4Network, six: IPv6Network) -> Mapped:
+    def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
         """A mapping (RFC 7757), which is one of MAP without ports where nothing follows its suffix.
+
+        Args:
+            four, six: its prefixes.
+            instead: parameters with which nothing does.
 
         Raises:
             UsageError: something does.
@@ -68,6 +74,7 @@ class Mapped:
             raise UsageError(
                 f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{128 - suffix} for {four}",
+                params=instead,
             )
         return cls(four, six, ea_len=suffix)
 
@@ -110,18 +117,25 @@ class Nat46(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Its device's packets: those it could not translate are missing among the sent ones."""
+        counted = telemetry.link_reading(
+            DEVICE,
+            f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
+        )
+        own = {NOT_SENT: Lost.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
-            f"device {DEVICE}": telemetry.link_reading(
-                DEVICE, "what it received and did not send it could not translate"
-            ),
+            f"device {DEVICE}": replace(counted, parse=passed_on, losses=own),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         local, remote = _sides(intent)
         if not local or not remote:
-            raise UsageError("nat46 needs mappings of hosts on both sides", "give eam or prefix")
+            raise UsageError(
+                "nat46 needs mappings of hosts on both sides",
+                "give eam or prefix",
+                params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
+            )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
         values = {
@@ -167,6 +181,18 @@ class Nat46(LinuxDriver):
         return module("nat46", why, unless_used, in_lab=lab, load=load)
 
 
+def passed_on(text: str) -> Mapping[str, float]:
+    """The device's counters, and packets that went into it and did not come out (nat46-netdev.c).
+
+    What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
+    fragments one hides a loss. A packet may be in it just then.
+    """
+    found = dict(telemetry.link(text))
+    if {"rx.packets", "tx.packets"} <= found.keys():
+        found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])
+    return found
+
+
 def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
     """Every pair of both sides: a rule that has only one of them is of no use to the next."""
     pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
@@ -196,7 +222,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     local, remote = [], []
     for four, six in addresses.eams(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(Mapped.explicit(four, six))
+        there.append(Mapped.explicit(four, six, addresses.with_equal_suffixes(intent)))
     prefix = addresses.prefix_of(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_interface
+from typing import Any
 
 from pydantic import Field
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import in_background, stop_all
 from v6t.drivers.duts.kinds.linux.steps import write_file
@@ -25,7 +28,15 @@ COMM = "snabb"
 """What the kernel calls its process."""
 SHARED = "/var/run/snabb"
 """Where it shares memory between its processes, with a file system of huge pages in it."""
-STATE = "packets in and out, and drops by Snabb's own reasons (`softwire-state`)"
+STATE = (
+    "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
+    "(`ingress-packet-drops`; `softwire-state`)"
+)
+SOCKETS = "frames that found no room in a packet socket: it takes those of the kernel's interfaces from one"
+LOSSES = {
+    "ingress-packet-drops": Lost.INGRESS, "drop-all-.*": Lost.ALL, "drop-.*": Lost.RULE,
+}  # fmt: skip
+"""Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
 
 
 class SnabbOptions(LinuxOptions):
@@ -50,8 +61,15 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     kernel = False
-    programs: Mapping[str, str] = {}
-    version_command = "snabb --version | head -1"
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.programs = {self.options.program: "https://github.com/snabbco/snabb"}
+        # whatever it is asked, it makes its directory
+        self.version_command = (
+            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
+            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+        )
 
     @property
     def _state(self) -> str:
@@ -60,11 +78,6 @@ class SnabbLwAftr(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         commands = dict(super().survey())
-        # whatever it is asked, it makes its directory
-        commands["version"] = (
-            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
-            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
-        )
         commands["pci"] = (
             "for d in /sys/class/net/*; do "
             'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
@@ -101,10 +114,17 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Polling cores are never idle: Snabb's own drop counters tell."""
+        """Its cores poll: what it did not fetch in time tells whether it has any left."""
         return {
-            "cpu": super().telemetry(intent)["cpu"],
-            "snabb": Reading(self._state, state, STATE),
+            "cpu": telemetry.cores(polls=True),
+            "snabb": Reading(self._state, state, STATE, LOSSES),
+            **(
+                {}
+                if _by_pci(self.options)
+                else {
+                    "sockets": Reading("ss -0 -m -n", sockets, SOCKETS, {"dropped": Lost.INGRESS})
+                }
+            ),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -244,8 +264,15 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
 
 def state(text: str) -> Mapping[str, float]:
     """Counters of ``/softwire-state``: those that count packets."""
-    counters = re.findall(r"((?:drop|in|out)-[\w-]*packets)\s+(\d+);", text)
+    names = r"drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops"
+    counters = re.findall(rf"\b({names})\s+(\d+);", text)
     return {name: float(value) for name, value in counters}
+
+
+def sockets(text: str) -> Mapping[str, float]:
+    """``ss -0 -m``: drops of all packet sockets, ``skmem:(r0,rb212992,...,d12)``."""
+    drops = re.findall(r"skmem:\([^)]*\bd(\d+)\)", text)
+    return {"dropped": float(sum(map(int, drops)))} if drops else {}
 
 
 def _address(side: Mapping[str, object], version: int) -> str:

@@ -302,15 +302,16 @@ def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
     intent = replace(intent, settings={**intent.settings, "session_limit": 50})
     link = intent.links.left
     with standing("vpp", intent, **OWN, nat44=plugin) as bed:
-        empty = Sample(bed.dut.report(), 0.0)
+        known = bed.dut.driver.telemetry(intent)
+        empty = Sample(bed.dut.report(), 0.0, known)
         frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
             src="198.18.0.2", dst="198.19.0.2"
         )
         for n in range(80):
             bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53) / b"many"))
         bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
-        verdict = verdict_of([empty, Sample(bed.dut.report(), 1.0)], lost=30)
-        told = shaped([empty, Sample(bed.dut.report(), 1.0)])
+        samples = [empty, Sample(bed.dut.report(), 1.0, known)]
+    verdict, told = verdict_of(samples, lost=30), shaped(samples)
     assert told.table == {"used": 50, "limit": 50, "full": 100}
     assert verdict.limited_by == "table", verdict
     assert any("maximum sessions exceeded" in line for line in verdict.evidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import collapse_addresses, ip_address, ip_network
 from typing import Any
 
@@ -22,6 +23,7 @@ from v6t.drivers.duts.plan import (
     Was,
     contains,
 )
+from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
 
@@ -40,7 +42,7 @@ class LinuxDriver(Driver):
     options_model = LinuxOptions
     aside = True
     programs: Mapping[str, str] = {}
-    """Programs needed beyond ip and sysctl, and Debian's package for each."""
+    """Programs needed beyond ip and sysctl, and where each comes from: see :func:`lacking`."""
     helpers: tuple[str, ...] = ()
     """Programs that only some plans need, which look for them."""
     version_command = "uname -r"
@@ -65,13 +67,12 @@ class LinuxDriver(Driver):
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """See the base class."""
-        facts = linux_facts(sections, self.read_version(sections.get("version", "")))
-        for program, package in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
+        facts = linux_facts(sections, "")
+        own = getattr(self.options, "program", None)
+        for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
             if program not in facts.programs:
-                raise DutError(
-                    f"the device lacks the program {program}", f"apt-get install {package}"
-                )
-        return facts
+                raise lacking(program, source, named=program == own)
+        return replace(facts, version=self.read_version(sections.get("version", "")))
 
     def read_version(self, text: str) -> str:
         """The version out of its section."""

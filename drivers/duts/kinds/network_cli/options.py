@@ -35,7 +35,8 @@ class WatchText(PatternText):
     pattern: Pattern = Field(min_length=1)
     """A regular expression with named groups: `busy` or `idle` [%] of a processor, with `core`
     those of several; `used` and `limit` of the table; `rx_left`, `rx_right` packets that came in;
-    `drop_REASON` frames lost since some start. Each match counts."""
+    `drop_REASON` frames lost since some start, `refused_REASON` those for whose connection there was no room
+    or no port. Each match counts."""
 
     @model_validator(mode="after")
     def _figures(self) -> WatchText:
@@ -121,4 +122,6 @@ class NetworkCliOptions(DutOptions):
     def _as_it_logs_in(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
             raise ValueError("become is for a shell; cli.enable is typed after the login")
+        if ssh is not None and ssh.netns:
+            raise ValueError("netns is for a shell; name it in the lines that are typed")
         return ssh

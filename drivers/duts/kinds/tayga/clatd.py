@@ -46,6 +46,7 @@ class Clatd(Tayga):
     name = "clatd"
     title = "clatd: TAYGA as CLAT of one address"
     technologies: ClassVar[tuple[str, ...]] = ("clat",)
+    part_technologies = ()
     executed = (
         "configured, verified, measured and restored with real frames (2.1.0 with Debian's TAYGA 0.9.2-8), "
         "in the lab and over SSH"
@@ -57,7 +58,8 @@ class Clatd(Tayga):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
-        self.programs = {**self.programs, self.options.program: PROGRAM}
+        source = "https://github.com/toreanderson/clatd; Debian has it from 13 on"
+        self.programs = {**self.programs, self.options.program: source}
         self.version_command = f"{self.options.program} -h 2>&1 | head -1"
 
     @property
@@ -95,7 +97,11 @@ class Clatd(Tayga):
         super().refuse(intent, facts)
         self._single(intent)
         if addresses.prefix_of(intent) is None:
-            raise UsageError("clatd needs the PLAT's prefix", "set the parameter plat_prefix")
+            raise UsageError(
+                "clatd needs the PLAT's prefix",
+                "set the parameter plat_prefix",
+                params={"plat_prefix": SUITED["plat_prefix"].value},
+            )
         if facts.sections.get("nat46", "").strip():
             raise DutError(
                 "the device has the kernel module nat46, which clatd takes in place of TAYGA",
