@@ -90,7 +90,8 @@ def lacking(bound):
 
 def carried_out(words, path, benchmark="throughput"):
     """A run that came to its end with a rate, all of whose judged frames were right, and left nothing."""
-    done = v6t("run", *words, "--measure", benchmark, *BRIEF, "--output", path)
+    mode = () if benchmark == "resolution" else ("--mode", "bidirectional")
+    done = v6t("run", *words, "--measure", benchmark, *mode, *BRIEF, "--output", path)
     assert done.status == 0, done.err[-4000:] + done.out
     results = json.loads((path / "results.json").read_text())
     assert results["status"] == "complete"
