@@ -136,8 +136,11 @@ def test_trex_measures_it(in_machine, tmp_path):
     measured(tmp_path, "lwb4", {"driver": DRIVER}, "--measure", "throughput", tester="trex")
 
 
-@pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
-def test_it_is_the_ces_part_of_a_chain(variant, part, in_chain, tmp_path):
+@pytest.mark.parametrize(
+    ("variant", "part"),
+    [("ds-lite", "b4"), ("ds-lite", "softwire"), ("lw4o6", "ce"), ("map-e", "ce")],
+)
+def test_it_is_a_part_of_a_chain(variant, part, in_chain, tmp_path):
     dut = {"driver": "chain", "options": {"parts": {part: {"driver": DRIVER}}}}
     how = ("--measure", "throughput", "--set", f"variant={variant}", *CONNECTIONS)
     points = measured(tmp_path, "ipv4aas", dut, *how)
