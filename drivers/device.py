@@ -56,6 +56,13 @@ class Watched(Protocol):
             readings: names of what to read, as far as the device has it; none: all it has.
         """
 
+    def read(self) -> Any:
+        """One sample, now, of what it tells without delay.
+
+        Raises:
+            DutError: it does not answer.
+        """
+
     @property
     def question(self) -> object:
         """What :meth:`query` asks.

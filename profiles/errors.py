@@ -6,6 +6,7 @@
     ├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
     ├── DutError            exit 4: the device under test cannot be driven
     ├── TesterError         exit 5: the tester itself failed
+    │   └── BeyondTester            one benchmark asks for more than it can; others do not
     └── TranslationError    exit 6: the device answers, but not with the right frames
 
 A message is one sentence that says what is wrong; ``hint`` says what to do about it.
@@ -81,6 +82,10 @@ class TesterError(V6tError):
 
     exit_code = 5
     __test__ = False  # its name is no test's
+
+
+class BeyondTester(TesterError):
+    """A trial asks for more than this tester can give: its benchmark is not measured, others are."""
 
 
 class TranslationError(V6tError):

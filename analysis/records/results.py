@@ -32,7 +32,9 @@ class Bottleneck(Model):
     """seconds watched under load"""
     idle_percent: dict[str, Any]
     """every core's idle time in every second [%]"""
-    limited_by: Literal["cpu", "table", "queue", "contention", "tester", "nothing here", "unknown"]
+    limited_by: Literal[
+        "cpu", "table", "rules", "queue", "contention", "tester", "nothing here", "unknown"
+    ]
     """what limits it"""
     says: str
     """the verdict in words"""
@@ -42,6 +44,27 @@ class Bottleneck(Model):
     """what it said of itself before, at the found rate, above it and after, in one shape"""
     together: str | None = None
     """what the devices of a chain say together"""
+
+
+class DeviceCounts(Model):
+    """What a driven device counted from before the first to after the last trial of a benchmark."""
+
+    device: str
+    """name of the device"""
+    benchmark: str
+    """whose trials these were"""
+    frame_sizes: FrameSizes
+    """octets with FCS on either side"""
+    direction: str
+    """of the load"""
+    seconds: Number
+    """between the two readings"""
+    drops: dict[str, Number]
+    """frames by the device's own reason, those of trials with loss among them; empty: it counted none"""
+    lost_for: dict[str, str]
+    """what each reason says: `queue`, `ingress`, `room`, `entry`, `no connection`, `rule`, `all` of them"""
+    table: dict[str, dict[str, Number]]
+    """`before` and `after`: connections `used`, `limit`, `full` [%]; empty: it tells of no table"""
 
 
 class Results(Model):
@@ -61,6 +84,8 @@ class Results(Model):
     """after a wrong translation: the frame sent, expected and received"""
     bottleneck: Sequence[Bottleneck] = ()
     """what limits the device at the found rates, with the evidence"""
+    device: Sequence[DeviceCounts] = ()
+    """what the device counted over each benchmark"""
 
 
 class _Schema(GenerateJsonSchema):

@@ -143,6 +143,9 @@ def _limits(data: RunData) -> Iterator[Block]:
     evidence = list(_evidence(data))
     if evidence:
         yield Items(evidence)
+    counts = _counts(data)
+    if counts.rows:
+        yield Collapsible(counts.title, [counts])
     if data.bottleneck:
         names = [
             *("<octets", "<direction", "fps per direction", "judged at", "samples"),
@@ -176,6 +179,22 @@ def _limits(data: RunData) -> Iterator[Block]:
             "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
             "once more and does."
         )
+
+
+def _counts(data: RunData) -> Sheet:
+    """What a driven device counted over each benchmark: a line for each figure."""
+    rows = []
+    for entry in data.results.get("device", ()):
+        where = (str(_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
+        lost = [(reason, count(frames)) for reason, frames in entry["drops"].items()]
+        held = [
+            (f"table, {when}: {name}", f"{value:,.6g}")
+            for when, table in entry["table"].items()
+            for name, value in table.items()
+        ]
+        rows += [(*where, *told) for told in (lost or [("dropped, by its counters", "0")]) + held]
+    names = ["<octets", "<direction", "<benchmark", "<device", "<figure", "value"]
+    return sheet("What the device counted over all trials of each benchmark", names, rows)
 
 
 def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:

@@ -104,6 +104,9 @@ class ProcedureSettings(StrictModel):
     """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01).
 
     That is a little work for the device: the preset ``rfc`` leaves it alone."""
+    read_device: bool = True
+    """Read a driven device's counters before the first and after the last trial of each benchmark at a test
+    point, while nothing is sent: what it dropped, by its own reasons, and how full its table is."""
     connections: ConnectionSettings = ConnectionSettings()
     """Connections of stateful devices (RFC 9693)."""
 

@@ -147,7 +147,9 @@ def _watched(
                 seen = {when: [_own(s) for s in samples] for when, samples in seen.items()}
             at = judged(trials, results, seen, run.procedure.sending_time_tolerance)
             lost = at.lost if len(devices) == 1 else None  # nobody knows by which of several
-            verdicts[name] = verdict = verdict_of(seen[at.when], limit, lost)
+            verdicts[name] = verdict = verdict_of(
+                seen[at.when], limit, lost, shared=bound.tester.in_lab
+            )
             evidence = (*verdict.evidence, *at.notes, *([SHARED] if bound.tester.in_lab else []))
             found.append(
                 {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
-from v6t.analysis.records.base import Record
+from v6t.analysis.records.base import Record, counted_by
 from v6t.analysis.statistics import median
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
@@ -26,6 +26,8 @@ from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
+from v6t.core.runs.device_counts import KEY as COUNTS
+from v6t.core.runs.device_counts import DeviceCounts
 from v6t.core.runs.experience import keep, recalled
 from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.frame_diff import render
@@ -69,7 +71,7 @@ from v6t.procedures.tester_rate import (
     usable_fps,
 )
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
-from v6t.profiles.errors import DutError, TesterError, TranslationError
+from v6t.profiles.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
@@ -123,6 +125,7 @@ class _State:
     watch: Watch
     tables: Tables
     forecast: Forecast
+    counts: DeviceCounts
     capacities: dict[str, dict[Mode, float]] = field(default_factory=dict)
     before: TrialResult | None = None
     records: list[Record] = field(default_factory=list)
@@ -208,7 +211,10 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
     tables = Tables(journal)
     forecast = Forecast(stages(bound), earlier=recalled(bound))
-    state = _State(bound, directory, results, journal, bench, loopback, watch, tables, forecast)
+    counts = DeviceCounts(results.held.get(COUNTS, ()))
+    state = _State(
+        bound, directory, results, journal, bench, loopback, watch, tables, forecast, counts
+    )
     try:
         _write_results(state)
         _measure_all(state)
@@ -334,13 +340,22 @@ def _measure_point(
                 state.watch.say(f"{where}: {benchmark.name}")
             planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
             _begin(state, planned.stage, planned)
-            at, measured = _measured(state, benchmark, at)
+            try:
+                at, measured = _measured(state, benchmark, at)
+            except BeyondTester as exc:
+                state.watch.say(f"{where}: {benchmark.name} is not measured: {exc.message}")
+                measured = benchmark.nothing(at, exc.message, at.said)
+            state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record
         if record.offered and phase == Phase.STREAMS:  # SELF-02
             usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
             record.usable_fps = usable
             record.above_usable = [rate for rate in record.offered if rate > usable]
+        entries = state.journal.entries
+        way = counted_by(entries[key] for key in record.trials if key in entries)
+        if way:
+            record.counted_by = way
         if state.run.procedure.means:
             add_means(record)
         state.records.append(record)
@@ -370,6 +385,13 @@ def _measured(
         _begin(state, planned.stage, planned)
         at, measured = better, benchmark.run(better)
     return at, measured
+
+
+def _where(record: Record) -> dict[str, Any]:
+    sizes = record.frame_sizes.to_json()
+    return {
+        "benchmark": record.benchmark, "frame_sizes": sizes, "direction": record.direction,
+    }  # fmt: skip
 
 
 def _point(
@@ -551,11 +573,23 @@ class JournaledTester:
                     _refuse(self._state, Finding(False, direction, why, counted.mismatch))
         return result
 
+    def _counted(self, trial: Trial) -> bool:
+        """Whether what the device counts meanwhile is that of a benchmark."""
+        state = self._state
+        return (
+            state.run.procedure.read_device
+            and self._bench is state.bench
+            and trial.benchmark != "preflight"
+        )
+
     def _run(self, trial: Trial) -> TrialResult:
         state = self._state
         state.measured += 1
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
+        if self._counted(trial):
+            self._bench.ready()
+            state.counts.begin(self._bench.session)
         # a rehearsal, of all things, must not reset the device that its testbed file names
         hooks = {} if state.bound.tester.simulates else state.bound.driver.hooks
         with (
@@ -628,6 +662,8 @@ def _write_results(state: _State) -> None:
     watched = state.results.held.get("bottleneck")
     if watched:
         content["bottleneck"] = watched
+    if state.counts.entries:
+        content[COUNTS] = state.counts.entries
     state.results.write(content)
     for name, text in state.tables.files():
         state.directory.write_text(name, text)

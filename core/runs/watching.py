@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from v6t.drivers.device import DeviceSession, Watcher
-from v6t.drivers.duts.shape import shares_of
+from v6t.drivers.duts.shape import polls, shares_of
 from v6t.procedures.course import DeviceLoad
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.errors import V6tError
@@ -57,12 +57,14 @@ class Watching:
 
 
 def load_of(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
-    """How busy the cores were between each two readings; None where they do not tell.
+    """How busy the cores were between each two readings; None where they do not tell, or poll.
 
     Args:
         samples: in order.
         began_s: when the first frame was sent [s, wall clock]; readings before are left out.
     """
+    if polls(samples):
+        return None
     at, busiest, mean = [], [], []
     for before, after in pairwise(samples):
         idle = [share for shares in shares_of([before, after], "idle").values() for share in shares]

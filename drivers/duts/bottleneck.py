@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from v6t.drivers.duts.shape import NOT_ENTERED, OF_TABLES, Telemetry, shaped, shares_of
+from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.shape import Telemetry, shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
 
 BUSY_IDLE = 3.0
@@ -21,9 +22,12 @@ HELD_BACK = 25.0
 FULL_TABLE = 99.0
 """A table of whose entries more than this are in use has no room [%]."""
 MOST = 50.0
-"""Losses for want of a table's room are the matter where they are at least this part of all [%]."""
+"""Losses of one kind are the matter where they are at least this part of all [%]."""
+STRAY = 10.0
+"""What a device has dropped says nothing of what was lost if it is a smaller part of that [%]."""
 FEW = 10.0
-"""So few losses are no reason to look past a core that has no time left [frames]."""
+"""So few losses are no reason to look past a core that has no time left, and where nobody knows what was lost
+they may be of any frames: router solicitations, LLDP [frames]."""
 NOT_COUNTED = "frames were lost, and no counter of this device says that it was here"
 
 
@@ -32,7 +36,7 @@ class Verdict:
     """Never without its evidence.
 
     Attributes:
-        limited_by: ``cpu``, ``table``, ``queue``, ``contention``, ``tester``, ``nothing here`` or
+        limited_by: ``cpu``, ``table``, ``rules``, ``queue``, ``contention``, ``tester``, ``nothing here`` or
             ``unknown``.
         says: one sentence.
         evidence: figures it rests on, one line each.
@@ -43,7 +47,9 @@ class Verdict:
     evidence: tuple[str, ...]
 
 
-def verdict_of(samples: Sequence[Sample], tester: str = "", lost: int | None = None) -> Verdict:
+def verdict_of(
+    samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
+) -> Verdict:
     """The verdict on one device.
 
     Args:
@@ -52,23 +58,33 @@ def verdict_of(samples: Sequence[Sample], tester: str = "", lost: int | None = N
         tester: what the tester says of a limit of its own; empty: it has none here.
         lost: frames that the tester missed meanwhile; None: it does not say, or there are more devices that
             may have lost them.
+        shared: the tester works on the device's cores.
     """
     told = shaped(samples)
     evidence = tuple(_evidence(samples, told, lost))
-    cores = shares_of(samples, "idle")
-    no_time = _by_full_cores(cores)
+    cores = {} if told.polls else shares_of(samples, "idle")
+    no_time = _by_full_cores(cores, tester if shared else "")
+    heard = told if _speaks(told, lost) else replace(told, drops={})
     found = (
         _by_table(told, lost, at_least=FEW)
+        or _by_rules(heard, lost)
         or _by_process(told)
         or _by_full_vectors(told)
-        or (("tester", tester) if tester and not told.drops else None)
+        or (("tester", tester) if tester and not heard.drops else None)
         or (None if no_time else _by_table(told, lost))
-        or _by_vectors_room(told, lost)
-        or _by_room(told)
+        or _by_vectors_room(heard, lost)
+        or _by_polling(heard, lost)
+        or _by_room(heard)
         or no_time
-        or _by_cores(cores, told, lost)
+        or _by_cores(cores, heard, lost)
     )
     return Verdict(*found, evidence)
+
+
+def _speaks(told: Telemetry, lost: int | None) -> bool:
+    """Whether what the device has dropped has to do with what was lost: strays have not."""
+    dropped = sum(told.reasons.values())
+    return dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
 
 
 def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
@@ -82,9 +98,8 @@ def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     if all(v.limited_by == "tester" for v in verdicts.values()):
         return "the tester limits: none of the devices was asked for all that it has"
     full = [name for name, v in verdicts.items() if v.limited_by == "cpu"]
-    short = [
-        name for name, v in verdicts.items() if v.limited_by in ("queue", "table", "contention")
-    ]
+    losing = ("queue", "table", "contention", "rules")
+    short = [name for name, v in verdicts.items() if v.limited_by in losing]
     limiting = full or short
     if len(limiting) == 1:
         why = "has no time left" if full else "loses frames with time left"
@@ -100,6 +115,8 @@ def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> l
     for core, shares in shares_of(samples, "idle").items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
+        if told.polls:
+            line += " (it polls: that is no measure of its load)"
         if core in soft:
             line += f", softirq up to {max(soft[core]):.0f} %"
         lines.append(line)
@@ -127,30 +144,43 @@ def _fullest(told: Telemetry) -> tuple[str, float]:
 def _by_table(told: Telemetry, lost: int | None, at_least: float = 0.0) -> tuple[str, str] | None:
     """Losses for want of room: most of all, or any where the table is seen to be full.
 
+    Frames of connections that the device does not know follow from that, and are none of the others.
+
     Args:
         told: by the device.
         lost: frames that the tester missed; None: what the device counted is all there is.
         at_least: so many of them.
     """
-    short = {name: count for name, count in told.drops.items() if OF_TABLES.search(name)}
+    is_full = told.table.get("full", 0.0) >= FULL_TABLE
+    unknown = told.lost(Lost.UNKNOWN)
+    short = told.lost(Lost.ROOM, Lost.ENTRY) | (unknown if is_full else {})
     if not short or sum(short.values()) < at_least:
         return None
-    reason = max(short, key=lambda name: short[name])
-    if told.table.get("full", 0.0) >= FULL_TABLE:
+    reason = _most(short)
+    if is_full:
         full = f"{told.table['full']:.0f} % of it are in use"
         return "table", f"its table has no room for a connection more: {full}, and {reason} grew"
-    share = 100 * sum(short.values()) / max(sum(told.drops.values()), lost or 0)
-    if share < MOST:
+    others = max(sum(told.reasons.values()), lost or 0) - sum(unknown.values())
+    if 100 * sum(short.values()) < MOST * others:
         return None
-    if NOT_ENTERED.search(reason):
+    if told.lost_for[reason] == Lost.ENTRY:
         why = "no port was free for them, or two frames began one at once"
         return "table", f"connections were not entered into its table: {why}; {reason} grew"
-    return "table", f"its table has no room for a connection more: {reason} grew"
+    return "table", f"its table has no room for a connection more, or no port: {reason} grew"
+
+
+def _by_rules(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
+    """Most of what was lost would have been lost at any rate."""
+    refused = told.lost(Lost.RULE, Lost.UNKNOWN)
+    everything = max(sum(told.reasons.values()), lost or 0)
+    if not refused or 100 * sum(refused.values()) < MOST * everything:
+        return None
+    return "rules", f"it drops frames that it does not take at any rate: {_most(refused)} grew"
 
 
 def _by_process(told: Telemetry) -> tuple[str, str] | None:
     """A device that is a process, on the time that this was given."""
-    if not told.process:
+    if not told.process or told.polls:
         return None
     ran, waited = told.process["run"], told.process["wait"]
     if ran >= FULL_THREAD:
@@ -187,6 +217,11 @@ def _by_vectors_room(told: Telemetry, lost: int | None) -> tuple[str, str] | Non
     if not told.vectors_per_call:
         return None
     room = f"its workers have room: at most {_fullest(told)[1]:.0f} vectors per call, of 256"
+    if told.drops and told.lost_for[_worst(told)] == Lost.ALL:
+        return (
+            "unknown",
+            f"{room}; {_worst(told)} grew, and no reason that is read explains half of it",
+        )
     if told.drops:
         return "queue", f"{room}; {_worst(told)} grew"
     if lost:
@@ -194,24 +229,53 @@ def _by_vectors_room(told: Telemetry, lost: int | None) -> tuple[str, str] | Non
     return "nothing here", room
 
 
+def _by_polling(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
+    """Of a device that polls, and does not say how much it found."""
+    if not told.polls or told.vectors_per_call:
+        return None
+    unfetched = told.lost(Lost.INGRESS)
+    if 100 * sum(unfetched.values()) >= MOST * sum(told.reasons.values()) > 0:
+        return (
+            "cpu",
+            f"it polls, and frames came faster than it fetched them: {_most(unfetched)} grew",
+        )
+    if told.drops:
+        return "queue", f"a queue is full: {_worst(told)} grew"
+    why = NOT_COUNTED if lost else "nothing was lost here"
+    return "unknown", f"it polls: its cores are busy without load, too; {why}"
+
+
 def _by_room(told: Telemetry) -> tuple[str, str] | None:
     """A process with time left that nevertheless was not given all frames."""
     if not told.process or not told.drops:
         return None
-    if OF_TABLES.search(_worst(told)):
+    if told.lost_for[_worst(told)] in (Lost.ROOM, Lost.ENTRY):
         return None
     return "queue", f"a queue before it is full, and it has time left: {_worst(told)} grew"
 
 
 def _worst(told: Telemetry) -> str:
-    return max(told.drops, key=lambda reason: told.drops[reason])
+    return _most(told.reasons)
 
 
-def _by_full_cores(cores: Mapping[str, Sequence[float]]) -> tuple[str, str] | None:
+def _most(counts: Mapping[str, float]) -> str:
+    return max(counts, key=lambda reason: counts[reason])
+
+
+def _by_full_cores(cores: Mapping[str, Sequence[float]], tester: str) -> tuple[str, str] | None:
+    """Cores without time.
+
+    Args:
+        cores: idle time of each.
+        tester: what a tester at its limit says that works on them, too; empty: none does.
+    """
     busy = [core for core, middle in _middles(cores).items() if middle <= BUSY_IDLE]
     if not busy:
         return None
-    return "cpu", f"{', '.join(busy)} had no time left ({len(busy)} of {len(cores)} cores)"
+    says = f"{', '.join(busy)} had no time left ({len(busy)} of {len(cores)} cores)"
+    if tester:
+        return "unknown", f"{says}, and nobody can tell whose time it was: {tester}"
+    return "cpu", says
 
 
 def _by_cores(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
@@ -20,6 +22,25 @@ from v6t.profiles.intent import Port
 from v6t.profiles.intent_settings import IntentSettings
 
 
+class Lost(str, Enum):
+    """What a counter of lost frames says of why they were lost."""
+
+    QUEUE = "queue"
+    """A queue was full, or it does not say: they came faster than they were taken."""
+    INGRESS = "ingress"
+    """So were they, where frames wait for the device itself to fetch them."""
+    ROOM = "room"
+    """A table had no room for their connection, or a NAT no port."""
+    ENTRY = "entry"
+    """Their connection was not entered: no port was free for it, or two frames began it at once."""
+    UNKNOWN = "no connection"
+    """Of a connection that the device does not know, as of one that it had no room for."""
+    RULE = "rule"
+    """By what the device was told, or cannot translate: at any rate."""
+    ALL = "all"
+    """Whatever the reason: other figures count the same frames by theirs."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One figure the device can be asked for while it works.
@@ -28,11 +49,22 @@ class Reading:
         command: prints it; must be cheap.
         parse: the figures in its output, by name.
         means: what the figures are, for the documentation.
+        losses: which of the figures count lost frames: patterns of their whole names, the first that fits
+            holds. What none fits counts something else.
+        polls: the time of one that looks for frames without end: it is spent without load, too.
+        lasts_s: the command takes so long by itself [s].
     """
 
     command: str
     parse: Callable[[str], Mapping[str, float]]
     means: str = ""
+    losses: Mapping[str, Lost] = field(default_factory=dict)
+    polls: bool = False
+    lasts_s: float = 0.0
+
+    def lost(self, figure: str) -> Lost | None:
+        """What a figure says of lost frames; None: it counts none."""
+        return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
 
 
 @dataclass(frozen=True)
@@ -156,7 +188,7 @@ class Commands(ABC):
         return None
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Whether a session of its is that of an address and port inside, whatever they talk to."""
+        """Whether each of its sessions is that of an address and port inside, whatever they talk to."""
         return False
 
     def table(self, intent: Intent) -> Reading | None:

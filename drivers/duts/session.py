@@ -23,7 +23,7 @@ from v6t.drivers.duts.lock import BEAT_S, PART, SILENCE_S, Lock, held_by
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
-from v6t.drivers.duts.telemetry import Watcher
+from v6t.drivers.duts.telemetry import Sample, Watcher, round_script, sample_of
 from v6t.drivers.duts.undo_record import (
     PROGRESS,
     SCRIPT,
@@ -439,6 +439,12 @@ class Session:
         known = self.driver.telemetry(self.intent)
         chosen = {name: known[name] for name in readings if name in known} if readings else known
         return Watcher(self.transport, chosen)
+
+    def read(self) -> Sample:
+        """Read it once, now."""
+        known = self.driver.telemetry(self.intent)
+        brief = {name: reading for name, reading in known.items() if not reading.lasts_s}
+        return sample_of(self.transport.run(round_script(brief)).out, brief)
 
     def _store(self) -> Store:
         return Store(self.transport, self._directory, self._keep, self.again)

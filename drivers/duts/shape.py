@@ -4,41 +4,32 @@ Figures of readings have names; these are what the shape is made of, all of them
 
 * ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks], or of who tells no ticks
   ``CORE.idle_percent`` of the last second or so;
-* ``link NAME``: of an interface that faces the tester, ``rx.packets`` beside its losses; one inside the
-  device is no ``link``, for what comes in there has come in before;
+* ``link NAME``: of an interface that faces the tester, ``rx.packets`` beside its losses (``interfaces``: of
+  all that do); one inside the device is no ``link``, for what comes in there has come in before;
 * ``process``: ``THREAD.run_ns``, ``THREAD.wait_ns`` (ready to run, and not run), ``quota.periods``,
   ``quota.throttled`` (of them those in which a cgroup held it back);
-* ``runtime``: ``THREAD.node.NAME.calls``, ``.vectors`` since some start;
+* ``runtime``: ``THREAD.node.NAME.calls``, ``.vectors``, ``.clocks`` since some start;
 * ``perf``: ``cycles_per_s``, ``instructions_per_s``, of all cores together;
 * ``table``: ``used``, ``limit`` [connections];
-* anything else whose name speaks of loss: counters of frames, by reason.
+* any other: what its reading declares to count lost frames, by reason.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.telemetry import Sample
 
-_LOSSES = re.compile(
-    r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions"
-    r"|unreachable",
-    re.IGNORECASE,
-)
 LINK = "link "
-_NO_COUNTERS = ("table", "runtime", "perf", "cpu", "process")
-OF_TABLES = re.compile(
-    r"^conntrack (drop|early_drop|insert_failed|chaintoolong)$|^pf (memory|state_limit)$|out of ports|"
-    r"maximum sessions",
-    re.IGNORECASE,
-)
-"""Reasons for loss that speak of a table without room, or of a NAT without ports, not of a queue."""
-NOT_ENTERED = re.compile(r"insert_failed$")
-"""Of them the one that says less: no port was free for a connection, or two packets began it at once."""
+INTERFACES = "interfaces"
+ROUNDED = 0.005
+"""Figures of three digits are so far off at most, over their value."""
+CLOSE = 0.1
+"""A difference of rounded figures that may be off by more than this, over its value, is not told."""
 
 
 @dataclass(frozen=True)
@@ -51,31 +42,48 @@ class Telemetry:
         process: of its busiest thread ``run`` and ``wait`` in the middle second, and ``throttled``, the share
             of a quota's periods in which it was held back.
         vectors_per_call: of each busy node in the middle second, of the thread where they are most.
-        per_packet: ``cycles``, ``instructions`` of all cores over what came in from the tester, where the
-            processor counts them.
+        polls: it looks for frames without end: its cores are busy without load, too.
+        per_packet: ``cycles``, ``instructions`` of all cores, where the processor counts them, and of a VPP
+            ``clocks`` of all nodes but those that poll, over what came in from the tester.
         drops: frames by the reason that the device gives.
+        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.commands.Lost`.
         table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
     """
 
     seconds: float = 0.0
+    polls: bool = False
     cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     process: Mapping[str, float] = field(default_factory=dict)
     vectors_per_call: Mapping[str, float] = field(default_factory=dict)
     per_packet: Mapping[str, float] = field(default_factory=dict)
     drops: Mapping[str, float] = field(default_factory=dict)
+    lost_for: Mapping[str, Lost] = field(default_factory=dict)
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Without what is empty."""
         return {name: value for name, value in asdict(self).items() if value}
 
+    @property
+    def reasons(self) -> Mapping[str, float]:
+        """Drops without sums of them, unless their reasons explain less than half of these."""
+        single = {n: count for n, count in self.drops.items() if self.lost_for[n] != Lost.ALL}
+        sums = sum(self.drops.values()) - sum(single.values())
+        return single if 2 * sum(single.values()) >= sums else self.drops
+
+    def lost(self, *kinds: Lost) -> dict[str, float]:
+        """Drops of these kinds."""
+        return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
+
 
 def shaped(samples: Sequence[Sample]) -> Telemetry:
     """The samples of a watch in one shape; of a single one only what needs no difference."""
     busy = {core: [100 - s for s in shares] for core, shares in shares_of(samples, "idle").items()}
     more = {kind: shares_of(samples, kind) for kind in ("softirq", "steal")}
+    lost = _losses(samples)
     return Telemetry(
         seconds=round(samples[-1].seen_s - samples[0].seen_s, 1) if samples else 0.0,
+        polls=polls(samples),
         cores={
             core: {
                 "busy": _middle(shares),
@@ -86,9 +94,15 @@ def shaped(samples: Sequence[Sample]) -> Telemetry:
         process=_process(samples),
         vectors_per_call=_vectors(samples),
         per_packet=_per_packet(samples),
-        drops=growing(samples),
+        drops={name: count for name, (count, _) in lost.items()},
+        lost_for={name: why for name, (_, why) in lost.items()},
         table=_table(samples),
     )
+
+
+def polls(samples: Sequence[Sample]) -> bool:
+    """Whether the device looks for frames without end: its cores are busy without load, too."""
+    return any(reading.polls for sample in samples for reading in sample.readings.values())
 
 
 def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
@@ -113,22 +127,21 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
     return found
 
 
-def growing(samples: Sequence[Sample]) -> dict[str, float]:
-    """Counters of lost frames that grew, and by how much.
+def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
+    """Counters of lost frames that grew, by how much, and what each says of the reason.
 
     Devices leave out counters that are 0: one that is not there first, where the reading has others, was 0.
     """
     if len(samples) < 2:
         return {}
     found = {}
-    for name, figures in samples[-1].figures.items():
-        if name in _NO_COUNTERS:
-            continue
+    for name, reading in samples[-1].readings.items():
         before = samples[0].figures.get(name, {})
-        for figure, last in figures.items() if before else ():
+        for figure, last in samples[-1].figures.get(name, {}).items() if before else ():
+            why = reading.lost(figure)
             first = before.get(figure, 0.0)
-            if last > first and _LOSSES.search(f"{name} {figure}"):
-                found[f"{name} {figure}"] = last - first
+            if why is not None and last > first:
+                found[f"{name} {figure}"] = (last - first, why)
     return found
 
 
@@ -182,16 +195,28 @@ def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     """Counted events per packet that came in from the tester."""
     if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
         return {}
-    links = [name for name in samples[-1].figures if name.startswith(LINK)]
+    links = [n for n in samples[-1].figures if n.startswith(LINK) or n == INTERFACES]
     packets = sum(_grown(samples, link, "rx.packets") for link in links)
     rate = packets / (samples[-1].seen_s - samples[0].seen_s)
-    found = {}
+    clocks = _clocks(samples)
+    found = {"clocks": round(clocks / packets, 1)} if clocks and packets else {}
     for what in ("cycles", "instructions"):
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
         counted = [value for value in seen if value]
         if counted and rate:
             found[what] = round(_middle(counted) / rate, 1)
     return found
+
+
+def _clocks(samples: Sequence[Sample]) -> float | None:
+    """What a VPP's nodes have used; None: too little of all that they ever did to be told from rounding."""
+    first, last = (
+        {n: v for n, v in s.figures.get("runtime", {}).items() if n.endswith(".clocks")}
+        for s in (samples[0], samples[-1])
+    )
+    used = sum(last.values()) - sum(first.values())
+    off = ROUNDED * (sum(first.values()) + sum(last.values()))
+    return used if used > 0 and off <= CLOSE * used else None
 
 
 def _table(samples: Sequence[Sample]) -> dict[str, float]:

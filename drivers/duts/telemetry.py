@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from v6t.drivers.duts import batch
 from v6t.drivers.duts.commands import Reading
@@ -22,15 +22,32 @@ class Sample:
     Attributes:
         figures: what was read.
         seen_s: when it arrived here [s, wall clock].
+        readings: what was asked for, which says what the figures are.
     """
 
     figures: Mapping[str, Mapping[str, float]]
     seen_s: float = 0.0
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+
+
+def round_script(readings: Mapping[str, Reading]) -> str:
+    """Shell lines that read all of them once."""
+    return batch.script({str(n): r.command for n, r in enumerate(readings.values())})
+
+
+def sample_of(text: str, readings: Mapping[str, Reading]) -> Sample:
+    """What :func:`round_script` printed, just now."""
+    read = batch.read(text)
+    figures = {}
+    for number, (name, reading) in enumerate(readings.items()):
+        part = read.get(str(number))
+        figures[name] = dict(reading.parse(part.text)) if part else {}
+    return Sample(figures, time.time(), readings)
 
 
 def watching_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """A shell loop that ends with its standard input."""
-    one = batch.script({str(n): r.command for n, r in enumerate(readings.values())})
+    one = round_script(readings)
     return (
         # the loop's own standard input is not the one that is waited for
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
@@ -73,15 +90,7 @@ class Watcher:
             except (ConnectionLost, DeadlinePassed, OSError, ValueError):
                 return  # what was seen until then is kept
             if line == f"{batch.MARK} {TICK}":
-                self._samples.append(self._sample("\n".join(lines)))
+                self._samples.append(sample_of("\n".join(lines), self._readings))
                 lines = []
             else:
                 lines.append(line)
-
-    def _sample(self, text: str) -> Sample:
-        read = batch.read(text)
-        figures = {}
-        for number, (name, reading) in enumerate(self._readings.items()):
-            part = read.get(str(number))
-            figures[name] = dict(reading.parse(part.text)) if part else {}
-        return Sample(figures, time.time())

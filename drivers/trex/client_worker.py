@@ -23,7 +23,15 @@ from typing import Any, Dict, List
 
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
-from v6t.drivers.trex.host_worker import CLOCK, addresses_of, machine, place, read, server_words
+from v6t.drivers.trex.host_worker import (
+    CLOCK,
+    addresses_of,
+    machine,
+    place,
+    read,
+    server_on,
+    server_words,
+)
 from v6t.drivers.trex.looking_worker import Looking
 from v6t.drivers.trex.rings_worker import pushed_out, received
 from v6t.drivers.trex.service_worker import Trouble, main, one_line, plain
@@ -144,7 +152,9 @@ class Worker(object):
 
     def server_flags(self):
         """Command line of the server if it runs on this host, else nothing."""
-        return next((w for w in map(server_words, os.listdir("/proc")) if w), None)
+        here, there = addresses_of(self.address)
+        process = server_on(self.address[1]) if here == there else None
+        return None if process is None else server_words(process)
 
     def place(self, prefix, master, latency, sending):
         """Move the threads of the server with this prefix to CPUs; how many were moved."""
@@ -155,11 +165,33 @@ class Worker(object):
         self.client.set_global_cfg({"sched_max_stretch": most_s})
         return None
 
-    def shutdown(self):
-        """End the server."""
-        self.client.server_shutdown(force=True)
+    def shutdown(self, force, wait_s):
+        """End the server, and wait until it is gone; whose ports it had, by port.
+
+        force: also where there are any.
+        """
+        for port in self.client.ports.values():
+            port.sync()
+        owners = {str(n): port.get_owner() for n, port in sorted(self.client.ports.items())}
+        owners = {n: owner for n, owner in owners.items() if owner}
+        if owners and not force:
+            taken = ", ".join("port %s: %s" % one for one in owners.items())
+            raise Trouble("taken", "the server would have to be ended, and is in use (%s)" % taken)
+        process = server_on(self.address[1])
+        self.client.server_shutdown(force=force)
         self.client, self.ports = None, []
-        return None
+        until = time.monotonic() + wait_s
+        while self._answers() or (process is not None and server_words(process)):
+            if time.monotonic() > until:
+                raise Trouble("server", "the TRex server did not end within %g s" % wait_s)
+            time.sleep(0.1)
+        return owners
+
+    def _answers(self):
+        with contextlib.suppress(OSError):
+            socket.create_connection(self.address, timeout=2).close()
+            return True
+        return False
 
     def attributes(self, port, settings):
         """Set port attributes such as promiscuous mode."""

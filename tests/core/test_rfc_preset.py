@@ -113,6 +113,7 @@ SETTINGS = {
     ),
     "mlrsearch.min_load_fps": (None, CHOSEN),
     "watch_device": (False, f"{CHOSEN}: nothing but the test gives the device work"),
+    "read_device": (True, f"{CHOSEN}: between trials, when nothing is measured"),
     "reconfiguration.share": (0.9, "no RFC: below the throughput"),
     "reconfiguration.rate_fps": (None, "the measured throughput"),
     "reconfiguration.duration_s": (20.0, "no RFC"),

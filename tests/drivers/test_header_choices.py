@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.plugins.base import Expected
@@ -514,6 +515,16 @@ def test_a_profile_takes_df_set_or_not_and_tells_which(octet, told):
     assert not accepted("siit", "forward", 0, None, written(6, octet | 0x20), either)
     exact = ProfiledOracle(oracle_of("siit"), ExpectProfile(df="set"))
     assert accepted("siit", "forward", 0, None, written(6, octet), exact) == bool(octet)
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("octet", [0x00, 0x40])
+def test_a_chain_takes_df_as_the_last_translator_of_the_direction_makes_it(way, octet):
+    last = {"forward": ExpectProfile(df="set"), "reverse": ExpectProfile(df="set")}
+    last[way] = replace(last[way], dont_fragment="either")
+    chain = ChainOracle(oracle_of("siit"), 0, last)
+    right = way == "forward" or bool(octet)
+    assert accepted("siit", "forward", 0, None, written(6, octet), chain) == right
 
 
 def test_a_comparison_tells_what_a_device_does():

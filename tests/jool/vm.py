@@ -20,6 +20,7 @@ from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.intent import Links
+from v6t.tests.jool.image import LISTENS
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 from v6t.tests.machine.machine import Machine, management
@@ -29,6 +30,8 @@ SIDES = ("left", "right")
 MANAGEMENT_MAC = "52:54:00:00:00:01"
 MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
 """After each start; most technologies have these."""
+CONNECT_DEADLINE_S = 15.0
+"""Who knocks while it boots is heard by QEMU's NAT, which repeats itself ever more rarely: better anew."""
 OFF = (
     "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
     "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,romfile="
@@ -39,8 +42,15 @@ OFF = (
 class JoolMachine(Machine):
     """QEMU without hardware acceleration, in a namespace."""
 
+    listens = LISTENS
+
     def __init__(
-        self, image: Image, pid: int, macs: Mapping[str, str], files: Sequence[cpio.Entry] = ()
+        self,
+        image: Image,
+        pid: int,
+        macs: Mapping[str, str],
+        files: Sequence[cpio.Entry] = (),
+        like: JoolMachine | None = None,
     ) -> None:
         """Remember.
 
@@ -49,12 +59,13 @@ class JoolMachine(Machine):
             pid: a process in the device's namespaces.
             macs: of left and right.
             files: that it has besides those of the image.
+            like: begin as that machine is, in place of booting.
         """
         self._pid = pid
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
         own = [cpio.file("etc/v6t-interfaces", lines), *files]
-        super().__init__(image, PORT, _arguments(macs), own, enter(pid))
+        super().__init__(image, PORT, _arguments(macs), own, enter(pid), like)
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
@@ -73,7 +84,8 @@ class JoolMachine(Machine):
     @property
     def options(self) -> SshOptions:
         """From within the namespace."""
-        return super().options.model_copy(update={"host": "", "lab": "jool-vm"})
+        inside = {"host": "", "lab": "jool-vm", "connect_deadline_s": CONNECT_DEADLINE_S}
+        return super().options.model_copy(update=inside)
 
     def transport(self) -> LabTransport:
         """A way to it, not open yet."""
@@ -98,23 +110,47 @@ def _arguments(macs: Mapping[str, str]) -> list[str]:
 class Standing:
     """A machine and its namespaces, for one configuration after the other; it boots for the first."""
 
-    def __init__(self, image: Image, files: Sequence[cpio.Entry] = (), version: str = "") -> None:
+    def __init__(
+        self,
+        image: Image,
+        files: Sequence[cpio.Entry] = (),
+        version: str = "",
+        like: Standing | None = None,
+    ) -> None:
         """Remember.
 
         Args:
             image: to boot.
             files: that it has besides those of the image.
             version: of what is measured in it, for whoever asks.
+            like: begin as that one is, in place of booting.
         """
-        self._image, self._files, self.version = image, files, version
+        self._image, self._files, self.version, self._like = image, files, version, like
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
         self._machine: JoolMachine | None = None
+
+    def twin(self) -> Standing:
+        """Another, which begins as this one is when the first of them is needed; nobody is logged in then."""
+        return Standing(self._image, self._files, self.version, self)
 
     @property
     def machine(self) -> JoolMachine:
         """It stands."""
         assert self._machine is not None
+        return self._machine
+
+    def stand(self) -> JoolMachine:
+        """Start it, unless that is done."""
+        if self._machine is None:
+            like = None if self._like is None else self._like.stand()
+            machine = JoolMachine(self._image, self.namespace(), MACS, self._files, like)
+            try:
+                machine.start()
+            except BaseException:  # the next one is not to take it for one that stands
+                machine.stop()
+                raise
+            self._machine = machine
         return self._machine
 
     def namespace(self) -> int:
@@ -129,17 +165,10 @@ class Standing:
         Args:
             macs: that its interfaces are to have.
         """
-        if self._machine is None:
-            machine = JoolMachine(self._image, self._pid, MACS, self._files)
-            try:
-                machine.start()
-            except BaseException:  # the next one is not to take it for one that stands
-                machine.stop()
-                raise
-            self._machine = machine
+        machine = self.stand()
         lines = [f"ip link set dev {s} master br-{s} && ip link set dev {s} up" for s in SIDES]
         _carried_out(self._pid, lines)
-        way = self._machine.transport()
+        way = machine.transport()
         way.open()
         try:
             for side, mac in macs.items():
@@ -178,6 +207,14 @@ class MachineDut(LabDut):
 
     def _transport(self) -> LabTransport:
         return self._standing.machine.transport()
+
+    def describe(self):
+        """Facts for the manifest; who reads its rates is to know what they are of."""
+        told = super().describe()
+        return {
+            **told,
+            "system": f"{told.get('system', '')}, in QEMU without hardware acceleration",
+        }
 
 
 def stands_in(machine: Standing, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import socket
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -19,11 +21,16 @@ from . import cpio
 from .image import Image
 
 BOOT_DEADLINE_S = 600.0
+QEMU = "qemu-system-x86_64"
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
 
 
 class Machine:
     """A virtual machine whose sshd is reached at a port of the loopback interface."""
+
+    listens = ""
+    """What its console shows when sshd listens; empty: nothing. Who knocks before waits for QEMU's NAT, which
+    repeats itself ever more rarely."""
 
     def __init__(
         self,
@@ -32,6 +39,7 @@ class Machine:
         command: Sequence[str],
         files: Sequence[cpio.Entry] = (),
         before: Sequence[str] = (),
+        like: Machine | None = None,
     ) -> None:
         """Remember.
 
@@ -41,21 +49,31 @@ class Machine:
             command: QEMU's arguments for machine and interfaces.
             files: for this machine alone.
             before: a program that runs QEMU, for example in another network namespace.
+            like: begin as that machine, of the same image and arguments, is by then, in place of booting.
         """
         self._image = image
         self._port = port
         self._arguments = list(command)
         self._files = list(files)
         self._before = list(before)
+        self._like = like
+        self._boots = 0 if like else 1
         self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Boot; returns when its sshd lets us in."""
-        self._keys()
+        begin: list[str] = []
+        if self._like is None:
+            self._keys()
+        else:
+            state = self._like.kept()
+            for name in ("id", "known_hosts", "initrd"):
+                shutil.copy(self._like.place / name, self.place)
+            begin = ["-incoming", f"exec:cat {state}"]
         with (self.place / "qemu.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*self._before, *self._command()],
+                [*self._before, *self._command(), *begin],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -81,31 +99,76 @@ class Machine:
         """A way to it, not open yet."""
         return SshTransport(self.options)
 
+    @property
+    def hypervisor(self) -> str:
+        """What runs it, and how: ``QEMU 7.2.22, TCG``."""
+        said = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
+        accelerator = self._arguments[self._arguments.index("-accel") + 1]
+        return f"QEMU {said.stdout.split()[3]}, {accelerator.upper()}"
+
     def reset(self) -> None:
         """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
+        self._boots += 1
+        self._ask("system_reset")
+
+    def kept(self) -> Path:
+        """A file with all that it is, for others to begin as; made once, while nobody is logged in."""
+        state = self.place / "state"
+        if not state.exists():
+            self._ask("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+            self._ask("migrate", uri=f"exec:cat >{state}.part && mv {state}.part {state}")
+            while not state.exists():
+                how = self._ask("query-migrate")["status"]
+                assert how not in ("failed", "cancelled"), how
+                time.sleep(0.05)
+            self._ask("cont")
+        return state
+
+    def _ask(self, command: str, **arguments: Any) -> Any:
+        """What QEMU's monitor answers."""
+        asked = [{"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}]
+        answer: dict[str, Any] = {}
         with socket.socket(socket.AF_UNIX) as way, way.makefile("rw") as lines:
             way.connect(f"{self.place}/qmp")
-            for command in ("qmp_capabilities", "system_reset"):
-                print(json.dumps({"execute": command}), file=lines, flush=True)
-                while "return" not in json.loads(lines.readline()):
-                    pass
+            for each in asked:
+                print(json.dumps(each), file=lines, flush=True)
+                while "return" not in (answer := json.loads(lines.readline())):
+                    assert "error" not in answer, answer
+        return answer["return"]
 
     def await_login(self) -> None:
         """Wait until its sshd lets us in."""
         end = time.monotonic() + BOOT_DEADLINE_S
+        while not self._is_up() and not self._ended() and time.monotonic() < end:
+            time.sleep(0.1)
         while True:
             transport = self.transport()
             try:
                 transport.open()
             except DutError as exc:
-                ended = self._process is None or self._process.poll() is not None
-                if ended or time.monotonic() > end:
+                if self._ended() or time.monotonic() > end:
                     words = f"the virtual machine does not answer: {exc}; {self._said()}"
                     raise DutError(words) from exc
                 time.sleep(0.5)
             else:
                 transport.close()
                 return
+
+    def _is_up(self) -> bool:
+        """Whether it has said that sshd listens after its last start, and is at work."""
+        console = self.place / "console.log"
+        said = console.read_text(errors="replace") if console.exists() else ""
+        if self.listens and said.count(self.listens) < self._boots:
+            return False
+        if self._like is None:
+            return True
+        try:
+            return bool(self._ask("query-status")["running"])
+        except OSError:  # it has not begun to listen
+            return False
+
+    def _ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
 
     def stop(self) -> None:
         """End it. May be called twice."""
@@ -131,13 +194,14 @@ class Machine:
             cpio.file("etc/ssh/authorized_keys", (self.place / "id.pub").read_text(), 0o600),
             *self._files,
         ]
-        shared = self._image.initial.read_bytes()
+        # this processor unpacks it sooner than that of the machine
+        shared = gzip.decompress(self._image.initial.read_bytes())
         whole = shared + b"\0" * (-len(shared) % 4) + cpio.archive(own)
         (self.place / "initrd").write_bytes(whole)
 
     def _command(self) -> list[str]:
         return [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
+            QEMU, "-nodefaults", "-no-user-config", "-display", "none",
             "-serial", f"file:{self.place}/console.log",
             "-qmp", f"unix:{self.place}/qmp,server=on,wait=off",
             "-kernel", str(self._image.kernel), "-initrd", str(self.place / "initrd"),

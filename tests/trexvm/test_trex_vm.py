@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 from v6t.tests.core.support import v6t
+from v6t.tests.drivers import machines
+from v6t.tests.drivers.shown import Run
 from v6t.tests.machine.image import Image, lacking
 
 from .guest import GUEST, Guest, Nic, nics
@@ -236,6 +238,8 @@ def test_a_router_between_two_nics(guest, tmp_path, kind):
     described = json.loads((out / "manifest.json").read_text())["tester"]
     assert described["reached_by"] == "its own host only"
     assert guest.driver(cards[0]) == kind
+    where = " in the same machine"
+    machines.note(f"linux-router {kind}", Run(out), guest.hypervisor, where=where)
 
 
 @with_cores

@@ -15,7 +15,7 @@ from pydantic import Field
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.machines import check_places, directory_beside
 from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.chain.parts import Part, df_after, further_hops, hops_on_way, policy_of
+from v6t.drivers.duts.chain.parts import Part, further_hops, hops_on_way, last_to_ipv4, policy_of
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
 from v6t.drivers.duts.commands import PartOf
@@ -32,7 +32,7 @@ from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
-from v6t.profiles.model import Direction
+from v6t.profiles.model import DIRECTIONS
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -165,13 +165,10 @@ class Chain(WithoutCommands):
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
-        ways: tuple[tuple[Direction, tuple[Part, ...]], ...] = (
-            ("forward", parts),
-            ("reverse", parts[::-1]),
-        )
-        df = {direction: df_after(met, direction) for direction, met in ways}
-        hops = {direction: hops_on_way(met, direction) for direction, met in ways}
-        policy = policy_of(parts)
+        last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
+        hops = {way: hops_on_way(parts, way) for way in DIRECTIONS}
+        df = {way: profile.df for way, profile in last.items()}
+        policy = policy_of(parts, last)
         plain = not any(hops.values()) and set(df.values()) == {"reference"}
         if plain and policy == HeaderPolicy():
             return oracle

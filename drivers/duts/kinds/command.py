@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -141,10 +142,15 @@ class CommandOptions(LinuxOptions):
     sessions_command: str = ""
     """Prints the number of sessions."""
     watch: dict[str, str] = Field(default_factory=dict)
-    """Commands by name that print a number, or ``name=number`` words, once a second."""
+    """Commands by name that print a number, or ``name=number`` words, once a second. Names that begin with
+    ``drop`` count lost frames, with ``refused`` those for whose connection there was no room or port."""
     version_command: str = "uname -sr"
     """Prints the version for the manifest."""
     profile: ProfileText = ProfileText()
+
+
+LOSSES = {"drop.*": Lost.QUEUE, "refused.*": Lost.ROOM}
+"""What the user's names say."""
 
 
 class Command(LinuxDriver):
@@ -217,7 +223,9 @@ class Command(LinuxDriver):
         """Cores and interfaces where they are Linux's, then the user's."""
         readings = dict(super().telemetry(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
-            readings[name] = Reading(self._line(intent, text), partial(numbers, name))
+            readings[name] = Reading(
+                self._line(intent, text), partial(numbers, name), losses=LOSSES
+            )
         return readings
 
     def _step(self, intent: Intent, step: StepText) -> Step:

@@ -17,7 +17,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import STAYS, address, sysctl
+from v6t.drivers.duts.kinds.linux.steps import address, module, sysctl
 from v6t.drivers.duts.kinds.netfilter.nftables import table
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
@@ -120,7 +120,7 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The tunnel counts packets in both directions, and what it could not send."""
+        """The tunnel counts packets in both directions, and as errors those that it could not pass on."""
         return {
             **super().telemetry(intent),
             f"tunnel {TUNNEL}": telemetry.link_reading(
@@ -154,7 +154,7 @@ class Ip6Tunnel(LinuxDriver):
         here = any(ip_interface(text).ip == customer.local for text in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
         return [
-            _module(shared=self.options.ssh is None),
+            _module(in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [address(f"{customer.local}/128", outside)]),
             self._made(customer),
@@ -245,21 +245,11 @@ def _customer(intent: Intent) -> _Customer:
     return _Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
 
 
-def _module(*, shared: bool) -> Step:
-    """Only where it is not loaded; and it stays where somebody else has a tunnel by then.
-
-    Args:
-        shared: it is that of all labs of this machine, and stays.
-    """
+def _module(*, in_lab: bool) -> Step:
+    """Only where it is not loaded; and it stays where somebody else has a tunnel by then."""
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
-    return Step(
-        f"modprobe {MODULE}",
-        "the kernel's module",
-        undo=STAYS if shared else f"{others} >/dev/null || modprobe -r {MODULE}",
-        before=f"ls -d /sys/module/{MODULE} 2>/dev/null || true",
-        was=Was.THERE,
-        check=contains(f"ls -d /sys/module/{MODULE}", MODULE),
-    )
+    unload = f"{others} >/dev/null || modprobe -r {MODULE}"
+    return module(MODULE, "the kernel's module", unload, in_lab=in_lab)
 
 
 def _routed(inside: str) -> Sequence[Step]:

@@ -15,7 +15,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, jool_statistics
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import write_file
+from v6t.drivers.duts.kinds.linux.steps import module, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
@@ -132,7 +132,7 @@ class Jool(LinuxDriver):
             own = self._instance(intent, program, place)
         return self.finish(
             facts,
-            [*self.base(intent, facts), _module(program), *own],
+            [*self.base(intent, facts), _module(program, in_lab=self.options.in_lab), *own],
             flush=flush,
             notes=_notes(program),
         )
@@ -155,7 +155,10 @@ class Jool(LinuxDriver):
         found = {
             **super().telemetry(intent),
             "jool": Reading(
-                command, partial(jool_statistics.outcomes, nat64=program == NAT64), JSTAT
+                command,
+                partial(jool_statistics.outcomes, nat64=program == NAT64),
+                JSTAT,
+                jool_statistics.LOSSES,
             ),
         }
         if program == NAT64:
@@ -275,16 +278,9 @@ def _global(run: str, name: str, value: str) -> Step:
     )
 
 
-def _module(name: str) -> Step:
-    there = f"ls -d /sys/module/{name} 2>/dev/null || true"
-    return Step(
-        f"modprobe {name}",
-        "Jool's kernel module",
-        undo=f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}',
-        before=there,
-        was=Was.THERE,
-        check=contains(there, f"/sys/module/{name}"),
-    )
+def _module(name: str, *, in_lab: bool) -> Step:
+    unload = f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}'
+    return module(name, "Jool's kernel module", unload, in_lab=in_lab)
 
 
 def _ours(program: str) -> str:

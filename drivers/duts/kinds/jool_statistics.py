@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from v6t.drivers.duts.commands import Lost
+
 SESSIONS = "JSTAT_SESSIONS"
 _TOTALS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
@@ -23,6 +25,13 @@ _HANDED_BACK = re.compile(
 )
 _NAT64_HANDS_BACK = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
 """What its NAT64 refuses before it translates anything; the others drop it in the middle of that."""
+LOSSES = {
+    r"dropped: out of ports.*": Lost.ROOM,
+    r"dropped: no connection.*": Lost.UNKNOWN,
+    r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": Lost.QUEUE,
+    r"dropped: .*": Lost.RULE,
+}
+"""Of :func:`outcomes`. A reason that only a later Jool has may be any."""
 _REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",

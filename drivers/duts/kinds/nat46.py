@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from pydantic import Field
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import STAYS, routes, sysctl
+from v6t.drivers.duts.kinds.linux.steps import module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"
+NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
-_LOADED = "ls -d /sys/module/nat46 2>/dev/null || true"
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
@@ -116,11 +117,14 @@ class Nat46(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Its device's packets: those it could not translate are missing among the sent ones."""
+        counted = telemetry.link_reading(
+            DEVICE,
+            f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
+        )
+        own = {NOT_SENT: Lost.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
-            f"device {DEVICE}": telemetry.link_reading(
-                DEVICE, "what it received and did not send it could not translate"
-            ),
+            f"device {DEVICE}": replace(counted, parse=passed_on, losses=own),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -166,20 +170,27 @@ class Nat46(LinuxDriver):
         )
 
     def _module(self) -> Step:
-        module = self.options.module
+        named = self.options.module
         load, unload = (
             # unlike modprobe it fails where the module is loaded
-            (f"[ -d /sys/module/nat46 ] || insmod {module}", "rmmod nat46") if "/" in module
-            else (f"modprobe {module}", f"modprobe -r {module}")
+            (f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46") if "/" in named
+            else (f"modprobe {named}", f"modprobe -r {named}")
         )  # fmt: skip
-        return Step(
-            load,
-            "nat46's kernel module",
-            undo=f"grep -q ^add {CONTROL} || {unload}" if self.options.ssh is not None else STAYS,
-            before=_LOADED,
-            was=Was.THERE,
-            check=contains(_LOADED, "/sys/module/nat46"),
-        )
+        unless_used = f"grep -q ^add {CONTROL} || {unload}"
+        why, lab = "nat46's kernel module", self.options.in_lab
+        return module("nat46", why, unless_used, in_lab=lab, load=load)
+
+
+def passed_on(text: str) -> Mapping[str, float]:
+    """The device's counters, and packets that went into it and did not come out (nat46-netdev.c).
+
+    What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
+    fragments one hides a loss. A packet may be in it just then.
+    """
+    found = dict(telemetry.link(text))
+    if {"rx.packets", "tx.packets"} <= found.keys():
+        found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])
+    return found
 
 
 def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
@@ -192,6 +203,7 @@ def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             check=contains(f"cat {CONTROL}", pair[:_READ_BACK].rstrip()),
+            maps=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
 
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.facts import Interface
 
+Own = IPv4Interface | IPv6Interface
+"""An address of an interface, with its prefix length."""
 AUTOMATIC = re.compile(r"<__automatic_\w+>")
 """A table that pfctl made of a list; its name holds a number drawn for each loading."""
 
@@ -31,6 +42,29 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
     return interfaces, addresses
 
 
+def lengths(text: str, port: str) -> list[Own]:
+    """Addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
+    found: list[Own] = []
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        if block.startswith(f"{port}: "):
+            for four, mask in re.findall(
+                r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", block, re.MULTILINE
+            ):
+                found.append(ip_interface(f"{four}/{int(mask, 16).bit_count()}"))
+            for six, length in re.findall(
+                r"^\s+inet6 (\S+) .*\bprefixlen (\d+)", block, re.MULTILINE
+            ):
+                found.append(ip_interface(f"{six.partition('%')[0]}/{length}"))
+    return found
+
+
+def printed(own: Own) -> str:
+    """How ``ifconfig`` prints an address with its prefix length, as words of its line."""
+    if own.version == 6:
+        return f"inet6 {own.ip} prefixlen {own.network.prefixlen}"
+    return f"inet {own.ip} netmask 0x{int(own.netmask):08x}"
+
+
 def way_back(client: str, text: str) -> str:
     """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
     route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
@@ -44,17 +78,41 @@ def way_back(client: str, text: str) -> str:
     return f"client {client.partition('%')[0]} matched {to} dev {port}"
 
 
+LOSSES = {
+    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), Lost.ROOM),
+    "state_insert": Lost.ENTRY,
+    "congestion": Lost.QUEUE,
+    **dict.fromkeys(
+        ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
+         "state_mismatch", "no_route"), Lost.RULE),
+}  # fmt: skip
+"""PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
+_INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name in LOSSES}}
+
+
 def info(text: str) -> Mapping[str, float]:
     """``pfctl -si``: states, and reasons for loss."""
     counters: dict[str, float] = {}
-    names = {"current entries": "sessions", "memory": "memory", "state-limit": "state_limit",
-             "congestion": "congestion", "state-mismatch": "state_mismatch",
-             "translate": "translate"}  # fmt: skip
     for line in text.splitlines():
         match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
-        if match and match.group(1) in names:
-            counters[names[match.group(1)]] = float(match.group(2))
+        if match and match.group(1) in _INFO:
+            counters[_INFO[match.group(1)]] = float(match.group(2))
     return counters
+
+
+def states(text: str) -> list[frozenset[IPv4Address | IPv6Address]]:
+    """``pfctl -ss``: the addresses of each state; those that wait to be freed are not printed."""
+    lines = (line for line in text.splitlines() if re.search(r" (<-|->) ", line))
+    return [
+        frozenset(
+            ip_address(four or six)
+            for four, six in re.findall(
+                r"(?<!\S)[({]?(?:(\d+(?:\.\d+){3})(?::\d+)?|([\da-f]*:[\da-f:.]*:[\da-f:.]*)(?:\[\d+\])?)[)}]?(?!\S)",
+                line,
+            )
+        )
+        for line in lines
+    ]
 
 
 def limits(text: str) -> Mapping[str, float]:

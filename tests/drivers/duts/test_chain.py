@@ -205,12 +205,17 @@ def test_hops_and_df_follow_from_the_parts():
         assert chain.profile(intent).further_hops == hops, variant
     oracle = chain.oracle(Ipv4aas(), Ipv4aas().dut_intent())
     assert oracle._df == {"forward": "set", "reverse": "set"}
+    assert oracle.header_policy.dont_fragment == "either", (
+        "newer TAYGAs leave short packets without"
+    )
     oracle = chain.oracle(Nat46(), Nat46().dut_intent())
     assert oracle._df == {"forward": "reference", "reverse": "set"}
+    assert oracle.header_policy.dont_fragment == "reverse"
     jool = Chain({"parts": {"clat": {"driver": "jool"}}})
     oracle = jool.oracle(Ipv4aas(), Ipv4aas().dut_intent())
     assert oracle._df["forward"] == "set"
     assert oracle._df["reverse"] != "set"
+    assert oracle.header_policy.dont_fragment == "forward"
 
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():

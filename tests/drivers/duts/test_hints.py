@@ -135,6 +135,7 @@ NO_COMMAND = {
     "what is to be typed at the device?": "a testbed file is needed",
     "with a command line stands in the lab": "a testbed file is needed",
     "there is nothing for the place": "the user's own lines",
+    "'': .200": "the user's own line, before what is wrong with it",
     "cannot stand in one line": "the user's own lines",
     "there is no form '": "the user's own lines",
     "has no such form: ": "the user's own lines",

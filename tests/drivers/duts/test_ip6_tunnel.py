@@ -55,11 +55,13 @@ def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
 
 
 def test_a_b4_has_its_address_already():
-    of_b4 = [s.command for s in planned(B4).steps if "addr replace 2001:db8:6::9/" in s.command]
-    assert of_b4 == ["ip -6 addr replace 2001:db8:6::9/64 dev right nodad"]
+    of_b4 = [s.command for s in planned(B4).steps if "addr add 2001:db8:6::9/" in s.command]
+    assert [c.partition("|| ")[2] for c in of_b4] == [
+        "ip -6 addr add 2001:db8:6::9/64 dev right nodad"
+    ]
     ce = MapECe().dut_intent()
     local = CustomerEdge.of(ce).tunnel_local
-    assert any(f"addr replace {local}/128 dev left" in s.command for s in planned(ce).steps)
+    assert any(f"addr add {local}/128 dev left" in s.command for s in planned(ce).steps)
 
 
 @pytest.mark.parametrize(("intent", "inside"), [(MapECe().dut_intent(), "right"), (B4, "left")])

@@ -93,7 +93,7 @@ def watched(*grown):
             text += f"{name},{value}\n"
         figures = {name: dict(readings[name].parse(text)) for name in ("jool", "table")}
         figures["cpu"] = {"cpu0.idle": 50.0 * second, "cpu0.total": 100.0 * second}
-        samples.append(Sample(figures, float(second)))
+        samples.append(Sample(figures, float(second), readings))
     return samples
 
 

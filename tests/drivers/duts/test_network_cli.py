@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.console import box as program
 from v6t.drivers.duts.console.alone import ends
 from v6t.drivers.duts.console.broker import Broker
@@ -199,8 +200,11 @@ def test_forms_of_values(text, line):
     ],
 )
 def test_a_place_that_cannot_be_filled_is_named(text, words):
-    with pytest.raises(UsageError, match=words.replace("{", r"\{")):
-        placed(text)
+    line = f"say {text}"
+    with pytest.raises(UsageError) as caught:
+        placed("interface {left}", line)
+    assert caught.value.message.startswith(f"'{line}': ")
+    assert words in caught.value.message
 
 
 def test_values_of_two_kinds_are_not_multiplied():
@@ -238,10 +242,13 @@ def test_figures_by_named_groups_make_the_common_shape():
     assert figures([table], text) == {"used": 1200.0, "limit": 4000.0}
     assert figures([drops], text) == {"no_route": 7.0, "all": 2.0}
     later = text.replace("drops 7", "drops 107")
+    watched = [{"command": "show x", "pattern": p} for p in (busy, table, drops)]
+    readings = made(telemetry=watched).telemetry(intents.ROUTER6)
     samples = [
         Sample(
             {"cpu": figures([busy], t), "table": figures([table], t), "drops": figures([drops], t)},
             n,
+            readings,
         )
         for n, t in enumerate((text, text, later))
     ]
@@ -249,6 +256,16 @@ def test_figures_by_named_groups_make_the_common_shape():
     assert told.cores == {"cpu0": {"busy": 35.0}, "cpu1": {"busy": 5.0}}
     assert told.drops == {"drops no_route": 100.0}
     assert told.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
+
+
+def test_frames_refused_for_want_of_room_have_a_name_of_their_own():
+    lines = [
+        {"command": "show nat", "pattern": r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)"}
+    ]
+    reading = made(telemetry=lines).telemetry(intents.ROUTER6)["drops"]
+    told = reading.parse("no port 5\nlost 2\n")
+    assert told == {"refused port": 5.0, "all": 2.0}
+    assert [reading.lost(figure) for figure in told] == [Lost.ROOM, Lost.QUEUE]
 
 
 def test_one_reading_may_need_two_lines():

@@ -7,10 +7,31 @@ from dataclasses import replace
 import pytest
 from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, rate_above
 from v6t.drivers.duts.bottleneck import Verdict, verdict_of, verdict_of_all
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.shape import growing, shaped, shares_of
+from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.shape import shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+
+from . import intents
+
+KERNEL = {
+    **make_driver("jool", {}).telemetry(intents.nat64()),
+    **make_driver("tayga-nftables", {}).telemetry(intents.nat64()),
+}
+VPP = make_driver("vpp", {}).telemetry(intents.nat44())
+SNABB = make_driver("snabb-lwaftr", {}).telemetry(intents.lwaftr())
+
+
+def kernel(figures, seen_s=0.0):
+    """A sample of a device whose readings are the kernel's, a process's and Jool's."""
+    return Sample(figures, seen_s, KERNEL)
+
+
+def grown(samples):
+    return shaped(samples).drops
 
 
 def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
@@ -22,7 +43,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
             cpu[f"cpu{core}.idle"] = float(share * second)
             cpu[f"cpu{core}.softirq"] = float((100 - share) * second)
             cpu[f"cpu{core}.total"] = float(100 * second)
-        made.append(Sample({"cpu": cpu, "link left": {name: float(lost)}}))
+        made.append(kernel({"cpu": cpu, "link left": {name: float(lost)}}))
     return made
 
 
@@ -39,10 +60,10 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert verdict_of(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
-    found = verdict_of(seconds(95, 90, drops=(0, 5, 9)))
+    assert verdict_of(seconds(50, 60, drops=(0, 5, 90))).limited_by == "contention"
+    found = verdict_of(seconds(95, 90, drops=(0, 5, 90)))
     assert found.limited_by == "queue"
-    assert "link left tx.dropped: 9 more" in found.evidence
+    assert "link left tx.dropped: 90 more" in found.evidence
 
 
 def test_an_idle_device_sends_you_elsewhere():
@@ -56,7 +77,7 @@ def test_between_busy_and_idle_nothing_is_claimed():
 
 
 def test_a_counter_that_counts_no_loss_is_no_loss():
-    assert growing(seconds(50, drops=(0, 5, 9), name="tx.packets")) == {}
+    assert grown(seconds(50, drops=(0, 5, 9), name="tx.packets")) == {}
 
 
 TESTER = "the tester: the device was not asked for more"
@@ -73,7 +94,7 @@ def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
             "thread0.vector_rate_drop": 7.0 * second,
         }
         lost = {reason: float(drops * second)}
-        made.append(Sample({"runtime": runtime, name: lost}, float(second)))
+        made.append(Sample({"runtime": runtime, name: lost}, float(second), VPP))
     return made
 
 
@@ -113,7 +134,7 @@ def test_a_vpp_with_room_behind_a_tester_at_its_limit_is_excused():
 
 
 def test_a_rate_of_drops_is_no_number_of_drops():
-    assert growing(vpp(44)) == {}
+    assert grown(vpp(44)) == {}
     assert verdict_of(vpp(44)).limited_by == "nothing here"
 
 
@@ -121,11 +142,12 @@ def test_a_counter_that_a_device_does_not_show_was_0_where_it_shows_others():
     reason = "nat44-ei-in2out: maximum sessions exceeded"
     silent, told = {}, {"reasons": 4.0, reason: 30.0}
     shown = [
-        Sample({"errors": figures}, float(n)) for n, figures in enumerate(({"reasons": 3.0}, told))
+        Sample({"errors": figures}, float(n), VPP)
+        for n, figures in enumerate(({"reasons": 3.0}, told))
     ]
-    assert growing(shown) == {f"errors {reason}": 30.0}
-    unread = [Sample({"errors": figures}, float(n)) for n, figures in enumerate((silent, told))]
-    assert growing(unread) == {}, "it may have been there all the time"
+    assert grown(shown) == {f"errors {reason}": 30.0}
+    unread = [Sample({"errors": f}, float(n), VPP) for n, f in enumerate((silent, told))]
+    assert grown(unread) == {}, "it may have been there all the time"
 
 
 def test_a_vpp_without_ports_or_sessions_has_a_full_table():
@@ -171,7 +193,7 @@ def process(*shares, quota=(), idle=50):
             zip(("quota.periods", "quota.throttled"), (q * second for q in quota), strict=False)
         )
         cpu = {"cpu0.idle": float(idle * second), "cpu0.total": 100.0 * second}
-        made.append(Sample({"process": told, "cpu": cpu}, float(second)))
+        made.append(kernel({"process": told, "cpu": cpu}, float(second)))
     return made
 
 
@@ -202,7 +224,7 @@ def test_a_full_table_is_told_before_all_else():
     samples = seconds(0, 0)
     figures = [{"used": 90.0, "limit": 100.0}, {"used": 100.0, "limit": 100.0}]
     samples = [
-        Sample({**s.figures, "conntrack": {"insert_failed": n * 7.0}, "table": figures[n > 0]}, n)
+        kernel({**s.figures, "conntrack": {"insert_failed": n * 7.0}, "table": figures[n > 0]}, n)
         for n, s in enumerate(samples)
     ]
     found = verdict_of(samples, "the tester: the device was not asked for more")
@@ -214,7 +236,7 @@ def test_a_full_table_is_told_before_all_else():
 def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     """A kernel's NAT of whose losses so many a second were for want of room, and so many others."""
     return [
-        Sample({**s.figures, "conntrack": {figure: float(more * n)},
+        kernel({**s.figures, "conntrack": {figure: float(more * n)},
                 "table": {"used": used, "limit": 1000.0}}, float(n))
         for n, s in enumerate(seconds(*idle, drops=(0, other, 2 * other)))
     ]  # fmt: skip
@@ -227,7 +249,8 @@ def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
         (conntrack((1, 60), 1), None, "cpu", "cpu0 had no time left"),
         (conntrack((1, 60), 50), 40_000, "cpu", "cpu0 had no time left"),
         (conntrack((1, 60), 50, other=4000), None, "cpu", "cpu0 had no time left"),
-        (conntrack((50, 60), 1), 40_000, "contention", "yet it lost frames"),
+        (conntrack((50, 60), 1), 40_000, "unknown", "no counter of this device says"),
+        (conntrack((50, 60), 1, other=4000), 8000, "contention", "yet it lost frames"),
         (conntrack((50, 60), 1), 2, "table", "no port was free for them, or two frames"),
         (conntrack((1, 60), 500), 1000, "table", "no port was free for them, or two frames"),
         (conntrack((50, 60), 500, figure="drop"), None, "table", "has no room"),
@@ -241,16 +264,172 @@ def test_a_table_is_blamed_for_its_share_of_the_losses(samples, lost, limited, w
 
 
 @pytest.mark.parametrize(
-    "reason", ["jool dropped (JSTAT_UNTRANSLATABLE_DST6)", "x memory miss", "x table drop"]
+    ("reason", "limited"),
+    [
+        ("jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)", "rules"),
+        ("jool dropped: no memory (JSTAT_ENOMEM)", "contention"),
+        ("jool dropped (JSTAT_OF_A_LATER_ONE)", "contention"),
+        ("jool not translated (JSTAT46_DST)", None),
+        ("softnet squeezed", None),
+        ("table drop", None),
+        ("cpu cpu0.drop", None),
+        ("made up drop", None),
+    ],
 )
-def test_words_that_sound_like_a_table_are_none(reason):
+def test_what_a_reading_does_not_declare_is_no_loss_whatever_its_name(reason, limited):
     name, _, figure = reason.partition(" ")
-    samples = seconds(50, 60)
     samples = [
-        Sample({**s.figures, name: {figure: 50.0 * n}}, float(n)) for n, s in enumerate(samples)
+        kernel({**s.figures, name: {figure: 50.0 * n}}, float(n))
+        for n, s in enumerate(seconds(50, 60))
     ]
-    assert growing(samples) == {reason: 100.0}
-    assert verdict_of(samples).limited_by == "contention"
+    assert grown(samples) == ({reason: 100.0} if limited else {})
+    assert verdict_of(samples, lost=100).limited_by == (limited or "unknown")
+
+
+@pytest.mark.parametrize(
+    ("drops", "lost", "limited"),
+    [
+        ((0, 0, 1), 0, "tester"),  # a router solicitation of somebody's
+        ((0, 0, 2), 400, "tester"),
+        ((0, 5, 9), None, "tester"),
+        ((0, 50, 90), 100, "cpu"),
+        ((0, 50, 90), None, "cpu"),
+    ],
+)
+def test_a_stray_does_not_put_a_testers_limit_on_the_device(drops, lost, limited):
+    samples = seconds(0, 0, drops=drops, name="rx.dropped")
+    assert verdict_of(samples, TESTER, lost).limited_by == limited
+
+
+@pytest.mark.parametrize("lost", [0, 400])
+def test_a_stray_makes_no_queue_and_no_contention(lost):
+    one = seconds(95, 90, drops=(0, 0, 1))
+    assert verdict_of(one, lost=lost).limited_by == ("unknown" if lost else "nothing here")
+    worker = [kernel({**s.figures, "link left": {"rx.dropped": float(n > 1)}}, s.seen_s)
+              for n, s in enumerate(process((10, 2)))]  # fmt: skip
+    assert verdict_of(worker, lost=lost).limited_by == "unknown"
+    lossy = verdict_of(vpp(44, drops=1), lost=lost)
+    assert lossy.limited_by == ("unknown" if lost else "nothing here")
+
+
+def test_cores_that_a_tester_at_its_limit_shares_are_not_the_devices():
+    lossy = seconds(0, 60, drops=(0, 50, 90))
+    found = verdict_of(lossy, TESTER, 100, shared=True)
+    assert found.limited_by == "unknown"
+    assert "cpu0 had no time left" in found.says and "whose time it was" in found.says
+    assert verdict_of(lossy, TESTER, 100).limited_by == "cpu"
+    assert verdict_of(lossy, "", 100, shared=True).limited_by == "cpu"
+    own = process((97, 1), idle=0)  # a process is judged by its own time
+    assert verdict_of(own, TESTER, 100, shared=True).limited_by == "cpu"
+
+
+# ------------------------------------------------------------------ devices that poll
+
+
+def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
+    """PSID drops are no queue's; the interface's own count of them is not counted again."""
+    expected = {Lost.ROOM: "table", Lost.UNKNOWN: "rules", Lost.RULE: "rules", Lost.QUEUE: "queue"}
+    for words, kind in syntax.ERRORS.items():
+        line = f"        80         ip4-map                 {words} of some kind        error\n"
+        head = "   Count                  Node              Reason               Severity\n"
+        told = syntax.errors(head + line), syntax.errors(head + line.replace("80", "2", 1))
+        ((reason, grew),) = [item for item in told[0].items() if item[0] != "reasons"]
+        assert grew == 80 and VPP["errors"].lost(reason) == kind
+        assert VPP["errors"].lost("reasons") is None
+        samples = [
+            Sample({**s.figures, "errors": errors,
+                    "interfaces": {"host-left.drops": errors[reason]}}, s.seen_s, VPP)
+            for s, errors in zip(vpp(44)[::3], told[::-1], strict=True)
+        ]  # fmt: skip
+        found = verdict_of(samples, lost=78)
+        assert (words, found.limited_by) == (words, expected[kind])
+        assert reason in found.says
+
+
+def test_drops_of_an_interface_alone_are_no_queue():
+    found = verdict_of(vpp(44, drops=90, reason="host-left.drops"), lost=270)
+    assert found.limited_by == "unknown"
+    assert "no reason that is read explains half of it" in found.says
+
+
+@pytest.mark.parametrize(
+    ("figure", "limited"),
+    [("rx-miss", "queue"), ("rx-error", "queue"), ("tx-error", "queue"), ("punt", "rules")],
+)
+def test_every_counter_of_vpps_interfaces_counts(figure, limited):
+    samples = vpp(44, drops=90, reason=f"host-left.{figure}")
+    assert grown(samples) == {f"interfaces host-left.{figure}": 270.0}
+    assert verdict_of(samples, lost=270).limited_by == limited
+    assert grown(vpp(44, drops=90, reason="host-left.rx_packets")) == {}
+
+
+def test_what_follows_a_full_table_is_not_held_against_it():
+    """Answers to connections that were refused are of none that the NAT knows."""
+
+    def at(n, used):
+        errors = {"reasons": 2.0, "nat44-ed-in2out: out of ports": 100.0 * n,
+                  "nat44-ed-out2in: no translation": 400.0 * n}  # fmt: skip
+        return Sample({**vpp(44)[n].figures, "errors": errors,
+                       "table": {"used": used, "limit": 100.0}}, float(n), VPP)  # fmt: skip
+
+    assert verdict_of([at(0, 50.0), at(1, 50.0)], lost=500).limited_by == "table"
+    errors = {"reasons": 1.0, "nat64-in2out: no translation": 90.0}
+    full = [Sample({"errors": {**errors, "nat64-in2out: no translation": 90.0 * n},
+                    "table": {"used": 100.0, "limit": 100.0}}, float(n), VPP)
+            for n in (0, 1)]  # fmt: skip
+    assert verdict_of(full, lost=90).limited_by == "table"
+
+
+def polling(readings, **figures):
+    """Four seconds of a device whose cores have no idle time, whatever it does."""
+    return [
+        Sample({"cpu": {"cpu0.idle": 0.0, "cpu0.softirq": 7.0 * n, "cpu0.total": 100.0 * n},
+                **{name: {f: v * n for f, v in told.items()} for name, told in figures.items()}},
+               float(n), readings) for n in range(4)
+    ]  # fmt: skip
+
+
+def test_cores_that_poll_are_told_and_not_judged():
+    for readings in (VPP, SNABB):
+        found = verdict_of(polling(readings), lost=0)
+        assert found.limited_by == "unknown", found
+        assert "it polls" in found.says
+        assert "that is no measure of its load" in found.evidence[1]
+        assert "softirq up to 7 %" in found.evidence[1]
+        assert verdict_of(polling(readings), TESTER, 0).limited_by == "tester"
+        told = shaped(polling(readings)).to_json()
+        assert told["polls"] and told["cores"]["cpu0"]["busy"] == 100.0
+    assert "polls" not in shaped(seconds(50)).to_json()
+
+
+@pytest.mark.parametrize(
+    ("reading", "figures", "limited"),
+    [
+        ("snabb", {"ingress-packet-drops": 90.0}, "cpu"),
+        ("sockets", {"dropped": 90.0}, "cpu"),
+        ("snabb", {"drop-no-source-softwire-ipv6-packets": 90.0,
+                   "drop-all-ipv6-iface-packets": 90.0}, "rules"),
+        ("snabb", {"in-ipv4-packets": 90.0}, "unknown"),
+    ],
+)  # fmt: skip
+def test_snabb_is_judged_by_what_it_did_not_fetch(reading, figures, limited):
+    found = verdict_of(polling(SNABB, **{reading: figures}), lost=270)
+    assert found.limited_by == limited, found
+    if limited != "unknown":
+        assert next(iter(figures)) in found.says
+
+
+def test_a_vpps_clocks_are_told_per_packet_where_rounding_allows():
+    def at(n, calls):
+        return Sample({
+            "runtime": {"thread0.node.ip6-map.clocks": 3e2 * calls, "thread1.node.ip6-map.clocks": 1e2 * calls,
+                        "thread0.node.ip6-map.vectors": calls},
+            "interfaces": {"rx.packets": 2 * calls, "host-left.rx_packets": calls},
+        }, float(n), VPP)  # fmt: skip
+
+    assert shaped([at(0, 1000.0), at(1, 9000.0)]).per_packet == {"clocks": 200.0}
+    # an hour before: three digits of all that do not tell the last second
+    assert shaped([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
 
 
 def test_losses_that_the_device_does_not_count_are_not_put_on_it():
@@ -264,22 +443,25 @@ def test_losses_that_the_device_does_not_count_are_not_put_on_it():
 
 def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
     assert verdict_of(seconds(0, 0), "the tester").limited_by == "tester"
-    assert verdict_of(seconds(0, 0, drops=(0, 1, 2)), "the tester").limited_by == "cpu"
+    assert verdict_of(seconds(0, 0, drops=(0, 10, 20)), "the tester").limited_by == "cpu"
     assert limit_of_tester({"tester_limited": False, "upper_bound_hit": False}) == ""
     assert "30,000 fps" in limit_of_tester({"tester_limited": True, "tester_ceiling": 30000.0})
 
 
 def test_counted_cycles_are_told_per_packet():
-    text = "4000000,,cycles,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n"
+    text = "4000000,,cycles:u,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n"
     figures = telemetry.counted(text)
     assert figures == {"cycles_per_s": 2e7}
+    kinds = "1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"
+    noise = "7,,cycles-ct,1,100.00,,\n9,,bus-cycles,1,100.00,,\n"
+    assert telemetry.counted(kinds + noise) == figures
     samples = [
-        Sample({"perf": figures, "link left": {"rx.packets": n * 5e4}}, float(n)) for n in range(3)
+        kernel({"perf": figures, "link left": {"rx.packets": n * 5e4}}, float(n)) for n in range(3)
     ]
     assert shaped(samples).per_packet == {"cycles": 400.0}
     # what comes out of a translator's own interface has come in before
     inner = [
-        Sample({**s.figures, "tun v6t-nat64": {"rx.packets": n * 5e4}}, s.seen_s)
+        kernel({**s.figures, "tun v6t-nat64": {"rx.packets": n * 5e4}}, s.seen_s)
         for n, s in enumerate(samples)
     ]
     assert shaped(inner).per_packet == {"cycles": 400.0}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -79,6 +80,7 @@ class Dns64Server(LinuxDriver):
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
                 _pairs,
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
+                {"Udp6?RcvbufErrors": Lost.QUEUE, "Udp6?InErrors": Lost.ALL},
             ),
             "process": process(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }

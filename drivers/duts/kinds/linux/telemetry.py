@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.commands import Lost, Reading
 
 _HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
+_EVENT = re.compile(r"(?:\w+/)?(cycles|instructions)(?:[:/]|$)")
 PERF_S = 0.2
 PERF = f"command -v perf >/dev/null && perf stat -a -x, -e cycles,instructions sleep {PERF_S} 2>&1; true"
 CORES = (
@@ -19,26 +20,47 @@ SOFTNET = (
     "frames that a core's backlog dropped before the stack, and times its budget was used up "
     "(`/proc/net/softnet_stat`, all cores)"
 )
+LINK_LOSSES = {"[rt]x[.](errors|dropped|overrun|missed)": Lost.QUEUE}
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 def readings(*ports: str) -> dict[str, Reading]:
     """Cores, softnet, drops of these interfaces, and what the processor counts where it does."""
     found = {
-        "cpu": Reading("cat /proc/stat", cpu, CORES),
-        "softnet": Reading("cat /proc/net/softnet_stat", softnet, SOFTNET),
-        "perf": Reading(PERF, counted, "cycles and instructions a second of all cores, where the "
-                        "processor counts them for `perf`; over the packets of the links: per packet"),
-    }  # fmt: skip
+        "cpu": cores(),
+        "softnet": Reading(
+            "cat /proc/net/softnet_stat", softnet, SOFTNET, losses={"dropped": Lost.QUEUE}
+        ),
+        "perf": Reading(
+            PERF,
+            counted,
+            "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
+            "over the packets of the links: per packet",
+            lasts_s=PERF_S,
+        ),
+    }
     for port in ports:
         found[f"link {port}"] = link_reading(port)
     return found
 
 
+def cores(*, polls: bool = False) -> Reading:
+    """Time of each core.
+
+    Args:
+        polls: what runs on them looks for frames without end.
+    """
+    return Reading("cat /proc/stat", cpu, CORES, polls=polls)
+
+
 def link_reading(port: str, what: str = "") -> Reading:
     """Packets and drops of an interface."""
-    words = "the kernel's counters of the interface: packets; frames dropped, missed, overrun, by direction"
-    return Reading(f"ip -s -o link show dev {port}", link, f"{words}; {what}" if what else words)
+    words = (
+        "the kernel's counters of the interface: packets; frames with errors, dropped, missed, overrun, "
+        "by direction"
+    )
+    means = f"{words}; {what}" if what else words
+    return Reading(f"ip -s -o link show dev {port}", link, means, LINK_LOSSES)
 
 
 def process(pid_file: str) -> Reading:
@@ -72,14 +94,18 @@ def schedstat(text: str) -> Mapping[str, float]:
 
 
 def counted(text: str) -> Mapping[str, float]:
-    """``perf stat -x,``: events a second; events that the processor does not count are left out."""
+    """``perf stat -x,``: events a second; events that the processor does not count are left out.
+
+    A processor with cores of two kinds has each event once for each (``cpu_core/cycles/``): their sum.
+    """
     found: dict[str, float] = {}
     for line in text.splitlines():
         fields = line.split(",")
         if len(fields) > 3 and fields[0].replace(".", "", 1).isdigit():
-            event = fields[2].partition(":")[0]
-            if event in ("cycles", "instructions"):
-                found[f"{event}_per_s"] = float(fields[0]) / PERF_S
+            event = _EVENT.match(fields[2])
+            if event:
+                name = f"{event.group(1)}_per_s"
+                found[name] = found.get(name, 0.0) + float(fields[0]) / PERF_S
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import model_validator
 from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -173,10 +174,12 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
 
 def _room(facts: Facts, wanted: int) -> list[Step]:
     """A table, and buckets, for so many connections; nothing where both are there."""
+    if not wanted:
+        return []
     room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
-    size = 1 << (int(wanted * MARGIN) - 1).bit_length() if wanted else 0
-    grows = bool(wanted) and (room is None or room < wanted * MARGIN)
-    crowded = bool(wanted) and buckets is not None and buckets * PER_BUCKET < wanted
+    size = 1 << (int(wanted * MARGIN) - 1).bit_length()
+    grows = room is None or room < wanted * MARGIN
+    crowded = buckets is not None and buckets * PER_BUCKET < wanted
     if not (grows or crowded):
         return []
     if facts.sections.get("conntrack_fixed", "").strip():
@@ -295,6 +298,7 @@ def statistics() -> Reading:
         "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
         "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
         "was full (`chaintoolong`)",
+        {"insert_failed": Lost.ENTRY, "drop|early_drop|chaintoolong": Lost.ROOM},
     )
 
 

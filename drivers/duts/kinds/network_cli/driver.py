@@ -23,7 +23,13 @@ from v6t.drivers.duts.kinds.command import CRITERIA
 from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions, WatchText
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import definition, manners_in
-from v6t.drivers.duts.kinds.network_cli.readings import figures, first_number, reading_of
+from v6t.drivers.duts.kinds.network_cli.readings import (
+    DROPS,
+    LOSSES,
+    figures,
+    first_number,
+    reading_of,
+)
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
 from v6t.drivers.duts.undo_record import PROGRESS, UNDONE
 from v6t.drivers.duts.way import Peer, Way
@@ -281,6 +287,7 @@ class NetworkCli(Driver):
             name: Reading(
                 box(*dict.fromkeys(own.command for own in all_of)),
                 partial(figures, tuple(dict.fromkeys(own.pattern for own in all_of))),
+                losses=LOSSES if name == DROPS else {},
             )
             for name, all_of in by.items()
         }

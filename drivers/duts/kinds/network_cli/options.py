@@ -35,7 +35,8 @@ class WatchText(PatternText):
     pattern: Pattern = Field(min_length=1)
     """A regular expression with named groups: `busy` or `idle` [%] of a processor, with `core`
     those of several; `used` and `limit` of the table; `rx_left`, `rx_right` packets that came in;
-    `drop_REASON` frames lost since some start. Each match counts."""
+    `drop_REASON` frames lost since some start, `refused_REASON` those for whose connection there was no room
+    or no port. Each match counts."""
 
     @model_validator(mode="after")
     def _figures(self) -> WatchText:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
+from v6t.drivers.duts.commands import Lost
+
 GROUPS = {
     "core": "whose figures these are, beside `busy` or `idle`",
     "busy": "a core's or a processor's share of time in use [%]",
@@ -17,7 +19,10 @@ GROUPS = {
     "rx_right": "packets that came in on the right",
 }
 """What a group of a pattern may be called."""
-_DROPS = re.compile(r"drops?(?:_(\w+))?")
+DROPS = "drops"
+_DROPS = re.compile(r"(drops?|refused)(?:_(\w+))?")
+LOSSES = {"refused.*": Lost.ROOM, ".*": Lost.QUEUE}
+"""Of the reading of drops."""
 _READING = {
     **dict.fromkeys(("core", "busy", "idle"), "cpu"),
     **dict.fromkeys(("used", "limit"), "table"),
@@ -35,11 +40,12 @@ def reading_of(groups: Mapping[str, int]) -> str:
     Raises:
         ValueError: there is none, or there are two.
     """
-    names = {_READING.get(g, "drops" if _DROPS.fullmatch(g) else "") for g in groups}
+    names = {_READING.get(g, DROPS if _DROPS.fullmatch(g) else "") for g in groups}
     unknown = [g for g in groups if g not in _READING and not _DROPS.fullmatch(g)]
     if unknown or not names or (names == {"cpu"} and not {"busy", "idle"} & set(groups)):
         what = f"no group is called {unknown[0]}" if unknown else "no group has a figure"
-        raise ValueError(f"{what}: give (?P<NAME>...) with {', '.join(GROUPS)} or drop_REASON")
+        known = f"{', '.join(GROUPS)}, drop_REASON or refused_REASON"
+        raise ValueError(f"{what}: give (?P<NAME>...) with {known}")
     if len(names) > 1:
         raise ValueError(
             f"{' and '.join(sorted(names))} are two readings: give each its own pattern"
@@ -71,7 +77,9 @@ def figures(patterns: Iterable[str], text: str) -> Mapping[str, float]:
             elif name.startswith("rx_"):
                 found["rx.packets"] = found.get("rx.packets", 0.0) + number
             elif drops:
-                found[drops[1] or "all"] = found.get(drops[1] or "all", 0.0) + number
+                reason = drops[2] or "all"
+                reason = f"refused {reason}" if drops[1] == "refused" else reason
+                found[reason] = found.get(reason, 0.0) + number
             else:
                 found[name] = number
     return found

@@ -58,7 +58,8 @@ class Clatd(Tayga):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
-        self.programs = {**self.programs, self.options.program: PROGRAM}
+        source = "https://github.com/toreanderson/clatd; Debian has it from 13 on"
+        self.programs = {**self.programs, self.options.program: source}
         self.version_command = f"{self.options.program} -h 2>&1 | head -1"
 
     @property

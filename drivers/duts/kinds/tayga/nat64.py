@@ -34,7 +34,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
     technologies = ("nat64",)
     part_technologies = ()
     executed = (
-        "configured, verified with real frames, flushed and restored (Debian's 0.9.2-8; 0.9.6-16 "
+        "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
         "with workers)"
     )
     options_model = TaygaNftablesOptions

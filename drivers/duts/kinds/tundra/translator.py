@@ -43,7 +43,8 @@ class TundraTranslator(TunTranslator):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
-        self.programs = {**self.programs, self.options.program: "cmake; build it of its source"}
+        source = "https://github.com/vitlabuda/tundra-nat64"
+        self.programs = {**self.programs, self.options.program: source}
         self.version_command = f"{self.options.program} --version 2>&1 | head -1"
 
     def read_version(self, text: str) -> str:

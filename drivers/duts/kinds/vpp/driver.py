@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from ipaddress import IPv6Network
 from typing import Any
 
 from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
+from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, sides, start, syntax
 from v6t.drivers.duts.kinds.vpp.det44 import Deterministic
@@ -21,6 +23,8 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
+from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.shape import INTERFACES
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
@@ -88,10 +92,7 @@ class Vpp(Driver):
         found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not found:
             if self.options.started:
-                raise DutError(
-                    f"the device has no program {self.options.program}",
-                    "install VPP, or name it with dut.options.program",
-                )
+                raise lacking(self.options.program, "https://fd.io", named=True)
             raise DutError(
                 "VPP does not answer: " + shown(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
@@ -149,30 +150,48 @@ class Vpp(Driver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
-        nat44 = self.nat44 if _is_nat44(settings_of(intent)) else None
+        settings = settings_of(intent)
+        nat44 = self.nat44 if _is_nat44(settings) else None
+        table = self._occupancy(intent)
+        ports = tuple(self.port(side) for side in ("left", "right"))
         return {
-            **({} if nat44 is None else {"table": nat44.occupancy(intent)}),
+            "cpu": telemetry.cores(polls=True),
+            **({} if table is None else {"table": table}),
             "runtime": Reading(
                 self.cli("show runtime"),
                 syntax.runtime,
-                "calls and vectors of each busy node by thread, and vectors per call (256 is the most), "
-                "since VPP began or was told to forget; packets a second of each thread",
+                "calls, vectors and clocks of each busy node by thread, and vectors per call (256 is the "
+                "most), since VPP began or was told to forget; packets a second of each thread",
             ),
-            "interfaces": Reading(
+            INTERFACES: Reading(
                 self.cli("show interface"),
-                syntax.interface_counters,
+                partial(syntax.interface_counters, ports=ports),
                 "packets, drops, frames missed for want of a ring's room, of each interface",
+                syntax.INTERFACE_LOSSES,
             ),
             "errors": Reading(
                 self.cli("show errors"),
                 syntax.errors if nat44 is None else nat44.errors,
                 "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
                 "shows of any kind",
+                syntax.ERROR_LOSSES,
             ),
         }
 
+    def _occupancy(self, intent: Intent) -> Reading | None:
+        """How full the table of sessions is; None: it keeps none."""
+        match settings_of(intent):
+            case DsLite():
+                return dslite.occupancy(intent, self.options)
+            case Nat64() as settings:
+                return nat.occupancy64(settings, self.options)
+            case Nat():
+                return self.nat44.occupancy(intent)
+            case _:
+                return None
+
     def sessions(self, intent: Intent) -> Reading | None:
-        """Counted by VPP itself; NAT64 and DS-Lite can only list, which takes too long."""
+        """Counted by VPP itself; of NAT64 and DS-Lite only the statistics do, which may not be there."""
         return self.nat44.sessions() if _is_nat44(settings_of(intent)) else None
 
     def by_endpoint(self, intent: Intent) -> bool:
@@ -197,6 +216,7 @@ class Vpp(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
+        taken = start.taken(o) if o.started else []
         first = start.steps(o, intent, self.cli) if o.started else []
         steps: list[Step] = list(first)
         ports: dict[str, str] = {}
@@ -237,7 +257,7 @@ class Vpp(Driver):
                 steps += self.nat44.steps(intent, version, ports)
                 flush = self.nat44.flush(intent, version, ports)
         if o.started:
-            steps = [*first, *start.within(steps[len(first) :], o)]
+            steps = [*taken, *first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version, o))
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:

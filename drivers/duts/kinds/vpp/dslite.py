@@ -6,8 +6,8 @@ from collections.abc import Callable
 from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
-from v6t.drivers.duts.driver import Suited
-from v6t.drivers.duts.kinds.vpp.nat44 import pool_words
+from v6t.drivers.duts.commands import Reading, Suited
+from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_words
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
 from v6t.profiles.errors import UsageError
@@ -112,6 +112,11 @@ def steps(intent: Intent, cli: Cli) -> list[Step]:
             silent=True,
         ),
     ]
+
+
+def occupancy(intent: Intent, options: VppOptions) -> Reading:
+    """Sessions of all B4s together, out of the statistics; each has room for its own."""
+    return counted(options, "/dslite/total-sessions", PER_B4 * DsLite.of(intent).b4[1])
 
 
 def empty(cli: Cli) -> Check:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     Cli,
     by_start_up,
+    counted,
     pool_words,
     public,
     sides,
@@ -93,6 +95,12 @@ def nat64(
         pool,
         sides(cli, ports, "nat64"),
     ]
+
+
+def occupancy64(told: Nat64, options: VppOptions) -> Reading:
+    """How full NAT64's table of sessions is, out of the statistics."""
+    _, room = syntax.enable_nat64(options.sessions or told.sessions, told.session_limit)
+    return counted(options, "/nat64/total-sessions", room)
 
 
 def flush64(steps: list[Step], cli: Cli) -> tuple[Step, ...]:

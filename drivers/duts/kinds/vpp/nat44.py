@@ -24,7 +24,7 @@ OWN_TIMEOUT_S = 300.0
 PORTS = (1024, 65535)
 TENANT = 4086
 """A VRF that nobody is in."""
-OCCUPANCY = "sessions of NAT44, and how many its table takes"
+OCCUPANCY = "sessions, and how many the table takes"
 
 
 class Nat44(ABC):

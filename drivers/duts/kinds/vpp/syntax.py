@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from v6t.drivers.duts.commands import Lost
 from v6t.profiles.errors import UsageError
 
 VERSIONS = ("19.08", "20.05", "21.06", "22.06", "24.02", "24.06", "25.02", "26.06")
@@ -113,27 +114,31 @@ def domains(text: str) -> list[Domain]:
 
 _NODE = re.compile(
     # names of 30 characters touch their state, and states end after 12
-    r"^(\S+?)\s*(?:active|polling|any wait|interrupt wa|event wait|done|disabled|time wait)\s+"
+    r"^(\S+?)\s*(active|polling|any wait|interrupt wa|event wait|done|disabled|time wait)\s+"
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
 
 
 def runtime(text: str) -> Mapping[str, float]:
-    """``show runtime``: calls and vectors of each busy node by thread, and rates of each thread.
+    """``show runtime``: calls, vectors and clocks of each busy node by thread, and rates of each thread.
 
-    Names: ``thread0.node.ip4-input.calls``, ``.vectors`` (counters), ``node.ip4-input.vectors_per_call``
-    (since VPP began, of the thread where they are most), ``thread0.vector_rate_in`` [packets/s] ...
+    Names: ``thread0.node.ip4-input.calls``, ``.vectors``, ``.clocks`` (counters),
+    ``node.ip4-input.vectors_per_call`` (since VPP began, of the thread where they are most),
+    ``thread0.vector_rate_in`` [packets/s] ... Clocks are printed for each vector, with three digits; of a
+    node that polls they hold its empty rounds, too, and are left out.
     """
     found: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
     for number, part in enumerate(threads[1:]):
         for match in _NODE.finditer(part):
-            name, calls, vectors, _suspends, _clocks, per_call = match.groups()
+            name, state, calls, vectors, _suspends, clocks, per_call = match.groups()
             if int(vectors):
                 counted, average = f"thread{number}.node.{name}", f"node.{name}.vectors_per_call"
                 found[f"{counted}.calls"] = float(calls)
                 found[f"{counted}.vectors"] = float(vectors)
+                if state != "polling":
+                    found[f"{counted}.clocks"] = float(clocks) * float(vectors)
                 found[average] = max(found.get(average, 0.0), float(per_call))
         rates = re.search(
             r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)",
@@ -147,10 +152,21 @@ def runtime(text: str) -> Mapping[str, float]:
 
 
 COUNTED = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
+INTERFACE_LOSSES = {
+    r".*\.drops": Lost.ALL,
+    r".*\.rx-miss": Lost.INGRESS,
+    r".*\.[rt]x-error": Lost.QUEUE,
+    r".*\.punt": Lost.RULE,
+}
 
 
-def interface_counters(text: str) -> Mapping[str, float]:
-    """``show interface``: ``host-left.drops`` and so on."""
+def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
+    """``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together.
+
+    Args:
+        text: of VPP, which shows no counter that is 0.
+        ports: those that face the tester.
+    """
     found: dict[str, float] = {}
     name = ""
     for line in text.splitlines()[1:]:
@@ -160,17 +176,32 @@ def interface_counters(text: str) -> Mapping[str, float]:
             match = re.search(rf"(?<![\w-]){counter}\s+(\d+)\s*$", line)
             if match and name:
                 found[f"{name}.{counter.replace(' ', '_')}"] = float(match.group(1))
+    if name and ports:
+        found["rx.packets"] = sum(found.get(f"{port}.rx_packets", 0.0) for port in ports)
     return found
 
 
-ERRORS = (
-    "security check failed", "bad protocol", "no domain", "no matching", "out of ports",
-    "maximum sessions exceeded", "no translation", "unreachable response", "drop",
-)  # fmt: skip
+ERRORS = {
+    "out of ports": Lost.ROOM,
+    "maximum sessions": Lost.ROOM,
+    "no translation": Lost.UNKNOWN,
+    "security check failed": Lost.RULE,
+    "bad protocol": Lost.RULE,
+    "no domain": Lost.RULE,
+    "no binding": Lost.RULE,
+    "no matching": Lost.RULE,
+    "unreachable response": Lost.RULE,
+    "ring overrun": Lost.QUEUE,
+    "no free tx slots": Lost.QUEUE,
+    "tx failure": Lost.QUEUE,
+    "congestion drop": Lost.QUEUE,
+    "drop": Lost.RULE,
+}
 """Reasons worth telling, cut as ``show errors`` cuts them, which calls many harmless lines errors, too."""
+ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 
-def errors(text: str, reasons: Sequence[str] = ERRORS) -> Mapping[str, float]:
+def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
     """``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
 
     VPP shows a counter from its first packet on.
