@@ -163,7 +163,7 @@ def test_a_technology_it_cannot_be(name):
 def test_a_technology_that_is_a_part_of_a_chain_only_is_offered_as_such():
     with pytest.raises(UsageError) as caught:
         driver_type("ip6-tunnel").check_technology("no-such")
-    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4"
+    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4, softwire"
 
 
 @pytest.mark.parametrize("version", ["19.08", "22.06", "23.10"])
