@@ -178,8 +178,9 @@ class Worker(object):
             taken = ", ".join("port %s: %s" % one for one in owners.items())
             raise Trouble("taken", "the server would have to be ended, and is in use (%s)" % taken)
         process = server_on(self.address[1])
-        self.client.server_shutdown(force=force)
-        self.client, self.ports = None, []
+        client, self.client, self.ports = self.client, None, []
+        client.server_shutdown(force=force)
+        client.conn.disconnect()  # one that is only forgotten hangs when Python collects it
         until = time.monotonic() + wait_s
         while self._answers() or (process is not None and server_words(process)):
             if time.monotonic() > until:

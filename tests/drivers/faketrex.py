@@ -71,6 +71,7 @@ class _Rpc(object):
     api_h = "x"
     def __init__(self, client): self.rpc, self.client = self, client
     def create_batch(self): return _Batch(self.client)
+    def disconnect(self): open(os.path.join(os.environ["FAKE_STATE"], "disconnected"), "w").close()
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
 

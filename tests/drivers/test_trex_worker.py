@@ -469,7 +469,7 @@ def test_a_server_that_cannot_measure_is_ended_before_another_is_started(
     tester.open()
     try:
         assert early == [False]
-        assert (state / "started").exists()
+        assert (state / "started").exists() and (state / "disconnected").exists()
         assert tester.describe()["started_by_v6t"]
         assert tester.describe()["counting"] == "trailer"
         assert tester.describe().get("displaced") == ({"1": "alice"} if owner else None)
@@ -491,7 +491,7 @@ def test_a_server_that_does_not_end_is_told(restarted, monkeypatch):
     monkeypatch.setattr(attachment, "ENDING_S", 0.3)
     with pytest.raises(WorkerError, match="did not end within 0.3 s"):
         made().open()
-    assert [one.name for one in state.iterdir()] == ["ended"]
+    assert {one.name for one in state.iterdir()} == {"ended", "disconnected"}
 
 
 @pytest.mark.parametrize(
