@@ -269,7 +269,11 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
     more = {"two pairs": {"pairs": [pair]}, "memif": {"interfaces": MEMIF}}.get(ports, {})
     # NICs are told that delays are wanted of several cores; see docs/trex.md
     software = ["--software"] if cores > 1 else []
-    arguments = {"cores": cores, "extra_arguments": [*PATIENT, *software]}
+    arguments = {
+        "cores": cores,
+        "extra_arguments": [*PATIENT, *software],
+        "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
+    }
     file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
     bound = bind(resolve(testbed_path=file, flags=Flags(plugin="ipv4-router")))
     tester = make_tester(bound, loopback=True)
@@ -278,13 +282,13 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
         assert tester.describe()["data_path_cores"] == cores * (1 + len(more.get("pairs", ())))
         sizes = bound.technology.frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
-        for mode in ("forward", "bidirectional"):
-            asked = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, mode, 400.0, 4.0, 1.0, 0.2)
-            result = proven(tester, asked)
-            for one in result.directions.values():
-                assert one.total("received") == asked.frames
-                assert one.checked == one.matched
-                assert one.checked > 20 or (ports, cores) == ("two pairs", 2)
+        asked = Trial(
+            "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 100.0, 20.0, 1.0, 0.2
+        )
+        for one in proven(tester, asked).directions.values():
+            assert one.total("received") == asked.frames
+            assert one.checked == one.matched
+            assert one.checked > 20 or (ports, cores) == ("two pairs", 2)
         if ports != "two pairs":
             tags = DelayRequest(tags=100, first_tag_s=1.0)
             (one,) = proven(tester, replace(asked, mode="forward", delays=tags)).directions.values()
@@ -299,7 +303,10 @@ def proven(tester, asked):
     for _ in range(6):
         result = tester.measure(asked)
         verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
-        print(asked.mode, verdict, {w: d.sending_error_s for w, d in result.directions.items()})
+        print(
+            verdict,
+            {w: (d.sending_time_s, d.sending_error_s) for w, d in result.directions.items()},
+        )
         if verdict.valid:
             break
     assert verdict.passed, verdict
