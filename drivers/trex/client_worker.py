@@ -299,17 +299,25 @@ class Worker(object):
                 if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
                     client.add_streams([self._stream(port, burst, number)], ports=[port])
                     client.ports[port].streams.clear()  # nobody needs the client's copies
-        with self._still():
-            client.clear_stats(ports=self.ports)
-            answered = self._answered()
-        drops_before = self._queue_drop()
-        captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
-        clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, self._preparing_s(bursts))
-        began = looking.start()
-        ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
+        for patience in (1, 2, 4, 8):
+            with self._still():
+                client.clear_stats(ports=self.ports)
+                answered = self._answered()
+            drops_before = self._queue_drop()
+            captures = self._start_captures(receive, samples, control, recordings, marked)
+            clean(client)
+            if looking.start(patience):
+                break
+            # one port was late, and others may have begun: what they sent is of no trial
+            client.stop(ports=ports)
+            time.sleep(residual_s)
+            self._collect(captures)
+        else:
+            raise Trouble("start", looking.refused)
+        ended = self._watch(looking, looking.idle + due_s, looking.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
@@ -333,7 +341,7 @@ class Worker(object):
             "answered": {str(p): n for p, n in answered.items()},
             "looks": looking.seen,
             "ended": ended,
-            "began_ago_s": time.monotonic() - began,
+            "began_ago_s": time.monotonic() - looking.began,
             "captures": collected,
             "cpu": watched["cpu"],
             "rx_cpu": watched["rx_cpu"],

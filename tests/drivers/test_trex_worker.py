@@ -356,6 +356,22 @@ def test_many_frames_are_marked_where_threads_share_cpus(
         made.close()
 
 
+@pytest.mark.parametrize("late", ["1", "3", "4"])
+def test_what_was_sent_before_all_ports_began_is_of_no_trial(
+    installation, monkeypatch, request, late
+):
+    """Where one port was asked too late, those that had begun are stopped, and all begin again."""
+    monkeypatch.setenv("FAKE_LATE", late)
+    opened = request.getfixturevalue("opened")
+    if late == "4":
+        with pytest.raises(TesterError, match="start time is in the past"):
+            opened.measure(TRIAL)
+        return
+    result = opened.measure(TRIAL)
+    assert [d.total("sent") for d in result.directions.values()] == [500, 500]
+    assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
+
+
 def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
     assert opened.attachment.cpu_limit == 100
     opened.attachment.facts["ports"][1]["driver"] = "net_i40e"
