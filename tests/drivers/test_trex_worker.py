@@ -389,7 +389,7 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
 
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
-    server = Server(path, "- version: 2\n", ["-c", "1"])
+    server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
     assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)  # with the watcher
     processes = faketrex.children(server.pid)
     server.close()
@@ -462,7 +462,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
 
 def test_a_server_does_not_outlive_its_guard(tmp_path):
     path = faketrex.make(tmp_path / "v3.08")
-    server = Server(path, "", [])
+    server = Server(path, "", [], prefix="v6t0n0")
     assert wait_until(lambda: faketrex.children(server.pid))
     processes = faketrex.children(server.pid)
     server._process.send_signal(signal.SIGTERM)
