@@ -293,16 +293,11 @@ class Worker(object):
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
-        client.remove_all_streams(ports=self.ports)
-        for port in ports:
-            for number, burst in enumerate(bursts[str(port)]):
-                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
-                    client.add_streams([self._stream(port, burst, number)], ports=[port])
-                    client.ports[port].streams.clear()  # nobody needs the client's copies
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, self._preparing_s(bursts))
         for patience in (1, 2, 4, 8):
+            self._add_streams(bursts)
             with self._still():
                 client.clear_stats(ports=self.ports)
                 answered = self._answered()
@@ -311,7 +306,8 @@ class Worker(object):
             clean(client)
             if looking.start(patience):
                 break
-            # one port was late, and others may have begun: what they sent is of no trial
+            # one port was late, and others may have begun: what they sent is of no trial, and their
+            # streams would go on with other numbers
             client.stop(ports=ports)
             time.sleep(residual_s)
             self._collect(captures)
@@ -397,6 +393,16 @@ class Worker(object):
             for port in self.ports:
                 self._capture_port(port, "stop")
             self.answering.close()
+
+    def _add_streams(self, bursts):
+        """The streams of a trial, and no others."""
+        self.client.remove_all_streams(ports=self.ports)
+        for port in sorted(map(int, bursts)):
+            for number, burst in enumerate(bursts[str(port)]):
+                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
+                    stream = self._stream(port, burst, number)
+                    self.client.add_streams([stream], ports=[port])
+                    self.client.ports[port].streams.clear()  # nobody needs the client's copies
 
     def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])

@@ -56,14 +56,15 @@ def until_input_ends(prepare: str, program: str, clean: str) -> list[str]:
         f"{prepare}\n[ $? = 0 ] || exit 1\n"
         "exec 3<&0\n"
         "pid= told=\n"
-        "trap 'told=1; [ -z \"$pid\" ] || kill -- -$pid' TERM\n"
+        "end() { kill -- -$pid 2>/dev/null || kill $pid; }\n"  # it may not lead a group yet
+        "trap 'told=1; [ -z \"$pid\" ] || end' TERM\n"
         f"setsid {program} </dev/null 3<&- &\n"
         "pid=$!\n"
         "(exec >/dev/null 2>&1; while read -r line <&3; do :; done\n"
         "kill -- -$pid; sleep 3; kill -9 -- -$pid) &\n"
         "watcher=$!\n"
         "exec 3<&-\n"
-        '[ -z "$told" ] || kill -- -$pid\n'
+        '[ -z "$told" ] || end\n'
         "wait $pid; status=$?\n"
         "while kill -0 $pid 2>/dev/null; do wait $pid; status=$?; done\n"
         "kill $watcher 2>/dev/null\n"

@@ -28,6 +28,7 @@ class _Refused(object):
 class _Port(object):
     owner = ""
     late = before = 0  # starts that come too late, frames of one that was stopped
+    stale = False  # streams that were stopped go on with other numbers
     acquired = False
     active_until = began = 0.0
     streams = {}  # the client's copies
@@ -41,7 +42,7 @@ class _Port(object):
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
         if os.environ.get("FAKE_HANG"): time.sleep(60)
-        if self.late:
+        if self.late or self.stale:
             self.late -= 1
             return _Refused()
         self.began = start_at_ts
@@ -120,10 +121,13 @@ class STLClient(object):
     def release(self, ports): pass
     def stop(self, ports):
         for p in ports:
-            if self.ports[p].began: self.ports[p].before += 7
+            if self.ports[p].began:
+                self.ports[p].before += 7
+                self.ports[p].stale = True
             self.ports[p].began = self.ports[p].active_until = 0.0
     def remove_all_streams(self, ports):
-        for p in ports: self.ports[p].added, self.ports[p].began = [], 0.0
+        for p in ports:
+            self.ports[p].added, self.ports[p].began, self.ports[p].stale = [], 0.0, False
     def remove_all_captures(self): pass
     def add_streams(self, streams, ports):
         for p in ports: self.ports[p].added += streams

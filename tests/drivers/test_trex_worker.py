@@ -559,7 +559,7 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
 
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
-    server = Server(path, "- version: 2\n", ["-c", "1"])
+    server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
     assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)  # with the watcher
     processes = faketrex.children(server.pid)
     server.close()
@@ -653,7 +653,7 @@ def test_which_server_listens_on_a_port_is_seen_among_several():
 
 def test_a_server_does_not_outlive_its_guard(tmp_path):
     path = faketrex.make(tmp_path / "v3.08")
-    server = Server(path, "", [])
+    server = Server(path, "", [], prefix="v6t0n0")
     assert wait_until(lambda: faketrex.children(server.pid))
     processes = faketrex.children(server.pid)
     server._process.send_signal(signal.SIGTERM)

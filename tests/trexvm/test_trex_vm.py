@@ -306,7 +306,8 @@ def proven(tester, asked):
     """The result of a trial that passes; what the host does meanwhile may spoil the first ones."""
     for _ in range(6):
         result = tester.measure(asked)
-        verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
+        # six virtual CPUs wait for each other: when all has left is known to some seconds
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
         print(
             verdict,
             {w: (d.sending_time_s, d.sending_error_s) for w, d in result.directions.items()},
