@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-tunnel-vm test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm fuzz kills faults sites plain docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -69,21 +69,20 @@ docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-# every device of the lab as every technology, half an hour on an idle machine; what was begun is
-# continued, with what the campaign has got since.
-# VPP is the one in PATH, or of V6T_VPP. A campaign that came to its end has a summary, though runs of it
-# failed: the page says which. Without one something else was wrong, or it was interrupted
+# every device of the lab as every technology, half an hour on an idle machine, and its page. What was
+# interrupted is continued; what came to its end is made anew, or with RESUME=1 what failed of it. Programs
+# are those in PATH, or of V6T_VPP and the like. MACHINES=1: Jool, nat46 and ip6_tunnel in virtual machines
 RESULTS ?= build/results
 results: $(VENV)/.developed
-	rm -f $(RESULTS)/summary.json
-	PATH="$(if $(V6T_VPP),$(dir $(V6T_VPP)):)$$PATH" $(BIN)/v6t campaign --no-report \
-	    zoo $(if $(wildcard $(RESULTS)/campaign.json),--resume,-o) $(RESULTS) || \
-	    { status=$$?; test -f $(RESULTS)/summary.json || exit $$status; }
-	$(BIN)/v6t report $(RESULTS) --publish docs/results
+	$(BIN)/python -m v6t.tests.zoo $(RESULTS) $(if $(RESUME),--resume) $(if $(MACHINES),--machines)
 
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed
 	V6T_JOOL=1 $(BIN)/pytest -m jool tests/jool
+
+# the nat46.ko that V6T_NAT46 names, in the same machine
+test-nat46: $(VENV)/.developed
+	V6T_NAT46_VM=1 $(BIN)/pytest -m nat46 tests/jool
 
 # ip6_tunnel of Debian's kernel, likewise: not every kernel that runs tests has it
 test-tunnel-vm: $(VENV)/.developed
@@ -99,7 +98,16 @@ KILLS ?= 100
 kills: $(VENV)/.developed
 	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
 
-# every fault at every step of the drivers that run here, over a real sshd, at so many sites
+# CE and PE over real SSH in every variant that devices are here for; VPP and Snabb by V6T_VPP, V6T_SNABB
+sites: $(VENV)/.developed
+	V6T_SITES=1 $(BIN)/pytest -rs tests/drivers/duts/test_two_devices.py
+
+# every driver as everything it can be, by the plain command
+plain: $(VENV)/.developed
+	V6T_PLAIN=1 $(BIN)/pytest -rs tests/core/test_plain_runs.py
+
+# every fault at every step of every driver whose program is here, over a real sshd, at so many sites;
+# CONTRIBUTING.md names those that are left out
 LANES ?= $$(($(JOBS) * 4))
 faults: $(VENV)/.developed
 	V6T_FAULTS=all V6T_LANES=$(LANES) $(BIN)/pytest -q --timeout 7200 $(PARALLEL) $(LANES) \

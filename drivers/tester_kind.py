@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
     from v6t.procedures.tcp import Tcp
-    from v6t.procedures.trial import Ability
+    from v6t.procedures.trial import Ability, Mode
 
 State = Literal["ok", "note", "missing"]
 Finding = tuple[str, State, str]
@@ -130,6 +130,32 @@ class TesterKind(ABC):
         """
         del links, bed
         return None
+
+    @property
+    def no_negative(self) -> tuple[str, str] | None:
+        """Why frames that must be dropped cannot be sent, and what to do; None: they can."""
+        return None
+
+    def most_fps(self, needs: frozenset[Ability], mode: Mode) -> float:
+        """Highest rate of such trials per direction; what takes a higher one is not measured.
+
+        Args:
+            needs: of the trials.
+            mode: their directions.
+        """
+        del needs, mode
+        return math.inf
+
+    def counted_by(self, needs: frozenset[Ability], mode: Mode, most_fps: float) -> str:
+        """How it will tell test frames from others, in a few words; empty: it knows one way.
+
+        Args:
+            needs: of the trials.
+            mode: their directions.
+            most_fps: their highest rate per direction.
+        """
+        del needs, mode, most_fps
+        return ""
 
     def caveats(self) -> Iterator[str]:
         """What must be said beside every number."""

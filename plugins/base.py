@@ -102,6 +102,8 @@ class Part:
         reference: its translation where it keeps none.
         turned: the reference's left is the part's right.
         to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
+        covers: parts next to one another whose place it takes if a driver is named for it: it is all of them.
+        params: what this technology calls the parameters of the part's own, for the hints of its driver.
     """
 
     name: str
@@ -113,6 +115,8 @@ class Part:
     reference: Reference | None = None
     turned: bool = False
     to_ipv4: Direction | None = None
+    covers: tuple[str, ...] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
 
     def listed(self) -> dict[str, Any]:
         """As an intent's settings hold it."""
@@ -130,6 +134,8 @@ class Part:
             "links": links,
             "left": dict(self.intent.left),
             "right": dict(self.intent.right),
+            **({"covers": list(self.covers)} if self.covers else {}),
+            **({"params": dict(self.params)} if self.params else {}),
         }
 
 

@@ -6,7 +6,7 @@ the rank of a figure falls on one, the figure is infinite here and printed as "u
 
 A tester that carries a rate for the time of a search need not carry it while it times frames, and for
 longer. Where the first repetition finds that, or most of them, all are made at a lower rate, and the result
-says so.
+says so. Repetitions that something else spoilt, such as a clock that was stepped, have no voice in that.
 """
 
 from __future__ import annotations
@@ -158,22 +158,23 @@ def measure_timing(
     for share in shares:
         rate_fps = spec.rate_fps * share
         step = "" if share == 1 else f"at{100 * share:.0f}percent"
-        done = []
+        done, carried = [], list[bool]()
         for number, attempts in each.items():
             trial = at.trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
             outcome = attempts.run(trial, step, assess=assess)
             done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
-            if share != shares[-1] and _spoilt(done, spec.repetitions):
+            if not outcome.result.disturbed:
+                carried.append(outcome.verdict.valid)
+            if share != shares[-1] and _too_high(carried, spec.repetitions):
                 break
         else:
             break
     return TimingResult(spec, tuple(done), share)
 
 
-def _spoilt(done: Sequence[TimingRepetition], repetitions: int) -> bool:
+def _too_high(carried: Sequence[bool], repetitions: int) -> bool:
     """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
-    invalid = sum(not one.valid for one in done)
-    return not done[0].valid or 2 * invalid > repetitions
+    return carried[:1] == [False] or 2 * carried.count(False) > repetitions
 
 
 def _untimed(trial: Trial, result: TrialResult) -> str | None:

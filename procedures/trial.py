@@ -331,6 +331,8 @@ class DirectionResult:
             not keep it.
         answers: what was wrong with answers, and what the device asked; None where frames are
             forwarded.
+        change_late_s: how much later than asked the second rate began after the first, less where
+            negative [s]; None: there is none, or it is the tester's own schedule.
     """
 
     classes: Mapping[str, ClassCount]
@@ -352,6 +354,7 @@ class DirectionResult:
     timed_of: Literal["load"] | None = None
     course: Course | None = None
     answers: Answers | None = None
+    change_late_s: float | None = None
 
     @property
     def sending_at_most_s(self) -> float:
@@ -378,6 +381,8 @@ class TrialResult:
         device: how busy each watched device was, by its name; empty where nobody watched.
         modifier: what went on beside the traffic, and how often it went right; empty: nothing.
         churn: what became of the connections that came and went; None: the trial had none.
+        disturbed: the faults are there at whatever rate, such as a clock that was stepped: they say
+            nothing of what the tester carries.
     """
 
     directions: Mapping[str, DirectionResult]
@@ -388,6 +393,7 @@ class TrialResult:
     device: Mapping[str, DeviceLoad] = field(default_factory=dict)
     modifier: Mapping[str, Any] = field(default_factory=dict)
     churn: TcpFound | None = None
+    disturbed: bool = False
 
 
 class Measure(Protocol):
@@ -403,7 +409,7 @@ _ADDED = (
 )
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    *("sending_error_s", "timed_share", "timed_of", "course", "answers"),
+    *("sending_error_s", "timed_share", "timed_of", "course", "answers", "change_late_s"),
 )
 
 
@@ -451,6 +457,8 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
         del data["churn"]
     else:
         data["churn"] = asdict(result.churn)
+    if not result.disturbed:
+        del data["disturbed"]
     return data
 
 
@@ -483,6 +491,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
         modifier=_beside(data.get("modifier", {})),
         churn=TcpFound(**data["churn"]) if data.get("churn") else None,
+        disturbed=bool(data.get("disturbed", False)),
     )
 
 

@@ -77,6 +77,12 @@ def _tester_faults(
     limit = trial.sending_s * tolerance
     if counted.sending_at_most_s > limit:
         faults.append(f"{direction}: {took_too_long(counted, limit)}")
+    late_s, late_limit_s = counted.change_late_s or 0.0, limit - trial.sending_s
+    if abs(late_s) > late_limit_s:
+        faults.append(
+            f"{direction}: the second rate began {late_s:+.6f} s from the end of the first, allowed "
+            f"{late_limit_s:.6f} s"
+        )
     for name, count in counted.classes.items():
         if count.sent < count.required:
             faults.append(

@@ -6,6 +6,7 @@
     ├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
     ├── DutError            exit 4: the device under test cannot be driven
     ├── TesterError         exit 5: the tester itself failed
+    │   └── BeyondTester            one benchmark asks for more than it can; others do not
     └── TranslationError    exit 6: the device answers, but not with the right frames
 
 A message is one sentence that says what is wrong; ``hint`` says what to do about it.
@@ -36,6 +37,7 @@ class UsageError(V6tError):
 
     Attributes:
         params: of the technology, with which it could be used.
+        dut_params: of the device's driver, likewise.
         path: keys and indices that lead from what was given to its wrong part.
         located: the message begins with file and line.
     """
@@ -48,11 +50,13 @@ class UsageError(V6tError):
         hint: str = "",
         *,
         params: Mapping[str, object] | None = None,
+        dut_params: Mapping[str, object] | None = None,
         path: Sequence[str | int] = (),
         located: bool = False,
     ) -> None:
         super().__init__(message, hint)
         self.params = dict(params or {})
+        self.dut_params = dict(dut_params or {})
         self.path = tuple(path)
         self.located = located
 
@@ -78,6 +82,10 @@ class TesterError(V6tError):
 
     exit_code = 5
     __test__ = False  # its name is no test's
+
+
+class BeyondTester(TesterError):
+    """A trial asks for more than this tester can give: its benchmark is not measured, others are."""
 
 
 class TranslationError(V6tError):

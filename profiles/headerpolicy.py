@@ -45,6 +45,7 @@ from v6t.profiles.distinct import distinct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.profiles.arrays import I64, U8, Mask
+    from v6t.profiles.model import Direction
 
 
 Dscp = Literal["allowed", "copied", "zero"] | int
@@ -74,7 +75,8 @@ class HeaderPolicy:
         identification: of IPv4 headers that are made.
         tunnel_hop_limit: of headers put before packets, as they leave the device; 0: any.
         absent_checksum: a UDP checksum may be 0, which RFC 768 keeps for "none was computed".
-        dont_fragment: of IPv4 packets that were translated; ``either`` takes it set or not.
+        dont_fragment: of IPv4 packets that were translated; ``either`` takes it set or not, a
+            direction's name does so in that one alone.
         zero_checksum: a UDP checksum that is computed as 0 may be written so and not as 0xFFFF, against
             RFC 768: towards IPv6 alone, or whatever the version.
         retranslated: packets that leave with the IP version they came with were translated twice
@@ -90,9 +92,16 @@ class HeaderPolicy:
     identification: Literal["allowed", "zero"] = "allowed"
     tunnel_hop_limit: int = 0
     absent_checksum: bool = False
-    dont_fragment: Literal["exact", "either"] = "exact"
+    dont_fragment: Literal["exact", "either", "forward", "reverse"] = "exact"
     zero_checksum: Literal["never", "ipv6", "always"] = "never"
     retranslated: bool = False
+
+    def towards(self, direction: Direction) -> HeaderPolicy:
+        """What holds in one direction."""
+        if self.dont_fragment in ("exact", "either"):
+            return self
+        own = self.dont_fragment == direction
+        return replace(self, dont_fragment="either" if own else "exact")
 
 
 def merged(policy: HeaderPolicy, device: HeaderPolicy) -> HeaderPolicy:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at, at_least, offered
+from v6t.analysis.presentations.common import (
+    POINT,
+    at,
+    at_least,
+    counted_cells,
+    counted_column,
+    offered,
+)
 from v6t.analysis.records.bursts import BurstRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
@@ -25,12 +32,15 @@ class BurstPresentation(Presentation[BurstRecord]):
             *("repetitions", "+burst rate\nfps", "implied\nbuffer ms", "corrected\nbuffer ms"),
             *("step\nframes", "+longest\nsearched"),
         ]
+        counted = counted_column(records)
+        names += counted
         rows = [
             [
                 *(*at(r), _tenths(r.average), count(r.min), count(r.max), _tenths(r.deviation)),
                 *(str(r.repetitions), offered(r, r.burst_rate)),
                 *(_buffer(r.implied_buffer_s), _buffer(r.corrected_buffer_s)),
                 *(count(r.resolution_frames), count(r.longest_frames)),
+                *counted_cells(r, counted),
             ]
             for r in records
         ]

@@ -98,3 +98,13 @@ def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[s
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted
+
+
+def counted_column(records: Sequence[Record]) -> list[str]:
+    """Name of the column that says how test frames were told from others, where testers differ."""
+    return ["+counted\nby"] if any(r.counted_by for r in records) else []
+
+
+def counted_cells(record: Record, column: Sequence[str]) -> list[str]:
+    """Its cell."""
+    return [record.counted_by or "-" for _ in column]

@@ -14,6 +14,8 @@ from v6t.analysis.presentations.common import (
     at,
     at_least,
     at_throughput,
+    counted_cells,
+    counted_column,
     interval,
     offered,
     repeated,
@@ -54,7 +56,7 @@ class DelayPresentation(Presentation[DelayRecord]):
             names.append(f"{word}\nms")
             if key in self.spread:
                 names += ["P1", "P99", "+95 % interval"]
-        rows = []
+        rows, counted = [], counted_column(records)
         for record in records:
             for way, direction in record.directions.items():
                 cells = [*at(record, way), offered(record, record.rate)]
@@ -67,10 +69,12 @@ class DelayPresentation(Presentation[DelayRecord]):
                         cells.append(interval(figure.median_interval, milliseconds))
                 # without a valid trial nothing is known, not even that nothing was lost
                 frames = [count(sum(n) if n else None) for n in (direction.lost, direction.timed)]
-                rows.append([*cells, *frames, str(record.repetitions)])
+                rows.append(
+                    [*cells, *frames, str(record.repetitions), *counted_cells(record, counted)]
+                )
         return sheet(
             f"{records[0].title}, milliseconds",
-            [*names, "lost", "+timed", "+repetitions"],
+            [*names, "lost", "+timed", "+repetitions", *counted],
             rows,
             dict.fromkeys(
                 note for record in records for note in (*_lowered(record), *_own_error(record))

@@ -9,7 +9,15 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import loss
 from v6t.analysis.figures.canvas import CYCLE
 from v6t.analysis.presentation import Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at, long_enough, offered, repeated
+from v6t.analysis.presentations.common import (
+    POINT,
+    at,
+    counted_cells,
+    counted_column,
+    long_enough,
+    offered,
+    repeated,
+)
 from v6t.analysis.records.loss import FrameLossRecord, LossAtRate
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, sheet
@@ -28,6 +36,8 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
             *(*POINT, "% of the\nmedium", "fps per\ndirection"),
             *("loss %\nmedian", "P1", "P99", "trials"),
         ]
+        counted = counted_column(records)
+        names += counted
         rows = []
         for record in records:
             for row in record.rates:
@@ -39,6 +49,7 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
                             *(f"{row.media_percent:.2f}", offered(record, row.rate)),
                             *(self.shown(v) if row.valid else INVALID for v in values),
                             str(row.trials),
+                            *counted_cells(record, counted),
                         ]
                     )
         return sheet(records[0].title, names, rows)

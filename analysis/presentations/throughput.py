@@ -14,6 +14,8 @@ from v6t.analysis.presentations.common import (
     TRIAL_S,
     at,
     at_least,
+    counted_cells,
+    counted_column,
     interval,
     marked,
     matched,
@@ -56,9 +58,8 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             *("frames\nmatched", "+repetitions", "+search\nends within"),
             *("+bound of\nthe search", "+its\nreason"),
         ]
-        counted = any(r.counted_by for r in records)
-        if counted:
-            names.append("+counted\nby")
+        counted = counted_column(records)
+        names += counted
         rows = []
         for r in records:
             losses = [v for v in r.loss.values() if v is not None]
@@ -72,7 +73,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
                     matched(r.matched),
                     *(str(r.repetitions), count(r.resolution_fps)),
                     *(count(r.upper_bound), r.upper_bound_reason),
-                    *([r.counted_by or "-"] if counted else []),
+                    *counted_cells(r, counted),
                 ]
             )
         return sheet(records[0].title, names, rows)

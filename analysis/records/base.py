@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
@@ -176,6 +176,10 @@ class Record(Model):
     """of the values, and of everything whose name has no unit"""
     convention: Literal["per_direction"] | None = None
     """whether rates are `per_direction` or `aggregate`; always stated"""
+    counted_by: str | None = None
+    """how the tester told test frames from others in all trials of the point: by a `trailer` in
+    each, by `marks`, which show neither order nor duplicates, or by its `ports`' counters; null: it
+    knows one way only"""
     usable_fps: Number | None = None
     """what the tester's self-test covers [frames per second per direction]"""
     above_usable: Sequence[Number] = ()
@@ -322,6 +326,12 @@ def head(
         ],
         "conditions": dict(conditions),
     }
+
+
+def counted_by(results: Iterable[TrialResult]) -> str | None:
+    """How the tester told test frames from others in these trials; see :class:`Record`."""
+    said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
+    return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None
 
 
 def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:

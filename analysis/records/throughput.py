@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from v6t.analysis.records.base import (
     Row,
     Series,
     bounded_by_tester,
+    counted_by,
     head,
     rates_found,
 )
@@ -90,9 +91,6 @@ class ThroughputRecord(RateRecord):
     """longest sending time of a valid trial, as a multiple of its length"""
     decisive_trials: list[str]
     """trial that decided each repetition: the highest that passed"""
-    counted_by: str | None = None
-    """how the tester told test frames from others in all trials of the point: by a `trailer` in
-    each, or by its `ports`' counters; null: it knows one way only"""
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """See the base class."""
@@ -160,13 +158,8 @@ def throughput_record(
         pause_s=at.pause_s,
         sending_time_tolerance=at.sending_time_tolerance,
         decisive_trials=decisive,
-        counted_by=_counted_by([find(a.trial.key) for a in attempts]),
+        counted_by=counted_by(find(a.trial.key) for a in attempts),
     )
-
-
-def _counted_by(results: Sequence[TrialResult]) -> str | None:
-    ways = dict.fromkeys(r.tester["counting"] for r in results if "counting" in r.tester)
-    return " and ".join(ways) or None
 
 
 def _title(result: ThroughputResult) -> str:

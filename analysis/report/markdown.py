@@ -22,7 +22,7 @@ from v6t.analysis.blocks import (
 from v6t.analysis.sheet import Sheet
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]>|])")
-_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$"}
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}
 """What some readers of Markdown take for markup and others cannot have escaped by a backslash."""
 
 

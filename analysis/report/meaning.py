@@ -51,6 +51,25 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
             "say nothing of what it does on a server with network interfaces of its own.",
             "warning",
         )
+        yield from _kernels(shared)
+
+
+def _kernels(shared: Sequence[CampaignRun]) -> Iterator[Block]:
+    """Devices that had another kernel than their tester: they were no namespaces of its machine."""
+    others: dict[str, list[str]] = {}
+    for run in shared:
+        tester = (run.data.manifest.get("tester") or {}) if run.data else {}
+        told, mine = tester.get("device") or {}, str(tester.get("kernel") or "")
+        for part in (told.get("parts") or {"": told}).values():
+            system = str(part.get("system") or "")
+            if mine and system and mine not in system:
+                others.setdefault(system, []).append(str(part.get("kind", "?")))
+    for system, names in others.items():
+        yield Text(
+            f"Not the tester's kernel had {', '.join(dict.fromkeys(names))}: {system}. Their rates are that "
+            "system's, and not to be set beside the others'.",
+            "warning",
+        )
 
 
 def _part(some: Sequence[CampaignRun], of: Sequence[CampaignRun]) -> str:
@@ -114,7 +133,22 @@ def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:
 def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
     again = any(_value(r, "invalid_retries") for r in made)
     what = "invalid and repeated" if again else "invalid"
-    yield f"A trial in which the tester faltered is {what}: it is no loss of the device."
+    records = [r for m in made for r in m.records]
+    trials, invalid = (
+        sum(len(r.trials) for r in records),
+        sum(len(r.invalid_trials) for r in records),
+    )
+    yield (
+        f"A trial in which the tester faltered is {what}: it is no loss of the device. Of "
+        f"{number_of(trials, 'trial')} {invalid:,} were."
+    )
+    rates = [r for r in records if str(r.unit).endswith("per second")]
+    limited = sum(r.limited for r in rates)
+    if limited:
+        yield (
+            f"{limited} of {number_of(len(rates), 'rate')} are marked *: there the tester or the medium was "
+            "the limit, and the device may be faster."
+        )
 
 
 def _value(run: CampaignRun, key: str) -> Any:

@@ -162,16 +162,17 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
             if value is not None and str(value) not in rows.setdefault(name, []):
                 rows[name].append(str(value))
     yield Facts([(name, "; ".join(values)) for name, values in rows.items()])
-    versions: dict[str, list[str]] = {}
+    found: dict[str, tuple[list[str], list[str]]] = {}
     for run in made:
-        for name, version in _devices(run):
-            if version not in versions.setdefault(name, []):
-                versions[name].append(version)
-    told = [
-        (name, "; ".join(v for v in found if v != "-") or "-")
-        for name, found in sorted(versions.items())
+        for name, *told in _devices(run):
+            for values, value in zip(found.setdefault(name, ([], [])), told, strict=True):
+                if value and value not in values:
+                    values.append(value)
+    devices = [
+        (name, *("; ".join(values) or "-" for values in columns))
+        for name, columns in sorted(found.items())
     ]
-    yield sheet("Devices", ["<device", "<version"], told)
+    yield sheet("Devices", ["<device", "<version", "<system"], devices)
 
 
 def _version(manifest: Mapping[str, Any]) -> str | None:
@@ -180,15 +181,18 @@ def _version(manifest: Mapping[str, Any]) -> str | None:
     return ", commit ".join(said) or None
 
 
-def _devices(run: CampaignRun) -> Iterator[tuple[str, str]]:
-    """Drivers with the versions that the devices told."""
+def _devices(run: CampaignRun) -> Iterator[tuple[str, str, str]]:
+    """Drivers with the versions and systems that the devices told; empty: not told."""
     tester = (run.data.manifest.get("tester") or {}) if run.data else {}
     told = tester.get("device") or {}
     parts = told.get("parts") or {}
-    for part in parts.values() if isinstance(parts, Mapping) else parts:
-        yield str(part.get("kind", "?")), str(part.get("version", "")) or "-"
-    if not parts:
-        yield _driver(run), str(told.get("version") or "") or "-"
+    devices = list(parts.values() if isinstance(parts, Mapping) else parts) or [
+        {**told, "kind": _driver(run)}
+    ]
+    for device in devices:
+        words = (device.get(key) or "" for key in ("version", "system"))
+        version, system = map(str, words)
+        yield str(device.get("kind", "?")), version, system
 
 
 def _benchmark(

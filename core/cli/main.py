@@ -44,8 +44,8 @@ UNREAD = 141
 """Exit status where nobody reads what is printed any more, as a shell has it."""
 
 WITH_PARAMETERS = ("run", "audit", "compile", "dut")
-SET = "--set"
-"""What takes parameters of the technology, and how."""
+SET, SET_DUT = "--set", "--set-dut"
+"""What takes parameters of the technology and of the device, and how."""
 
 
 class Unread(BrokenPipeError):
@@ -166,7 +166,8 @@ def _run(arguments: list[str] | None) -> int:
             sys.stdout.flush()  # here its failure can still be told
     except V6tError as exc:
         if isinstance(exc, UsageError):
-            exc.advise(_with_params(sys.argv[1:] if arguments is None else arguments, exc.params))
+            words = sys.argv[1:] if arguments is None else arguments
+            exc.advise(_with_params(words, {SET: exc.params, SET_DUT: exc.dut_params}))
         return _complain(exc.message, exc.hint, exc.exit_code)
     except click.ClickException as exc:
         hint = ""
@@ -185,19 +186,30 @@ def _run(arguments: list[str] | None) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _with_params(arguments: Sequence[str], params: Mapping[str, object]) -> str:
-    """The command with the parameters of the technology that it takes to work."""
-    if not params or arguments[0] not in WITH_PARAMETERS:
+def _with_params(arguments: Sequence[str], given: Mapping[str, Mapping[str, object]]) -> str:
+    """The command with the parameters that it takes to work, by the flag that gives them."""
+    if not any(given.values()) or arguments[0] not in WITH_PARAMETERS:
         return ""
     kept: list[str] = []
     words = iter(arguments)
     for word in words:
-        flag = [word, next(words, "")] if word == SET else [word]
-        name = flag[-1].removeprefix(f"{SET}=").partition("=")[0]
-        if not (word.startswith(SET) and name in params):
-            kept += flag
-    more = [word for name, value in params.items() for word in (SET, f"{name}={value}")]
+        flag, joined, value = word.partition("=")
+        whole = [word] if joined or flag not in given else [word, next(words, "")]
+        name = (value if joined else whole[-1]).partition("=")[0]
+        if not {name, name.partition(".")[0]} & given.get(flag, {}).keys():
+            kept += whole
+    more = [
+        word
+        for flag, params in given.items()
+        for name, value in params.items()
+        for word in (flag, f"{name}={_written(value)}")
+    ]
     return f"try: {shlex.join(['v6t', *kept, *more])}"
+
+
+def _written(value: object) -> str:
+    """A value as a flag takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _unforeseen(exc: Exception) -> int:

@@ -47,7 +47,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
         print(
             f"  {sizes:>9} octets, {point.mode}, {point.benchmark}: {point.trials} trials, about "
             f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "
-            "per direction"
+            "per direction" + (f"; counted by {point.counted_by}" if point.counted_by else "")
         )
     together = f"  together {planned.trials} trials, about {duration(planned.duration_s)}"
     least = duration(planned.least_s)

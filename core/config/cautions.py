@@ -9,6 +9,8 @@ from v6t.core.benchmarks import kinds, registry
 from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
+from v6t.drivers.transport.ssh_client import no_client
+from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -159,8 +161,29 @@ def _device(bound: BoundRun) -> Iterator[str]:
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
+    lacking = no_client() if bound.driven and any(bound.driver.logins(bound.intent)) else None
+    if lacking is not None:
+        yield f"{lacking.message}, by which the device is reached: {lacking.hint}"
     timed = {"tags", "every-frame"}
     wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
     yield from bound.tester.cautions(wants)
+    yield from _rates(bound)
     if bound.settings.connects:
         yield from on_tester(bound, [registry.load(n) for n in bound.settings.benchmarks])
+
+
+def _rates(bound: BoundRun) -> Iterator[str]:
+    """Benchmarks that the tester cannot measure at every rate that the medium carries."""
+    run = bound.settings
+    media = max(
+        max_frame_rate_fps(run.line_rate_bps, bound.technology.sizes_of(size).longest)
+        for size in run.frame_sizes
+    )
+    for benchmark in registry.wanted(bound):
+        needs = benchmark.needs(bound)
+        most_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        if most_fps < media:
+            yield (
+                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {most_fps:,.0f} fps "
+                "per direction; where it would take more it is not measured"
+            )

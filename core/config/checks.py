@@ -10,6 +10,7 @@ from v6t.core.config.connection_checks import check_connections
 from v6t.procedures.search import mlr
 from v6t.procedures.trial import ABILITIES
 from v6t.profiles.errors import EnvironmentLacking, UsageError
+from v6t.profiles.model import DIRECTIONS, Role
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -26,6 +27,8 @@ def check_measures(bound: BoundRun) -> None:
     p = bound.settings.procedure
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)
+    if bound.tester.no_negative and _sends_negative(bound):
+        raise UsageError(*bound.tester.no_negative)
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
             raise UsageError(
@@ -42,6 +45,19 @@ def check_measures(bound: BoundRun) -> None:
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         raise UsageError("adaptive repetition: the most repetitions are below the fewest")
+
+
+def _sends_negative(bound: BoundRun) -> bool:
+    """Whether some frames must be dropped by the device."""
+    technology = bound.technology
+    if technology.exchange != "frames":
+        return False
+    sizes = technology.sizes_of(bound.settings.frame_sizes[0])
+    return any(
+        each.role is Role.NEGATIVE
+        for direction in DIRECTIONS
+        for each in bound.modified(technology.sized_traffic(direction, sizes)).classes
+    )
 
 
 def check_modifier(bound: BoundRun, modifier: Modifier) -> None:

@@ -142,8 +142,8 @@ def resolve_and_bind(
         "connects": plugin.stateful,
     }
     checked: ResolvedRun = validated(ResolvedRun, resolved, None)
-    with within(None if flags.dut_params else testbed_doc, ("dut", "options", "params")):
-        device = on_device(plugin, checked.params, driver.overrides)
+    overriding = None if flags.dut_params else testbed_doc
+    device = on_device(plugin, checked.params, driver.overrides, overriding)
     with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)

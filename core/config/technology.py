@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from v6t.core.config.settings import LinkSettings
     from v6t.core.config.yaml_document import Document
 
+_ON_DEVICE = ("dut", "options", "params")
+"""Where a testbed file has parameters that the device alone believes."""
+
 
 def params_of(
     plugin: type[Technology],
     values: Mapping[str, Any],
     flags: Mapping[str, str] | None = None,
     document: Document | None = None,
+    above: tuple[str, ...] = ("params",),
 ) -> PluginParams:
     """Validated parameters.
 
@@ -28,14 +32,15 @@ def params_of(
         values: of the run file, or of an earlier run.
         flags: of the command line.
         document: the run file.
+        above: where the values stand in their file.
 
     Raises:
         UsageError: the first that is wrong, with its place.
     """
     flagged = expanded(flags or {})
-    with within(None if flagged else document, ("params",)):
+    with within(None if flagged else document, above):
         checked = validated(
-            plugin.params_model, overridden(plugin, values, flagged), document, ("params",), flagged
+            plugin.params_model, overridden(plugin, values, flagged), document, above, flagged
         )
     return checked  # type: ignore[no-any-return]
 
@@ -82,9 +87,18 @@ def _link(settings: LinkSettings) -> Link:
 
 
 def on_device(
-    technology: Technology, values: Mapping[str, Any], overrides: Mapping[str, Any]
+    technology: Technology,
+    values: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    document: Document | None = None,
 ) -> Technology:
     """The same technology, but for parameters that the device alone believes.
+
+    Args:
+        technology: as the tester sees it.
+        values: its parameters.
+        overrides: those that the device alone believes.
+        document: the testbed file that gives them.
 
     Raises:
         UsageError: they cannot be.
@@ -92,4 +106,7 @@ def on_device(
     if not overrides:
         return technology
     kind = type(technology)
-    return kind(params_of(kind, overridden(kind, values, overrides)), technology.links)
+    own = overridden(kind, values, overrides)
+    with within(document, _ON_DEVICE):
+        params = params_of(kind, own, document=document, above=_ON_DEVICE)
+        return kind(params, technology.links)

@@ -108,5 +108,10 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
         path = (*keys, *exc.path)
         place = place_of(document, path)
         raise UsageError(
-            place + exc.message, exc.hint, params=exc.params, path=path, located=bool(place)
+            place + exc.message,
+            exc.hint,
+            params=exc.params,
+            dut_params=exc.dut_params,
+            path=path,
+            located=bool(place),
         ) from exc

@@ -151,10 +151,14 @@ def _bounded(kind: str) -> Any:
             if self.values > MAX_VALUES:
                 raise _Refused(f"more than {MAX_VALUES:,} values", line=line)
             if isinstance(node, MappingNode):
+                names = set[str]()
                 for name, _ in node.value:
+                    line = name.start_mark.line + 1
                     if not isinstance(name, ScalarNode):
-                        line = name.start_mark.line + 1
                         raise _Refused("a list or mapping stands where a name is wanted", line=line)
+                    if name.value in names:
+                        raise _Refused(f"'{name.value:.80}' stands here a second time", line=line)
+                    names.add(name.value)
             return node
 
     parser = YAML(typ=kind, pure=True)

@@ -224,12 +224,16 @@ def restore(
         return ["there is no such lab device; nothing is left of it"]
     for name in gone:
         say(f"the lab device {name} does not stand any more; nothing is left of it")
+    device = _session(bound, say, keep, partly=True)
     try:
-        with session(bound, say, keep, partly=True) as device:
-            return device.restore(forget=forget, by_script=by_script)
+        if not bound.driver.of_parts:  # of several each is reached by itself, as far as it can be
+            device.open()
+        told = device.restore(forget=forget, by_script=by_script)
     finally:
-        for lab in labs:
-            lab.stop()
+        device.close()
+    for lab in labs:  # one that is in use, or not as it was, stays
+        lab.stop()
+    return told
 
 
 def any_plugin(driver: str) -> str | None:
@@ -254,7 +258,8 @@ def _check(bound: BoundRun) -> None:
 def _labs(bound: BoundRun) -> list[LabSsh]:
     """The lab's devices that have an sshd of their own, whether they stand or not."""
     _check(bound)
-    names = [ssh.lab for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.lab]
+    logins = bound.driver.logins(bound.intent)
+    names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:
         return []
     from v6t.drivers.duts.standing.ssh import LabSsh

@@ -18,6 +18,7 @@ from v6t.core.runs.bench import streams_of
 from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_at_length, trials_until
+from v6t.procedures.trial import Ability
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -105,6 +106,7 @@ class PlannedPoint:
     ``trials`` and ``duration_s`` hold when no trial is invalid and the device does not carry the
     upper bound; the bound itself may turn out lower: the tester's own capacity is measured first.
     ``least_s`` is what it takes if the device carries every bound at once.
+    ``counted_by`` is how the tester tells test frames from others, where it knows several ways.
     The time holds what the tester needs for each trial, and the first benchmark at a size or in a
     mode bears what goes before: setting up, and the tester's own capacity.
     """
@@ -116,6 +118,7 @@ class PlannedPoint:
     trials: int
     duration_s: float
     least_s: float
+    counted_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -218,10 +221,18 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                     trials=cost.trials,
                     duration_s=sum(stage.seconds for stage in taken),
                     least_s=sum(stage.least_s for stage in taken),
+                    counted_by=_counted_by(benchmark, point),
                 ),
                 taken,
             )
             setup_s = 0.0
+
+
+def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
+    """How the tester will tell test frames from others, as far as that is known beforehand."""
+    beside: tuple[Ability, ...] = ("connections",) if point.bound.settings.connects else ()
+    needs = benchmark.needs(point.bound).union(beside)
+    return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 
 def beginning(octets: str, *, first: bool) -> Stage:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
-from v6t.analysis.records.base import Record
+from v6t.analysis.records.base import Record, counted_by
 from v6t.analysis.statistics import median
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
@@ -71,7 +71,7 @@ from v6t.procedures.tester_rate import (
     usable_fps,
 )
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
-from v6t.profiles.errors import DutError, TesterError, TranslationError
+from v6t.profiles.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
@@ -340,7 +340,11 @@ def _measure_point(
                 state.watch.say(f"{where}: {benchmark.name}")
             planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
             _begin(state, planned.stage, planned)
-            at, measured = _measured(state, benchmark, at)
+            try:
+                at, measured = _measured(state, benchmark, at)
+            except BeyondTester as exc:
+                state.watch.say(f"{where}: {benchmark.name} is not measured: {exc.message}")
+                measured = benchmark.nothing(at, exc.message, at.said)
             state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record
@@ -348,6 +352,10 @@ def _measure_point(
             usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
             record.usable_fps = usable
             record.above_usable = [rate for rate in record.offered if rate > usable]
+        entries = state.journal.entries
+        way = counted_by(entries[key] for key in record.trials if key in entries)
+        if way:
+            record.counted_by = way
         if state.run.procedure.means:
             add_means(record)
         state.records.append(record)

@@ -80,6 +80,31 @@ class Suited:
     why: str
 
 
+@dataclass(frozen=True)
+class PartOf:
+    """What a driver is a part of, as far as messages need it.
+
+    Attributes:
+        name: of the part.
+        params: what the chain's technology calls the parameters of the part's own.
+    """
+
+    name: str
+    params: Mapping[str, str]
+
+    def retold(self, exc: UsageError) -> UsageError:
+        """An error of the part, with parameters that the user can give to the chain."""
+        params = {
+            self.params[name]: value for name, value in exc.params.items() if name in self.params
+        }
+        return UsageError(
+            f"{self.name}: {exc.message}",
+            exc.hint,
+            params=params if len(params) == len(exc.params) else {},
+            dut_params={f"parts.{self.name}.options.{n}": v for n, v in exc.dut_params.items()},
+        )
+
+
 class Commands(ABC):
     """One implementation. Instances hold options only."""
 
@@ -99,6 +124,8 @@ class Commands(ABC):
     kernel: ClassVar[bool] = True
     """Whether its routes and addresses are the system's own, which carry the connection, too."""
     options: Any
+    part: PartOf | None = None
+    """Of a chain; None: it is the whole device."""
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         """Validate options.
@@ -161,7 +188,7 @@ class Commands(ABC):
         return None
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Whether a session of its is that of an address and port inside, whatever they talk to."""
+        """Whether each of its sessions is that of an address and port inside, whatever they talk to."""
         return False
 
     def table(self, intent: Intent) -> Reading | None:
@@ -183,6 +210,14 @@ class Commands(ABC):
             UsageError: the implementation cannot be this technology, or not with these parameters.
             DutError: the device is not in a state to be used.
         """
+        try:
+            return self._plan(intent, facts)
+        except UsageError as exc:
+            if self.part is None:
+                raise
+            raise self.part.retold(exc) from exc
+
+    def _plan(self, intent: Intent, facts: Facts) -> Plan:
         self.check_technology(intent.technology)
         self.refuse(intent, facts)
         plan = self.steps(intent, facts)
@@ -195,7 +230,9 @@ class Commands(ABC):
             plan = self._updated(intent, facts, plan, spoken=settings.speaker)
         if settings.reconfigures:
             plan = self._reconfigured(intent, facts, plan)
-        if self.options.ssh is not None and facts.way is not None:
+        ssh = self.options.ssh
+        # the session is in the machine's own namespace: nothing in another one takes its way
+        if ssh is not None and not ssh.netns and facts.way is not None:
             check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
         return plan
 

@@ -19,6 +19,8 @@ from v6t.profiles.errors import DutError
 LOCK, BEAT = "lock", "beat"
 HELD_NAMES = (LOCK, BEAT)
 """What a held lock consists of in the directory."""
+PART = ", part "
+"""Stands in the owner before the name of a chain's part."""
 TIMER = "the device's own timer, which undoes what a lost v6t did"
 """Who holds it while nobody else does."""
 WAIT_S = 15.0
@@ -113,7 +115,7 @@ class Lock:
             raise
         if answer != "locked":
             self._held.release()
-            _refused(transport, directory, answer)
+            _refused(transport, directory, answer, owner)
         self._beats = Beats(self._held, beat_s)
 
     @property
@@ -131,7 +133,7 @@ class Lock:
         self._held.release()
 
 
-def _refused(transport: Transport, directory: str, answer: str) -> None:
+def _refused(transport: Transport, directory: str, answer: str, owner: str) -> None:
     name = transport.name
     what, _, text = answer.partition(" ")
     if what == "foreign":
@@ -140,6 +142,12 @@ def _refused(transport: Transport, directory: str, answer: str) -> None:
             "what is in it would be run as root; name another one with dut.options.state_dir",
         )
     pid, _, who = text.partition(" ")
+    run, _, part = who.partition(PART)
+    if part and run == owner.partition(PART)[0]:
+        raise DutError(
+            f"{name}: the part {part} of the same run is on this machine already, by another name",
+            "write both ways to it alike, or give one a directory of its own with its option state_dir",
+        )
     ends = (
         "seconds"
         if who == TIMER

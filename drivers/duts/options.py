@@ -71,6 +71,11 @@ class DutOptions(HookOptions):
     and the tester answers (GEN-27)."""
 
     @property
+    def in_lab(self) -> bool:
+        """Whether the device is one of the lab, whose kernel is that of all others."""
+        return self.ssh is None or bool(self.ssh.lab)
+
+    @property
     def machine(self) -> tuple[str, ...]:
         """Options that were given and change the whole machine, not only its links."""
         return ()

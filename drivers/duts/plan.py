@@ -61,6 +61,8 @@ class Step:
         silent: any output of the command is an error (programs whose exit status says nothing).
         deadline_s: how long it may take [s], and how long taking it back.
         reboots: the device starts anew, and with it the connection; it is configured again.
+        maps: its prefixes are those of a translator's mappings, where that of everything takes nobody's way;
+            in any other step it counts as a route.
     """
 
     command: str
@@ -75,6 +77,7 @@ class Step:
     silent: bool = False
     deadline_s: float = 60.0
     reboots: bool = False
+    maps: bool = False
 
 
 Action = Literal["add", "change", "remove"]

@@ -19,7 +19,7 @@ from typing import Any
 from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.lock import BEAT_S, SILENCE_S, Lock, held_by
+from v6t.drivers.duts.lock import BEAT_S, PART, SILENCE_S, Lock, held_by
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
@@ -59,6 +59,7 @@ class Session:
         keep: Path | None = None,
         say: Callable[[str], None] = lambda text: None,
         again: str = "",
+        part: str = "",
     ) -> None:
         """Remember; nothing is opened.
 
@@ -69,11 +70,13 @@ class Session:
             keep: local directory for a copy of the undo record.
             say: told what happens, one line each.
             again: the command that restores later; empty: by ``keep``.
+            part: which of a chain it is; empty: the whole device.
         """
         self.driver = driver
         self.transport = driver.carried(transport)
         self.intent = intent
         self._keep = keep
+        self._part = part
         self.say = say
         self.again = again or restore_command(keep)
         self._directory: str = driver.options.state_dir
@@ -137,6 +140,8 @@ class Session:
         if before is not None:
             self.say(f"{self.name}: restoring what {before.owner} left")
             self.restore()
+        if not self._part:
+            self._store().refuse_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
         old = self._before(plan)
@@ -153,6 +158,7 @@ class Session:
             undo=tuple(entries),
             prelude=self.driver.prelude,
             deadline_s=undo_deadline_s(plan.steps),
+            netns="" if self.driver.options.ssh is None else self.driver.options.ssh.netns,
         )
         self._record = record
         self._store().write(record)
@@ -444,7 +450,8 @@ class Session:
         return Store(self.transport, self._directory, self._keep, self.again)
 
     def _owner(self) -> str:
-        return f"{getpass.getuser()}@{platform.node()} process {os.getpid()}"
+        part = f"{PART}{self._part}" if self._part else ""
+        return f"{getpass.getuser()}@{platform.node()} process {os.getpid()}{part}"
 
     def _read(
         self, commands: Mapping[str, str], noted: str | None = None

@@ -23,6 +23,8 @@ from v6t.drivers.duts.undo_record import (
 from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError
 
+PART_PREFIX = "part-"
+"""How the directories begin, below a machine's first one, of further parts of a chain that are on it."""
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
@@ -75,6 +77,25 @@ class Store:
             raise self._damaged(why, "script" in text)
         return None
 
+    def refuse_parts(self) -> None:
+        """A whole device is nothing beside parts of a chain that a lost v6t left on its machine.
+
+        Raises:
+            StillChanged: there are some; the hint says how they go.
+        """
+        done = self._transport.run(
+            f"cd {self._place} 2>/dev/null && ls -d {PART_PREFIX}*/{RECORD} 2>/dev/null; true"
+        )
+        left = [line.rpartition("/")[0] for line in done.out.split()]
+        if left:
+            by_hand = " && ".join(f"sh {self._place}/{part}/{SCRIPT}" for part in left)
+            raise StillChanged(
+                f"{self._transport.name}: parts of a chain are configured on it: "
+                + ", ".join(part.removeprefix(PART_PREFIX) for part in left),
+                "nothing was changed; `v6t dut restore` with the directory or the testbed file of that "
+                f"run puts them back, or by hand {self._transport.where}: {by_hand}",
+            )
+
     def _damaged(self, why: str, has_script: bool) -> DamagedRecord:
         by_hand = f"sh {self._place}/{SCRIPT}"
         if has_script:
@@ -124,7 +145,7 @@ class Store:
             DutError: something of v6t's is left on the device.
         """
         guard.stop(self._transport, self._directory)
-        known = " ".join(f"-e {name}" for name in HELD_NAMES)
+        known = " ".join(f"-e {name}" for name in (*HELD_NAMES, f"'{PART_PREFIX}.*'"))
         done = self._transport.run(
             f"cd {self._place} && rm -f {RECORD} && rm -f {SCRIPT} && rm -f {PROGRESS} {UNDONE} undoing && "
             f"ls -A | grep -vx {known}; true"

@@ -84,6 +84,7 @@ class Record:
         undo: one entry per step, in the order of the steps.
         prelude: shell lines that their commands take for granted.
         deadline_s: how long it may take to take everything back [s].
+        netns: network namespace of the machine that was configured; empty: its own.
     """
 
     owner: str
@@ -95,6 +96,7 @@ class Record:
     undo: tuple[Undo, ...] = field(default=())
     prelude: str = ""
     deadline_s: float = QUICK_S
+    netns: str = ""
 
     def to_json(self) -> str:
         """Text of ``record.json``."""
@@ -152,6 +154,7 @@ def script(record: Record) -> str:
         ),
         "trap '' HUP PIPE",
         "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL",
+        *([_in_namespace(record.netns)] if record.netns else []),
         f"cd {shlex.quote(record.directory)} || exit 1",
         # one that hangs, or that the device's timer has begun: this one goes on in its place
         'p=$(cat undoing 2>/dev/null); case "$(ps -p "$p" -o args= 2>/dev/null)" in',
@@ -178,6 +181,12 @@ def script(record: Record) -> str:
     lines += ["", f"[ $failed != 0 ] || grep -qx {ALL} undone || echo {ALL} >>undone"]
     lines += ["exit $failed", ""]
     return "\n".join(lines)
+
+
+def _in_namespace(netns: str) -> str:
+    """Whoever starts the script, and wherever: it is about this network namespace."""
+    again = f'V6T_NETNS=1; export V6T_NETNS; exec ip netns exec {netns} sh "$0"'
+    return f'[ -n "$V6T_NETNS" ] || {{ {again}; }}'
 
 
 def _comment(text: str) -> str:

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 from v6t.drivers.duts.plan import Intent, Plan
+from v6t.drivers.duts.typed_routes import destinations
 from v6t.profiles.errors import DutError
 
 Address = IPv4Address | IPv6Address
@@ -55,10 +56,6 @@ WHO = {
 }
 _NO_WAY = ("unreachable", "blackhole", "prohibit", "throw")
 _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
-_HOST_ROUTE = re.compile(
-    r"\broute\s+(?:-\S+\s+)*(?:add|replace|append|prepend|change)\s+(?:-\S+\s+)*([0-9A-Fa-f:.]+)"
-    r"(?=\s|$)"
-)
 
 
 def survey(jumps: Sequence[str] = ()) -> str:
@@ -191,21 +188,32 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
-    """Prefixes and host routes in the commands, whoever wrote them."""
+    """Prefixes and routes in the commands, whoever wrote them."""
     texts = [
-        (f"step {number} ({step.why})", f"{step.command}\n{step.text}")
+        (f"step {number} ({step.why})", f"{step.command}\n{step.text}", step.maps)
         for number, step in enumerate(plan.steps, 1)
     ]
-    for change in (plan.beside, plan.updates):
-        if change is not None:  # made later, while it is measured
-            texts.append((f"{change.what} beside the traffic", f"{change.add}\n{change.change}"))
-    for what, text in texts:
-        tokens = ["/".join(parts) for parts in _PREFIX.findall(text)]
-        for token in [*tokens, *_HOST_ROUTE.findall(text)]:
-            net = _network(token)
-            # "everything" in a translator's mapping takes no way from anybody, unlike a route
-            if net is not None and (net.prefixlen or "route" in text):
+    # later: between trials, or while it is measured
+    texts += [(f"step ({s.why})", f"{s.command}\n{s.text}", s.maps) for s in plan.flush]
+    texts += [
+        (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
+        for change in (plan.beside, plan.updates)
+        if change is not None
+    ]
+    for what, text, maps in texts:
+        for token, net in _in_lines(text):
+            if net.prefixlen or not maps:
                 yield f"{what} with {token}", net
+
+
+def _in_lines(text: str) -> Iterator[tuple[str, Network]]:
+    """Prefixes anywhere in lines, and where routes in them lead."""
+    for parts in _PREFIX.findall(text):
+        token = "/".join(parts)
+        net = _network(token)
+        if net is not None:
+            yield token, net
+    yield from destinations(text)
 
 
 def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:

@@ -262,12 +262,11 @@ class EmbeddedTester:
         reports = {d: self._receiver(d).answer(deadline) for d in directions}
         self._connecting.reported(start, reports)
         self._bed.check()
+        stepped = clock.faults_since(began)
         return TrialResult(
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
-            faults=(
-                *(f for d in directions for f in _faults(d, reports[d])),
-                *clock.faults_since(began),
-            ),
+            faults=(*(f for d in directions for f in _faults(d, reports[d])), *stepped),
+            disturbed=bool(stepped),
             started=started,
             tester={
                 d: {

@@ -83,7 +83,7 @@ def compare_samples(
     first: Mapping[str, str] | None = None
     seen: Counter[str] = Counter()
     expander = source or Expander(stream)
-    policy = _UNCHANGED if oracle is None else oracle.header_policy
+    policy = _UNCHANGED if oracle is None else oracle.header_policy.towards(direction)
     for frames in _by_length(samples):
         marks = trailer.read(frames)
         numbers = marks.seq - np.uint32(first_sequence) if numbered is None else numbered(frames)

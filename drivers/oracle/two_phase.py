@@ -78,11 +78,15 @@ class Preparing:
             started, health = phase.started, phase.health or {}
         if connections.purpose == "tear-down" and phase_one.filled and not faults:
             phase_one = self._torn_down(phase_one)
-        if connections.purpose != "prepare" or not phase_one.filled or faults:
-            if connections.purpose == "prepare":
-                directions = {}
+        prepares = connections.purpose == "prepare"
+        if not prepares or not phase_one.filled or faults:
             return TrialResult(
-                directions, faults, started, {"phase 1": dict(health)}, connections=phase_one
+                {} if prepares else directions,
+                faults,
+                started,
+                {"phase 1": dict(health)},
+                connections=phase_one,
+                disturbed=prepares,  # phase 1 has a rate of its own
             )
         return self._phase_two(trial, connections, phase_one)
 

@@ -151,15 +151,18 @@ class Transport(Protocol):
         """Give everything back. May be called twice."""
 
 
-def for_shell(command: str, become: str = "", condition: str = "") -> str:
+def for_shell(command: str, become: str = "", condition: str = "", netns: str = "") -> str:
     """A line for whatever login shell there is: ``sh`` runs the command, system programs are found.
 
     Args:
         command: for ``sh``.
         become: ``sudo -n`` or ``doas -n``, where the login is not root's.
         condition: for ``sh``, too; where it fails the command is not run, and :meth:`Output.of` says so.
+        netns: a network namespace in which it is run; files and processes are the machine's.
     """
     first = f"{condition} || {{ echo '{_NOT_RUN}' >&2; exit 1; }}; " if condition else ""
     line = f"sh -c {shlex.quote(_PATH + first + command)}"
+    if netns:  # it takes root, and ip is a system program, too
+        line = f"sh -c {shlex.quote(f'{_PATH}exec ip netns exec {netns} {line}')}"
     # sudo and doas forget which connection this is, by which the management interface is found
     return f'{become} env SSH_CONNECTION="$SSH_CONNECTION" {line}' if become else line

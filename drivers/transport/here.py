@@ -20,18 +20,17 @@ class HereTransport:
 
     where = "on this machine"
 
-    def __init__(self, name: str, before: Sequence[str] = (), prelude: str = "") -> None:
+    def __init__(self, name: str, before: Sequence[str] = ()) -> None:
         """Remember.
 
         Args:
             name: of the device, for messages.
             before: a program that runs the shell, for example in another network namespace.
-            prelude: shell lines that go before every command.
         """
         self.name = name
         self.condition = ""
         self._before = list(before)
-        self._prelude = prelude
+        self._prelude = ""
 
     def open(self) -> None:
         """Nothing to connect to."""

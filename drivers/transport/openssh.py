@@ -81,7 +81,7 @@ class SshTransport:
         self._before = before
         user = f"{options.user}@" if options.user else ""
         port = f":{options.port}" if options.port else ""
-        self.name = f"ssh {user}{options.host or options.lab}{port}"
+        self.name = f"ssh {user}{options.host or options.lab}{port}{options.suffix}"
         self.condition = ""
         self._client: SshClient | None = None
         self._master: Process | None = None
@@ -93,6 +93,7 @@ class SshTransport:
         self._client = SshClient(self._options, self._before)
         try:
             self._connect(self._client)
+            self._find_namespace()
         except BaseException:
             self.close()
             raise
@@ -102,7 +103,7 @@ class SshTransport:
         limit = deadline_s or self._options.command_deadline_s
         mark = f"v6t-{secrets.token_hex(8)}"
         # the command has a shell of its own: it may exit, be killed, or replace itself
-        whole = for_shell(command, self._options.become, self.condition)
+        whole = for_shell(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
         process = begin(self._through(f"sh -c {shlex.quote(line)}"))
         outputs = finish(process, text, limit)
@@ -124,7 +125,7 @@ class SshTransport:
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
-        line = for_shell(command, self._options.become)
+        line = for_shell(command, self._options.become, netns=self._options.netns)
         return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
 
     def terminal(self) -> Process:
@@ -180,6 +181,16 @@ class SshTransport:
             if time.monotonic() > until:
                 raise self._late(self.name)
             time.sleep(_POLL_S)
+
+    def _find_namespace(self) -> None:
+        """See the network namespace, if there is to be one."""
+        netns = self._options.netns
+        done = self.run("true") if netns else None
+        if done is not None and done.status:
+            raise DutError(
+                f"{self.name}: its network namespace cannot be entered: {done.words}",
+                f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it, too",
+            )
 
     def _refused(self, stderr: str) -> DutError:
         """Why there is no connection, from ssh's words; the first host that said no is named."""

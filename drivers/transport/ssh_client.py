@@ -42,6 +42,13 @@ _RULES = {
 }
 
 
+def no_client() -> EnvironmentLacking | None:
+    """This machine has no ssh; None: it has."""
+    if shutil.which("ssh") is not None:
+        return None
+    return EnvironmentLacking("there is no ssh", "apt-get install openssh-client")
+
+
 class SshClient:
     """Words and files of one way to a host. The files go with the object."""
 
@@ -56,8 +63,8 @@ class SshClient:
             EnvironmentLacking: there is no ssh.
             UsageError: a file that the options name is not there.
         """
-        if shutil.which("ssh") is None:
-            raise EnvironmentLacking("there is no ssh", "apt-get install openssh-client")
+        if (lacking := no_client()) is not None:
+            raise lacking
         self.options = options
         self.host = options.host or "localhost"
         self._before = list(before)

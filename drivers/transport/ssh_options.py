@@ -47,6 +47,9 @@ class SshOptions(StrictModel):
     with the same keys and known hosts, never with the device's password."""
     become: Literal["", "sudo -n", "doas -n"] = ""
     """How an ordinary user becomes root on the device."""
+    netns: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,39})?$")
+    """Network namespace of the machine that is the device, as `ip netns` names it: for a second part of a
+    chain on one machine. It and its interfaces must be there. Empty: the machine's own."""
     ask_password: bool = False
     """Ask for a password at the terminal; it is never written anywhere. ``$V6T_DUT_PASSWORD``
     is taken without asking."""
@@ -61,6 +64,16 @@ class SshOptions(StrictModel):
     def text(self) -> str:
         """``user@host``, for messages."""
         return f"{self.user}@{self.host or self.lab}" if self.user else self.host or self.lab
+
+    @property
+    def suffix(self) -> str:
+        """What tells it from others on its machine, in its name."""
+        return f" netns {self.netns}" if self.netns else ""
+
+    @property
+    def machine(self) -> tuple[str, int | None, str]:
+        """Equal for two ways to one machine, as far as they are written alike."""
+        return (self.host or self.lab, self.port, self.jump)
 
     @property
     def hops(self) -> tuple[Hop, ...]:

@@ -202,12 +202,24 @@ class Schedule:
 
 
 def schedule(connections: Connections) -> Schedule:
-    """Of a trial."""
+    """When the steps of a trial with these connections are due."""
     return Schedule(connections.filling_s, max(connections.wait_s, GIVEN_UP_S) + SETTLING_S)
 
 
 def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
-    """What the worker makes ASTF's profile of."""
+    """What the worker makes ASTF's profile of, as JSON-like values.
+
+    Args:
+        ends: who talks to whom.
+        connections: how many, and how many a second.
+        tcp: what each asks for, and how it ends.
+
+    Returns:
+        ``clients``, ``servers``, ``port``, ``prefixes``: see :class:`Ends`; ``rate_cps`` [1/s] and
+        ``count`` of connections; ``hold_us``, ``after_us``: waits before the request and before the end
+        [us]; ``request``, ``response``: octets in base64; ``closing``: ``rst`` or ``fin``;
+        ``segment_octets``: the MSS; ``given_up_s``: time in which a connection must open [s].
+    """
     when = schedule(connections)
     return {
         "clients": list(ends.clients),

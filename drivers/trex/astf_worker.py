@@ -49,7 +49,10 @@ class AstfWorker(Worker):
         return {"owners": {}}
 
     def begin(self, profile):
-        """Start connections, see v6t.drivers.trex.astf.Profile; return when the first SYN has left."""
+        """Start connections; return when the first SYN has left.
+
+        profile: see v6t.drivers.trex.astf.profile. Trouble: none has left within BEGINNING_S seconds.
+        """
         self.finish()
         self.client.load_profile(self._profile(profile))
         self.client.clear_stats()
@@ -70,7 +73,7 @@ class AstfWorker(Worker):
 
         counter: of the client, each: counts of it that make a unit, count: units that are meant;
         from_s, due_s: when the first and the last of them are due, until_s: no longer than this, all
-        from the first SYN; done: {side: {counter: value}} where nothing more is to come.
+        from the first SYN [s]; done: {side: {counter: value}} where nothing more is to come.
         """
         client = self.client
         first, cpu, next_load = None, [], 0.0

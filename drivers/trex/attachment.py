@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.trex.channel import STATEFUL, STATELESS, ClientWorker, WorkerError
-from v6t.drivers.trex.installation import find_interpreter, require
+from v6t.drivers.trex.channel import DEADLINE_S, STATEFUL, STATELESS, ClientWorker, WorkerError
+from v6t.drivers.trex.installation import require, start_client
 from v6t.drivers.trex.machine import machine_facts, unmounted
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
@@ -30,6 +30,8 @@ from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+ENDING_S = 40.0
+"""How long a server that is ended may take to give its ports back."""
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver is given to record beside the load of several cores.
 It wrote 200,000 a second to a file without loss."""
@@ -118,7 +120,7 @@ class Attachment:
         if self._engine == "STL":
             self.trailer = self._choose_counting()
         answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
-        self.displaced = {p: o for p, o in answer["owners"].items() if o}
+        self.displaced |= {p: o for p, o in answer["owners"].items() if o}
         hosts = options.all_hosts(self._links)
         self.answering = self.ask("play", hosts=hosts) if hosts else []
         self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
@@ -218,23 +220,26 @@ class Attachment:
         return None if lab is None else lab.tester.pid
 
     def _start_worker(self) -> None:
-        options = self._options
+        options, deadline_s = self._options, self._options.start_deadline_s
+
+        def worker(python: str) -> ClientWorker:
+            return ClientWorker(
+                python,
+                remote=options.remote,
+                namespace_pid=self.namespace(),
+                modules=STATELESS if self._engine == "STL" else STATEFUL,
+            )
+
         if options.ssh:
             if not options.trex_dir:
                 raise EnvironmentLacking("ssh needs trex_dir: where TRex is on that host")
-            trex_dir, python = options.trex_dir, options.python or "python3"
-        else:
-            installation = require(options.trex_dir)
-            trex_dir = str(installation.path.resolve())
-            python, _ = find_interpreter(installation, options.python)
-        self.directory = trex_dir
-        self.worker = ClientWorker(
-            python,
-            remote=options.remote,
-            namespace_pid=self.namespace(),
-            modules=STATELESS if self._engine == "STL" else STATEFUL,
-        )
-        self.client = self.ask("hello", deadline_s=options.start_deadline_s, trex_dir=trex_dir)
+            self.directory = options.trex_dir
+            self.worker = worker(options.python or "python3")
+            self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self.directory)
+            return
+        installation = require(options.trex_dir)
+        self.directory = str(installation.path.resolve())
+        self.worker, self.client = start_client(installation, options.python, worker, deadline_s)
 
     def _connect(self) -> None:
         o = self._options
@@ -248,11 +253,17 @@ class Attachment:
         except WorkerError as exc:
             if exc.kind != "connect":
                 raise
-            if self._options.start == "never":
+            if self._options.start == "never" or self._options.elsewhere:
+                start_it = "start one there with `./t-rex-64 -i --software --hdrh -c 1`, or "
+                other = (
+                    "say ssh: user@host, so that v6t does"
+                    if self._options.elsewhere
+                    else "say start: auto"
+                )
                 raise EnvironmentLacking(
                     f"no TRex server answers at {self._options.server}:{self._options.rpc_port}: "
                     f"{exc.message}",
-                    "start one with `./t-rex-64 -i --software --hdrh -c 1`, or say start: auto",
+                    start_it + other,
                 ) from exc
             return False
         return True
@@ -307,6 +318,7 @@ class Attachment:
             self.directory,
             config,
             self.started,
+            prefix=prefix,
             nics=[full_address(name) for name in interfaces if is_pci(name)],
             fence=(options.rpc_port, options.pub_port) if options.fence else (),
             namespace_pid=self.namespace(),
@@ -370,8 +382,7 @@ class Attachment:
         """True: by trailer. A server that cannot do what is asked is refused or restarted."""
         trouble = self._trouble()
         if trouble and self._options.restart and self.server is None:
-            self.ask("shutdown")
-            self._start_server()
+            self._restart()
             trouble = self._trouble()
         if trouble:
             raise TesterError(
@@ -381,6 +392,17 @@ class Attachment:
         wanted = self._options.by_trailer
         return self._stamps() if wanted is None else wanted
 
+    def _restart(self) -> None:
+        """End a server of somebody else's, unless its ports are in use, and start one."""
+        self.displaced = self.ask(
+            "shutdown",
+            force=self._options.force,
+            wait_s=ENDING_S,
+            deadline_s=ENDING_S + DEADLINE_S,
+        )
+        self._start_server()
+        self._check_facts()
+
     @property
     def _cores(self) -> int:
         """Data path cores that send on one port."""
@@ -388,9 +410,14 @@ class Attachment:
         return int(self.facts.get("dp_core_count_per_port", total))
 
     def compares(self) -> bool:
-        """Whether some frames can be stamped and captured, where not all are."""
+        """Whether some frames can be stamped and captured, where not all are.
+
+        Which core's draws a frame of one pair among several is, with several cores each, nobody
+        has tried.
+        """
         options = self._options
-        some = bool(options.sample) and not options.cache and options.by_trailer is None
+        some = bool(options.sample) and options.by_trailer is None
+        some = some and not (options.cache or options.pairs)
         return self.trailer or (some and self._software())
 
     def times(self) -> bool:

@@ -23,7 +23,15 @@ from typing import Any, Dict, List
 
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
-from v6t.drivers.trex.host_worker import CLOCK, addresses_of, machine, place, read, server_words
+from v6t.drivers.trex.host_worker import (
+    CLOCK,
+    addresses_of,
+    machine,
+    place,
+    read,
+    server_on,
+    server_words,
+)
 from v6t.drivers.trex.looking_worker import Looking
 from v6t.drivers.trex.rings_worker import pushed_out, received
 from v6t.drivers.trex.service_worker import Trouble, main, one_line, plain
@@ -144,7 +152,9 @@ class Worker(object):
 
     def server_flags(self):
         """Command line of the server if it runs on this host, else nothing."""
-        return next((w for w in map(server_words, os.listdir("/proc")) if w), None)
+        here, there = addresses_of(self.address)
+        process = server_on(self.address[1]) if here == there else None
+        return None if process is None else server_words(process)
 
     def place(self, prefix, master, latency, sending):
         """Move the threads of the server with this prefix to CPUs; how many were moved."""
@@ -155,11 +165,34 @@ class Worker(object):
         self.client.set_global_cfg({"sched_max_stretch": most_s})
         return None
 
-    def shutdown(self):
-        """End the server."""
-        self.client.server_shutdown(force=True)
-        self.client, self.ports = None, []
-        return None
+    def shutdown(self, force, wait_s):
+        """End the server, and wait until it is gone; whose ports it had, by port.
+
+        force: also where there are any.
+        """
+        for port in self.client.ports.values():
+            port.sync()
+        owners = {str(n): port.get_owner() for n, port in sorted(self.client.ports.items())}
+        owners = {n: owner for n, owner in owners.items() if owner}
+        if owners and not force:
+            taken = ", ".join("port %s: %s" % one for one in owners.items())
+            raise Trouble("taken", "the server would have to be ended, and is in use (%s)" % taken)
+        process = server_on(self.address[1])
+        client, self.client, self.ports = self.client, None, []
+        client.server_shutdown(force=force)
+        client.conn.disconnect()  # one that is only forgotten hangs when Python collects it
+        until = time.monotonic() + wait_s
+        while self._answers() or (process is not None and server_words(process)):
+            if time.monotonic() > until:
+                raise Trouble("server", "the TRex server did not end within %g s" % wait_s)
+            time.sleep(0.1)
+        return owners
+
+    def _answers(self):
+        with contextlib.suppress(OSError):
+            socket.create_connection(self.address, timeout=2).close()
+            return True
+        return False
 
     def attributes(self, port, settings):
         """Set port attributes such as promiscuous mode."""
@@ -266,17 +299,25 @@ class Worker(object):
                 if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
                     client.add_streams([self._stream(port, burst, number)], ports=[port])
                     client.ports[port].streams.clear()  # nobody needs the client's copies
-        with self._still():
-            client.clear_stats(ports=self.ports)
-            answered = self._answered()
-        drops_before = self._queue_drop()
-        captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
-        clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, self._preparing_s(bursts))
-        began = looking.start()
-        ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
+        for patience in (1, 2, 4, 8):
+            with self._still():
+                client.clear_stats(ports=self.ports)
+                answered = self._answered()
+            drops_before = self._queue_drop()
+            captures = self._start_captures(receive, samples, control, recordings, marked)
+            clean(client)
+            if looking.start(patience):
+                break
+            # one port was late, and others may have begun: what they sent is of no trial
+            client.stop(ports=ports)
+            time.sleep(residual_s)
+            self._collect(captures)
+        else:
+            raise Trouble("start", looking.refused)
+        ended = self._watch(looking, looking.idle + due_s, looking.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
@@ -300,7 +341,7 @@ class Worker(object):
             "answered": {str(p): n for p, n in answered.items()},
             "looks": looking.seen,
             "ended": ended,
-            "began_ago_s": time.monotonic() - began,
+            "began_ago_s": time.monotonic() - looking.began,
             "captures": collected,
             "cpu": watched["cpu"],
             "rx_cpu": watched["rx_cpu"],

@@ -1,9 +1,11 @@
 """What TRex counted in one trial, as a trial result. Pure: raw counters in, counts out.
 
-Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
+Three ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
 
 * *trailer*: every frame is stamped (latency streams, software mode, one data path core); each
   class is counted for itself across translation and encapsulation, control frames are the rest;
+* *marks*: capture filters count marks that the streams' programs write, class by class; neither
+  order nor duplicates are seen (:mod:`v6t.drivers.trex.marking`);
 * *ports*: port counters less the control frames that a capture filter counted; any number of
   cores and line rate, but the classes cannot be told apart. One core stamps some frames all the
   same, which are compared.
@@ -29,6 +31,13 @@ _CONTROL = ("arp", "icmp", "icmp6")
 """Frames devices send of their own accord: ARP, ICMP, ND and RA; LLDP, too."""
 _NOT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
              "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
+
+
+NOT_TOLD_APART = (
+    "port counters cannot tell frames that must be dropped from others",
+    "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
+)
+"""What is wrong with negative traffic then, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -325,6 +334,17 @@ def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> li
     if busiest > cpu_limit:
         messages.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
     return messages
+
+
+def counted_by(sent: Sequence[Sent]) -> str:
+    """``trailer``, ``marks``, both, or ``ports``: how the frames of a trial were told from others."""
+    if not all(one.told_apart for one in sent):
+        return "ports"
+    ways = {
+        "trailer": any(one.stamped_bursts for one in sent),
+        "marks": any(one.marked_bursts for one in sent),
+    }
+    return " and ".join(way for way, used in ways.items() if used)
 
 
 def control_filter(streams: Iterable[StreamSet]) -> str:

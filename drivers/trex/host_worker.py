@@ -101,6 +101,26 @@ def server_words(entry):
     return words if os.path.basename(words[0]).startswith("_t-rex-64") else None
 
 
+def server_on(port):
+    """Process of the TRex server that listens on a TCP port here; None: nobody can tell.
+
+    Whose sockets are another user's is not told: then it is the only server there is.
+    """
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in read(table).splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                sockets.add("socket:[%s]" % words[9])
+    servers = [entry for entry in os.listdir("/proc") if server_words(entry)]
+    for entry in servers:
+        files = "/proc/%s/fd" % entry
+        with contextlib.suppress(OSError):
+            if any(os.readlink(os.path.join(files, one)) in sockets for one in os.listdir(files)):
+                return entry
+    return servers[0] if len(servers) == 1 else None
+
+
 def interface_facts(name):
     """Of a NIC by PCI address, or of an interface of Linux; nothing if it is not there."""
     pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name

@@ -6,11 +6,16 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
+
+if TYPE_CHECKING:
+    from v6t.drivers.trex.channel import ClientWorker
 
 CLIENT = Path("automation/trex_control_plane/interactive")
 OPT = Path("/opt/trex")
@@ -93,6 +98,50 @@ def interpreters(named: str = "") -> list[str]:
     return list(dict.fromkeys(p for p in known if p))
 
 
+_imported: dict[tuple[Installation, str], str] = {}
+"""Interpreters that could import the client, by where it is and what was named."""
+
+
+def start_client(
+    installation: Installation, named: str, start: Callable[[str], ClientWorker], deadline_s: float
+) -> tuple[ClientWorker, dict[str, object]]:
+    """A worker in the first interpreter that can import the client, and what it said.
+
+    Args:
+        installation: whose client.
+        named: interpreter that was asked for; empty: any.
+        start: a worker in an interpreter.
+        deadline_s: how long an import may take [s].
+
+    Raises:
+        EnvironmentLacking: none can; the message holds the last reason.
+    """
+    known = _imported.get((installation, named))
+    reason = "no Python found"
+    for python in interpreters(named) if known is None else [known]:
+        try:
+            worker = start(python)
+        except (OSError, TesterError) as exc:
+            reason = f"{python}: {exc}"
+            continue
+        try:
+            hello = worker.ask(
+                "hello", trex_dir=str(installation.path.resolve()), deadline_s=deadline_s
+            )
+        except BaseException as exc:
+            worker.close()
+            if not isinstance(exc, TesterError):
+                raise
+            reason = f"{python}: {exc.message}"
+        else:
+            _imported[installation, named] = python
+            return worker, hello
+    raise EnvironmentLacking(
+        f"no Python could import TRex's client from {installation.path}: {reason}",
+        "name one of version 3.8 to 3.13 with the option python",
+    )
+
+
 @cache
 def find_interpreter(installation: Installation, named: str = "") -> tuple[str, dict[str, object]]:
     """First interpreter whose attempt to import the client succeeds, and what it said.
@@ -102,22 +151,6 @@ def find_interpreter(installation: Installation, named: str = "") -> tuple[str, 
     """
     from v6t.drivers.trex.channel import ClientWorker
 
-    reason = "no Python found"
-    for python in interpreters(named):
-        try:
-            worker = ClientWorker(python)
-        except OSError as exc:
-            reason = f"{python}: {exc.strerror}"
-            continue
-        try:
-            hello = worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
-        except TesterError as exc:
-            reason = f"{python}: {exc.message}"
-        else:
-            return python, hello
-        finally:
-            worker.close()
-    raise EnvironmentLacking(
-        f"no Python could import TRex's client from {installation.path}: {reason}",
-        "name one of version 3.8 to 3.13 with the option python",
-    )
+    worker, hello = start_client(installation, named, ClientWorker, 60)
+    worker.close()
+    return _imported[installation, named], hello

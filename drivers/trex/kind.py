@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
+from v6t.drivers.trex.counting import NOT_TOLD_APART
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.sending import LOOK_S
-from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
+from v6t.drivers.trex.server_config import core_plan, shared
+from v6t.drivers.trex.stamping import MAX_STAMPED_FPS, OF_EVERY_FRAME, STAMPED_FPS, stamped_fps
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
     from v6t.procedures.tcp import Tcp
-    from v6t.procedures.trial import Ability
+    from v6t.procedures.trial import Ability, Mode
 
 THIS_MACHINE = "this machine"
 
@@ -83,12 +87,49 @@ class Trex(TesterKind):
 
         return TrexProber(self.options.turned() if links.turned else self.options, links, bed)
 
+    @property
+    def no_negative(self) -> tuple[str, str] | None:
+        """Only what is told apart by each frame's trailer is told from others."""
+        return NOT_TOLD_APART if self._by_ports else None
+
+    def most_fps(self, needs: frozenset[Ability], mode: Mode) -> float:
+        """What takes a stamp in every frame."""
+        return stamped_fps(mode) if needs & OF_EVERY_FRAME.keys() else math.inf
+
+    def counted_by(self, needs: frozenset[Ability], mode: Mode, most_fps: float) -> str:
+        """By stamps as far as these reach, if nothing else is asked or better (GEN-24)."""
+        if self._by_ports:
+            return "ports"
+        limit_fps = stamped_fps(mode)
+        beyond = most_fps > limit_fps and not needs & OF_EVERY_FRAME.keys()
+        stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
+        marks = self._marks(needs, most_fps)
+        return f"marks or {stamps}" if marks is None else "marks" if marks else stamps
+
+    @property
+    def _by_ports(self) -> bool:
+        """Whether no trial tells every frame."""
+        return self.options.by_trailer is False or self.options.cores > 1
+
+    def _marks(self, needs: frozenset[Ability], most_fps: float) -> bool | None:
+        """Whether such trials are marked; None: some are, or a server decides that is not known yet."""
+        own = self.options
+        if needs:
+            return None if needs & {"connections", "flow-starts"} else False
+        if own.marks is not None:
+            return bool(own.marks)
+        if not own.on_linux or most_fps <= STAMPED_FPS:
+            return False
+        if own.ssh or not (self.in_lab or own.start == "always"):
+            return None
+        cpus = sorted(os.sched_getaffinity(0))
+        return shared(core_plan(1 + len(own.pairs), cpus, own.core_list))
+
     def caveats(self) -> Iterator[str]:
         """How frames are told apart, which is decided before a search (GEN-24)."""
-        if self.options.by_trailer is False or self.options.cores > 1:
-            some = (
-                self.options.by_trailer is None and self.options.sample and not self.options.cache
-            )
+        if self._by_ports:
+            own = self.options
+            some = own.by_trailer is None and own.sample and not (own.cache or own.pairs)
             compared = "some are" if some and self.options.in_software else "none is"
             yield (
                 "frames are counted by TRex's ports, less control frames: classes are not told "
@@ -99,18 +140,21 @@ class Trex(TesterKind):
             where = (
                 "marks: true asks for it"
                 if self.options.marks
-                else "above 10,000 fps, where TRex's threads share CPUs; marks: false stamps all"
+                else f"above {STAMPED_FPS:,.0f} fps, where TRex's threads share CPUs; marks: false "
+                "stamps all"
             )
             yield (
                 "TRex tells frames apart by a trailer in each; where nothing times them it is a mark, "
                 "which TRex counts but does not put in order: one lost frame and one duplicate of its "
                 f"class look like none ({where})"
             )
-            return
+            where = "; marks it counts at any rate"
+        else:
+            where = ""
         yield (
-            "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
+            "TRex tells frames apart by its stamp in each where a search's upper bound is at most "
             f"{MAX_STAMPED_FPS:,.0f} fps, both directions together; beyond that all trials of the "
-            "search are counted by its ports, and some frames carry it for comparison"
+            f"search are counted by its ports, and some frames carry one for comparison{where}"
         )
 
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.trex import marking
-from v6t.drivers.trex.samples import FIRST_SEQUENCE
+from v6t.drivers.trex.samples import FIRST_SEQUENCE, Mark, tick_rate_hz
 from v6t.profiles import trailer
 from v6t.profiles.distinct import distinct
 from v6t.profiles.model import Role
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from v6t.drivers.trex.counting import Sent
     from v6t.drivers.trex.samples import Frames
     from v6t.drivers.trex.stamping import Burst
+    from v6t.procedures.trial import DirectionResult
 
 FEW = 20
 """Frames of each of TRex's numbers that tell which stream it means."""
+TELLING = 1000
+"""First frames, and last ones, that tell the frequency of the sender's clock."""
 
 
 class Arrived:
@@ -33,6 +36,7 @@ class Arrived:
     Attributes:
         seen: by TRex's number of the stream, or that of a mark, which of its frames.
         few: some frames of each number, with the times of their arrival.
+        frames: all that carry a trailer.
     """
 
     def __init__(self, most: int, far: int) -> None:
@@ -45,8 +49,10 @@ class Arrived:
         self._most, self._far = most, far
         self.seen: dict[int, NDArray[np.bool_]] = {}
         self.few: Frames = []
+        self.frames = 0
         self._ends: dict[int, tuple[tuple[int, int], tuple[int, int]]] = {}
         self._times: list[NDArray[np.float64]] = []
+        self._telling: list[Mark] = []
 
     def take(self, times_s: NDArray[np.float64], frames: NDArray[np.uint8]) -> None:
         """Look at frames.
@@ -57,6 +63,12 @@ class Arrived:
         """
         marks = trailer.read(frames)
         stream = np.where(marks.magic_ok, marks.stream_id.astype(np.int64), -1)
+        self.frames += int(np.count_nonzero(marks.magic_ok))
+        own = np.flatnonzero((stream >= 0) & (stream < marking.FIRST))
+        self._telling += [
+            Mark(float(times_s[r]), 0, 0, int(marks.time_ns[r]))
+            for r in (own if len(own) < 2 * TELLING else (*own[:TELLING], *own[-TELLING:]))
+        ]
         number = (marks.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
         if self._far:
             marked, _, own = marking.read(frames, self._far)
@@ -83,6 +95,17 @@ class Arrived:
         """Between two frames that came one after the other [s]; None: fewer than two came."""
         times_s = np.sort(np.concatenate(self._times)) if self._times else np.zeros(0)
         return float(np.diff(times_s).max()) if len(times_s) > 1 else None
+
+    @property
+    def ticks_hz(self) -> float | None:
+        """Frequency of the sender's clock; None: too few frames came.
+
+        Its first and last frames tell it: those between may have stood in the queue of a device
+        that is overloaded.
+        """
+        telling = sorted(self._telling, key=lambda mark: mark.arrived_s)
+        ends = telling if len(telling) < 2 * TELLING else telling[:TELLING] + telling[-TELLING:]
+        return tick_rate_hz(ends)
 
     def began_s(self, number: int, pps: float, ticks_hz: float) -> float:
         """When the first frame of a stamped number left, at a pace of ``pps`` [s]."""
@@ -176,6 +199,20 @@ class Losses:
     first_s: float | None
     last_s: float | None
     longest_gap_s: float | None
+
+
+def unrecorded(arrived: Arrived, counted: DirectionResult, direction: str) -> list[str]:
+    """The fault of a recording that lacks frames which came: each would be one that was lost.
+
+    Args:
+        arrived: what was recorded.
+        counted: what TRex's counters say of the direction.
+        direction: its name.
+    """
+    came = sum(c.received + c.surplus + c.late for c in counted.classes.values())
+    if arrived.frames >= came:
+        return []
+    return [f"{direction}: TRex recorded {arrived.frames} of {came} frames that came"]
 
 
 def losses(arrived: Arrived, sent: Sent, by_number: Mapping[int, Burst]) -> Losses:

@@ -14,7 +14,13 @@ from pydantic import (
 )
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server_config import RING_FRAMES, is_linux, is_pci
+from v6t.drivers.trex.server_config import (
+    RING_FRAMES,
+    is_linux,
+    is_pci,
+    queues_unread,
+    through_af_packet,
+)
 from v6t.profiles.intent import hosts_on
 from v6t.profiles.strict_model import StrictModel
 
@@ -53,6 +59,10 @@ def _way(value: Any) -> Any:
     return {"host": host, "user": user} if value else None
 
 
+LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Addresses of a host's own."""
+
+
 class Side(StrictModel):
     """MAC addresses on one link."""
 
@@ -87,7 +97,7 @@ class TrexOptions(StrictModel):
     """Other hosts cannot reach a server that v6t starts on interfaces (by nftables): TRex asks nobody
     for a password."""
     server: str = "127.0.0.1"
-    """Host of the server to attach to."""
+    """Host of the server to attach to; on another one v6t starts none (see ``ssh``)."""
     ssh: Annotated[SshOptions | None, BeforeValidator(_way)] = None
     """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
     client are on that host."""
@@ -125,7 +135,8 @@ class TrexOptions(StrictModel):
     those that TRex stamps one by one; order and delays are not known of them. None: in searches
     and trials above 10,000 fps where TRex's threads share CPUs on interfaces of Linux."""
     restart: bool = False
-    """Restart a server whose mode cannot give the requested measurement."""
+    """End a server whose mode cannot give the requested measurement, and start one on the
+    ``interfaces``; one whose ports are in use only with ``force``."""
     force: bool = False
     """Take ports away from another user."""
     python: str = ""
@@ -160,6 +171,7 @@ class TrexOptions(StrictModel):
             raise ValueError(
                 "rps_cpus is for the lab's interfaces; a device's own are its driver's"
             )
+        self._check_starting()
         if self.lab and self.pairs:
             raise ValueError("the lab has one pair of cables")
         if len(set(self.all_ports)) < len(self.all_ports):
@@ -174,14 +186,40 @@ class TrexOptions(StrictModel):
             )
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
-        if self.cores > 1 and self.on_linux:
+        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
+            raise ValueError("threads can share a CPU with cores: 1 only")
+        return self
+
+    @model_validator(mode="after")
+    def _one_queue_on_linux(self) -> TrexOptions:
+        named = self.all_interfaces or ()
+        if any(map(queues_unread, named)):
+            raise ValueError(
+                "qpairs: TRex reads one queue of an interface of Linux, and frames that the kernel put "
+                "into another would be lost; leave it out"
+            )
+        if self.cores > 1 and (self.on_linux or any(map(through_af_packet, named))):
             raise ValueError(
                 "TRex serves interfaces of Linux with one data path core: cores: 1, or memif or PCI "
                 "addresses as interfaces"
             )
-        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
-            raise ValueError("threads can share a CPU with cores: 1 only")
         return self
+
+    def _check_starting(self) -> None:
+        if self.elsewhere and (self.lab or self.restart or self.start == "always"):
+            raise ValueError(
+                f"v6t starts no server at {self.server}: leave out server, or say ssh: user@host where "
+                "all of TRex is on another host"
+            )
+        if self.restart and self.start == "never":
+            raise ValueError("restart: true starts a server, which start: never forbids")
+        if self.restart and not self.lab and self.all_interfaces is None:
+            raise ValueError("restart: true needs the interfaces that the new server is to have")
+
+    @property
+    def elsewhere(self) -> bool:
+        """The server to attach to is on another host than the one where one would be started."""
+        return self.server not in LOCAL
 
     def turned(self) -> TrexOptions:
         """The same where left and right are the other way round (ST-01)."""

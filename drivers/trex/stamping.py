@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.drivers.trex.marking import is_marked
-from v6t.procedures.trial import Trial, directions_of
+from v6t.procedures.trial import Ability, Mode, Trial, directions_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import BeyondTester, UsageError
 from v6t.profiles.inet import Headers, headers_of
 from v6t.profiles.streams import Stream, StreamSet
 
@@ -32,6 +33,14 @@ _FIRST_OCTETS = {4: 8, 6: 4}
 """Version to identification, version to flow label."""
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
+STAMPED_FPS = 10_000.0
+"""So many frames of a direction are stamped even where that is dear: stamps tell order, marks do not."""
+OF_EVERY_FRAME: Mapping[Ability, str] = {
+    "ipdv": "IPDV",
+    "frame-timeout": "a timeout for every frame",
+    "loss-times": "to know when frames were lost",
+}
+"""What takes a stamp in every frame."""
 MAX_FRAMES = (1 << 32) - 1
 """TRex reads the number of frames of a burst as 32 bits."""
 GROUPS_PER_DIRECTION = 64
@@ -68,6 +77,27 @@ class Burst:
     def to_json(self) -> dict[str, Any]:
         """As the worker reads it."""
         return dict(self.__dict__)
+
+
+def stamped_fps(mode: Mode) -> float:
+    """Stamped frames per second in each direction, at most."""
+    return MAX_STAMPED_FPS / len(directions_of(mode))
+
+
+def check_stamps(trial: Trial) -> None:
+    """Refuse what takes a stamp in every frame where TRex cannot stamp so many.
+
+    Raises:
+        BeyondTester: naming the limit.
+    """
+    limit_fps = stamped_fps(trial.mode)
+    needs = [words for need, words in OF_EVERY_FRAME.items() if need in trial.needs]
+    if needs and trial.most_fps > limit_fps:
+        raise BeyondTester(
+            f"{' and '.join(needs)}: that takes a stamp in every frame, which TRex can give "
+            f"{limit_fps:,.0f} a second and direction, not {trial.most_fps:,.0f}",
+            "ask for it at a lower rate, or bound the search by the line_rate of the testbed",
+        )
 
 
 def stamped(streams: StreamSet) -> StreamSet:
@@ -194,30 +224,23 @@ def bursts(
         apart: at most one of so many frames is tagged where not all are stamped.
 
     Raises:
-        UsageError: a timeout at a rate at which TRex cannot stamp every frame, or more tags than
-            frames.
+        UsageError: more tags than frames.
     """
     weights = [s.weight for s in streams.streams]
     frames = _share(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
     shares = counts(weights, frames)
     delays = trial.delays
-    limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
+    limit_fps = stamped_fps(trial.mode)
     # one way of counting within a search: its highest rate decides for all of its trials
     every = stamp and all_of and trial.most_fps <= limit_fps
-    if stamp and not every and trial.frame_timeout_s is not None:
-        raise UsageError(
-            f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
-            f"every frame needs; {trial.most_fps:.0f} per direction are more",
-            "bound the search by the line_rate of the testbed",
-        )
     reached = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
     tags = [0] * len(weights)
     if delays is not None and delays.tags:
         wanted = _share(delays.tags, part, parts)
         tags = counts(reached, wanted) if wanted else tags
     elif stamp and not every:
-        most = frames if delays is not None else marks
+        most = frames if delays is not None else _share(marks, part, parts)
         tags = [
             min(most, share // max(apart, math.ceil(trial.rate_fps / limit_fps))) if weight else 0
             for share, weight in zip(shares, reached, strict=True)

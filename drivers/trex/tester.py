@@ -23,22 +23,28 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.recorded import Beside, share
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
-from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
+from v6t.drivers.trex.stamping import (
+    STAMPED_FPS,
+    bursts,
+    check_stamps,
+    first_frames,
+    stamped,
+    with_cache,
+    with_macs,
+)
 from v6t.drivers.trex.stateful import Connecting
 from v6t.drivers.trex.successive import successive
 from v6t.drivers.trex.tables import IDS_PER_DIRECTION
 from v6t.drivers.trex.unstamped import Unstamped
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
-from v6t.profiles.errors import TesterError
+from v6t.profiles.errors import BeyondTester, TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS, Direction, Role
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 
-STAMPED_FPS = 10_000.0
-"""So many frames of a direction are stamped even where that is dear: stamps tell order, marks do not."""
 LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
 BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
@@ -150,10 +156,7 @@ class TrexTester:
             listed = with_rows(stream_set, self._options.rows)
             ready = stamped(listed) if self.attachment.compares() else listed
             if not self._trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
-                raise TesterError(
-                    "port counters cannot tell frames that must be dropped from others",
-                    "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
-                )
+                raise TesterError(*counting.NOT_TOLD_APART)
             if not self.attachment.compares():  # TRex keeps no cache of frames it stamps
                 ready = with_cache(ready, self._options.cache)
             if len(ready.streams) * len(self._cables[direction]) > IDS_PER_DIRECTION:
@@ -172,6 +175,7 @@ class TrexTester:
         directions = [d for d in DIRECTIONS if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+        check_stamps(trial)
         self._stream()
         self._pause(trial)
         self._flows.clear()
@@ -198,17 +202,19 @@ class TrexTester:
         self, trial: Trial, result: TrialResult, sent: Sequence[counting.Sent]
     ) -> TrialResult:
         """The result with what its recordings say: when frames were lost, how long sending took."""
-        directions, health = dict(result.directions), dict(result.tester)
+        directions, faults = dict(result.directions), [*result.faults]
         for one in sent:
             way = one.streams.direction
             arrived = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
             for times_s, frames in self._recordings.read(way):
                 arrived.take(times_s, frames)
+            faults += losses.unrecorded(arrived, directions[way], way)
+            ticks_hz = arrived.ticks_hz or self._ticks_hz or 1.0
             meant = self._meaning([one])(arrived.few)
             of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
             by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
             if trial.then is not None:
-                by_number = losses.in_time(arrived, by_number, one, self._ticks_hz or 1.0)
+                by_number = losses.in_time(arrived, by_number, one, ticks_hz)
             lost = losses.losses(arrived, one, by_number)
             directions[way] = replace(
                 directions[way],
@@ -217,9 +223,9 @@ class TrexTester:
                 longest_gap_s=lost.longest_gap_s,
             )
             if trial.then is not None:
-                spans = losses.Spans(arrived.spans(by_number, self._ticks_hz or 1.0), one)
-                health[f"second rate late, {way} [s]"] = spans.late_s
-        return replace(result, directions=directions, tester=health)
+                spans = losses.Spans(arrived.spans(by_number, ticks_hz), one)
+                directions[way] = replace(directions[way], change_late_s=spans.late_s)
+        return replace(result, directions=directions, faults=tuple(faults))
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1: every frame is recorded in a file of the server and learned from there.
@@ -368,7 +374,14 @@ class TrexTester:
                 for s, first in zip(streams.streams, firsts, strict=True)
             )
             mine = StreamSet(direction, own)
-            burst = bursts(mine, trial, stamp=self._trailer, part=part, parts=len(cables))
+            burst = bursts(
+                mine,
+                trial,
+                stamp=self._trailer,
+                part=part,
+                parts=len(cables),
+                marks=self._options.sample,
+            )
             partners = (cable.rx, *(rx for rx in back if rx != cable.rx))
             parts.append(counting.Sent(mine, burst, cable.tx, partners))
         return parts
@@ -379,7 +392,8 @@ class TrexTester:
         (cable,) = self._cables[direction]
         streams = self._connecting.phase_two(self._streams[direction], trial, connections)
         tables.check(connections.count, trial.needs)
-        return counting.Sent(streams, bursts(streams, trial, stamp=True), cable.tx, (cable.rx,))
+        burst = bursts(streams, trial, stamp=True, marks=self._options.sample)
+        return counting.Sent(streams, burst, cable.tx, (cable.rx,))
 
     def _install(self, one: counting.Sent) -> None:
         if self._installed.get(one.tx_port) is one.streams:
@@ -404,19 +418,13 @@ class TrexTester:
             self._install(one)
         stamp = all(one.told_apart for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
-            raise TesterError(
-                f"TRex cannot stamp {trial.bound_fps or trial.rate_fps:.0f} frames per second and "
+            raise BeyondTester(
+                f"TRex cannot stamp {trial.most_fps:,.0f} frames per second and "
                 "direction, the most of this search, and port "
                 "counters cannot tell frames that must be dropped from others",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
             )
         ipdv = trial.delays is not None and trial.delays.ipdv
-        if ipdv and not stamp:
-            raise TesterError(
-                f"IPDV needs a stamp in every frame, TRex cannot stamp {trial.rate_fps:.0f} per "
-                "second and direction",
-                "choose a lower rate for IPDV",
-            )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s = _overtime_s(trial)
         lists_s = LIST_S * sum(len(one.bursts) for one in sent)
@@ -488,9 +496,10 @@ class TrexTester:
         return TrialResult(
             directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
             faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
+            disturbed=bool(raw["events"]),
             started=started,
             tester={
-                "counting": "trailer" if stamp else "ports",
+                "counting": counting.counted_by(sent),
                 "timed": _timed(sent),
                 "cpu": [round(c, 1) for c in raw["cpu"]],
                 "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],

@@ -19,10 +19,24 @@ CHAIN = "chain"
 
 
 def chained(
-    technology: str, parts: Sequence[Part], settings: dict[str, Any], links: Any
+    technology: str,
+    parts: Sequence[Part],
+    settings: dict[str, Any],
+    links: Any,
+    wholes: Sequence[Part] = (),
 ) -> DutIntent:
-    """One intent for all parts; its outer sides are those of the outermost ones."""
+    """One intent for all parts; its outer sides are those of the outermost ones.
+
+    Args:
+        technology: its name.
+        parts: from left to right.
+        settings: of its own.
+        links: both cables.
+        wholes: what may stand in the place of several parts.
+    """
     listed = {**settings, "parts": [part.listed() for part in parts]}
+    if wholes:
+        listed["wholes"] = [part.listed() for part in wholes]
     left, right = parts[0].intent.left, parts[-1].intent.right
     return DutIntent(technology, listed, links, left, right)
 

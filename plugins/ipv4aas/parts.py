@@ -24,8 +24,9 @@ from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
+from v6t.plugins.translation.rfc6052 import embed, places
 from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import AddressTable, Softwire
+from v6t.profiles.intent_settings import AddressTable, DsLite, Softwire
 from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
@@ -36,6 +37,29 @@ _INNER_LEFT, _INNER_RIGHT = "192.168.20.1/30", "192.168.20.2/30"
 def parts_of(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """The parts from left to right."""
     return _VARIANTS[params.variant](params, links)
+
+
+def wholes_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
+    """What may stand in the place of several parts: an AFTR in one piece."""
+    if params.variant != "ds-lite":
+        return ()
+    _, softwire, nat = parts
+    _, near = _middle(params)
+    settings = {
+        **nat.intent.settings,
+        "aftr": str(params.tunnel_ipv6),
+        "b4": [str(params.ce_middle_ipv6.ip), 1],
+        "mtu": params.middle_mtu,
+    }
+    intent = DutIntent(
+        "dslite-aftr",
+        DsLite.model_validate(settings).listed(),
+        Links(near, links.right),
+        softwire.intent.left,
+        nat.intent.right,
+    )
+    covered = (softwire.name, nat.name)
+    return (Part("aftr", PE, intent, "vpp", stateful=True, covers=covered),)
 
 
 def embedded(prefix: IPv6Network, net: IPv4Network) -> IPv6Network:
@@ -93,8 +117,17 @@ def _ce(
     kind: type[Technology],
     params: Any,
     to_ipv4: Direction | None = None,
+    behind: Mapping[str, Any] | None = None,
 ) -> Part:
-    """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here."""
+    """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here.
+
+    Args:
+        p: of both devices.
+        inner: the cable from the NAPT.
+        kind, params: the plugin.
+        to_ipv4: see :class:`Part`.
+        behind: routes of its IPv6 side in place of the plugin's.
+    """
     near, _ = _middle(p)
     technology = kind(params, Links(near, inner))
     inner_intent = technology.dut_intent()
@@ -102,10 +135,11 @@ def _ce(
         inner_intent,
         links=Links(inner, near),
         left={**inner_intent.right, "routes": {str(p.public_first): _INNER_LEFT.partition("/")[0]}},
-        right=inner_intent.left,
+        right={**inner_intent.left, **({"routes": behind} if behind else {})},
         settings={**inner_intent.settings, "ipv6_side": "right"},
     )
-    return Part("ce", CE, intent, reference=technology, turned=True, to_ipv4=to_ipv4)
+    named = {"dmr": "dmr"}
+    return Part("ce", CE, intent, reference=technology, turned=True, to_ipv4=to_ipv4, params=named)
 
 
 def _pe(
@@ -127,7 +161,8 @@ def _pe(
         dict.fromkeys(servers, p.tester_right_ipv4),
     )
     intent = replace(technology.dut_intent(), right=right)
-    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4)
+    named = {n: n for n in ("rule_ipv6", "dmr")}
+    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4, params=named)
 
 
 def _rule(p: Ipv4aasParams) -> dict[str, Any]:
@@ -172,9 +207,19 @@ def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     )
     return (
         napt,
-        _ce(p, inner, MapTCe, ce, to_ipv4="reverse"),
+        _ce(p, inner, MapTCe, ce, to_ipv4="reverse", behind=_servers(p, ce)),
         _pe(p, links, "br", MapTBorderRelay, br, to_ipv4="forward"),
     )
+
+
+def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[str, str]:
+    """The servers behind the DMR, rather than all of it: a translator may take that for itself."""
+    via = str(p.pe_middle_ipv6.ip)
+    routes = {}
+    for net in networks(p.responder_ipv4, p.responder_count):
+        last = places(ce.dmr_prefix.prefixlen)[net.prefixlen - 1]
+        routes[str(IPv6Network((int(embed(ce.dmr_prefix, net[0])), last + 1)))] = via
+    return routes
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -205,8 +250,8 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = _middle(p)
     here, there = between(*_INNER, links.right.mtu)
     b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
-    tunnel = {"b4": str(b4), "aftr": str(aftr), "mtu": p.middle_mtu}
-    own_tunnel = Softwire(b4=b4, aftr=aftr, mtu=p.middle_mtu, ipv6_side="right")
+    tunnel = Softwire(b4=b4, aftr=aftr, mtu=p.middle_mtu, ipv6_side="left")
+    own_tunnel = tunnel.model_copy(update={"ipv6_side": "right"})
     left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
     cable = _cable(p)
     ce = Part(
@@ -217,11 +262,13 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         turned=True,
     )
     own = Links(far, here)
-    inner = link_side(here, [_INNER_LEFT], [])
+    nat_ipv4 = _INNER_RIGHT.partition("/")[0]
+    servers = networks(p.responder_ipv4, p.responder_count)
+    inner = link_side(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
     softwire = Part(
         "softwire",
         PE,
-        DutIntent("softwire", tunnel, own, cable[1], inner),
+        DutIntent("softwire", tunnel.listed(), own, cable[1], inner),
         reference=SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own),
     )
     nat = _nat44(
@@ -279,8 +326,17 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     )
     intent = Nat64(plat, Links(far, links.right)).dut_intent()
     return (
-        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse"),
-        Part("plat", PE, intent, "tayga-nftables", TAYGA, stateful=True, to_ipv4="forward"),
+        Part(
+            *("clat", CE, clat, "tayga", TAYGA),
+            to_ipv4="reverse",
+            params={"plat_prefix": "prefix"},
+        ),
+        Part(
+            *("plat", PE, intent, "tayga-nftables", TAYGA),
+            stateful=True,
+            to_ipv4="forward",
+            params={"prefix": "prefix"},
+        ),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
 from v6t.plugins.common.chain import CHAIN, chained
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
-from v6t.plugins.ipv4aas.parts import CE, PE, parts_of
+from v6t.plugins.ipv4aas.parts import CE, PE, parts_of, wholes_of
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.sizes import (
     IPV6_SIZES,
@@ -121,7 +121,8 @@ class Ipv4aas(StatefulTechnology):
             "stateful": CE if p.ce_stateful else PE,
             "mtu": p.middle_mtu,
         }
-        return chained(self.name, self.parts, settings, self.links)
+        wholes = wholes_of(p, self.parts, self.links)
+        return chained(self.name, self.parts, settings, self.links, wholes)
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Whole on the middle link; see the base class."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
-from v6t.core.config.cautions import of_medium
+from v6t.core.config.bound import bind
+from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_and_bind
+from v6t.profiles.errors import UsageError
 
 
 def test_a_mac_address_that_is_not_the_nics_is_told():
@@ -53,3 +57,52 @@ def test_a_sound_tester_is_not_remarked_on():
     ]
     for clock in ("tsc", "kvm-clock", None, ""):
         assert of_medium(run, {"ports": ports, "clock_source": clock}) == []
+
+
+@pytest.mark.parametrize("tester", ["embedded", "sim"])
+def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeypatch):
+    """Said by a dry run, too, which needs none; of a device that nobody drives it is not."""
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
+    bound = resolve_and_bind(None, bed, Flags(plugin="ipv4-router", tester=tester))
+    said = "there is no ssh, by which the device is reached: apt-get install openssh-client"
+    assert said not in cautions(bound)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert (said in cautions(bound)) is (tester == "embedded")
+    near = resolve_and_bind(flags=Flags(plugin="ipv4-router", tester=tester, dut="linux-router"))
+    assert said not in cautions(near)
+
+
+def on_trex(*measured, params=None, **options):
+    """A run in TRex's lab, as it is planned."""
+    flags = Flags(
+        plugin="mape-br",
+        tester="trex",
+        tester_options={"lab": "true", **options},
+        params=params or {},
+        benchmarks=measured,
+        modes=("bidirectional", "forward"),
+    )
+    return resolve(flags=flags)
+
+
+def test_what_a_tester_cannot_do_at_every_rate_of_the_medium_is_told_beforehand():
+    """At the rate that is found, hours later, it would only be left out."""
+    run = on_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
+    said = [text for text in cautions(bind(run)) if "up to" in text]
+    assert [text.split(":")[0] for text in said] == ["ipdv", "system-recovery"]
+    for text in said:
+        assert "the trex tester can do that up to 2,500,000 fps per direction" in text
+    slower = run.model_copy(update={"line_rate_bps": 2e9})
+    assert not any("up to" in text for text in cautions(bind(slower)))
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [({}, False), ({"counting": "ports"}, True), ({"counting": "trailer"}, False)],
+)
+def test_frames_that_must_be_dropped_are_refused_where_nothing_tells_them(options, refused):
+    on_trex("throughput", **options)
+    telling = pytest.raises(UsageError, match="port counters cannot tell frames that must be")
+    with telling if refused else nullcontext():
+        on_trex("throughput", params={"negative_percent": "5"}, **options)

@@ -143,11 +143,11 @@ def test_a_resolved_run_survives_its_file(tmp_path):
 def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
-    shared, told = caveats(
-        bind(resolve(flags=rfc))
-    )  # no departure: where, and how frames are counted
+    # no departure: where, and how frames are counted
+    shared, *told = caveats(bind(resolve(flags=rfc)))
     assert shared == SHARED_CORES
-    assert told.startswith("TRex tells frames apart by a trailer")
+    for text, way in zip(told, ("a trailer", "its stamp"), strict=True):
+        assert text.startswith(f"TRex tells frames apart by {way}")
     _, said = caveats(bind(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))))
     assert "capacity is not measured in this run" in said
     said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
@@ -162,7 +162,8 @@ RUN_COMPLAINTS = {
     "text": "run.yaml holds no settings",
     "[1]": "run.yaml holds no settings",
     "a: b: c": "run.yaml:1: mapping values are not allowed here",
-    "plugin: x\nplugin: y": 'run.yaml:2: found duplicate key "plugin"',
+    "plugin: x\nplugin: y": "run.yaml:2: 'plugin' stands here a second time",
+    "params:\n  n: 1\nparams:\n  n: 2": "run.yaml:3: 'params' stands here a second time",
     "plugin: [": "run.yaml:1: expected the node content",
     "plugin: x\n\tmodes: 1": "run.yaml:2: found character",
     "a: 1\n---\nb: 2": "run.yaml:2: but found another document",
@@ -223,7 +224,8 @@ BED_COMPLAINTS = {
     "dut: {option: 5}": "bed.yaml:1: unknown setting 'dut.option' | did you mean 'options'?",
     "dut: {options: {x: 1}}": "bed.yaml:1: the reference device has no option 'x'",
     "dut: {options: {params: 5}}": "bed.yaml:1: reference option params: names with values",
-    "dut: {options: {params: {psid_ofset: 1}}}": "bed.yaml:1: unknown setting 'params.psid_ofset'",
+    "dut:\n  options:\n    params:\n      psid_ofset: 1": "bed.yaml:4: unknown setting 'dut.options.params.psid_ofset' | did you mean 'psid_offset'",
+    "dut:\n  options:\n    params:\n      psid_offset: 17": "bed.yaml:3: psid_offset 17 is outside",
     "dut: {options: {faults: 5}}": "bed.yaml:1: reference option faults: names with values",
     "dut: {options: {faults: {drop_every: x}}}": "faults.drop_every: a whole number is wanted ('x' given)",
     "dut: {options: {faults: {drop_every: -1}}}": "faults.drop_every: it must be at least 0 (-1 given)",
@@ -236,7 +238,7 @@ BED_COMPLAINTS = {
     "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}": "bed.yaml:2: links.left.background.device",
     "links:\n  left:\n    vlan: 5000": "bed.yaml:3: links.left.vlan: it must be at most 4,094",
     "links:\n  left:\n    vlan: true": "bed.yaml:3: links.left.vlan: a whole number is wanted, not true",
-    "dut: {options: {params: {br_address: 5}}}": "bed.yaml:1: params.br_address: an address is wan",
+    "dut: {options: {params: {br_address: 5}}}": "bed.yaml:1: dut.options.params.br_address: an address",
     "links:\n  right:\n    tester_mac: x": "bed.yaml:3: 'x' is no MAC address",
     "links: {left: {mtu: 500}}": "bed.yaml:1: links.left.mtu: it must be at least 1,280",
     "plugin: mape-br\nseed: 1": "bed.yaml is a run file | give it without --testbed",

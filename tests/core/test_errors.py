@@ -71,7 +71,7 @@ BAD = {
     "did you mean 'psid_offset'?": [*SIM, "--set", "psid_ofset=1"],
     "did you mean 'min'?": [*SIM, "--set", "fw_dport.mim=1"],
     "did you mean 'rule_ipv6'?": [*SIM, "--set", DOMAIN],
-    "unknown setting 'params.psid_ofset'": [*SIM, "--set-dut", "psid_ofset=1"],
+    "unknown setting 'dut.options.params.psid_ofset'": [*SIM, "--set-dut", "psid_ofset=1"],
     "did you mean 'capacity_fps'?": [*SIM, "--set-tester", "capacty_fps=1"],
     "('x' given)": [*SIM, "--set", "psid_offset=x"],
     "psid_offset 17 is outside 0..16": [*SIM, "--set", "psid_offset=17"],

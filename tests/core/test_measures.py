@@ -6,11 +6,13 @@ import random
 import signal
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
 from v6t.analysis.presentations.common import UNCOVERED, footnotes
 from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
@@ -123,6 +125,36 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
     recovery = found["system-recovery"]["directions"]["forward"]
     assert recovery["average"] == pytest.approx(0.1, abs=1e-5)
     assert found["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
+
+
+def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_ways(
+    tmp_path, monkeypatch
+):
+    from v6t.drivers.sim.tester import SimTester
+
+    measure = SimTester.measure
+    chosen = ("throughput", "frame-loss", "back-to-back", "latency", "pdv")
+
+    def measured(self, trial):
+        way = "trailer" if trial.benchmark == "latency" else "marks"
+        return replace(measure(self, trial), tester={"counting": way})
+
+    run = wanted(*chosen, device={**DEVICE, "capacity_noise": 0.0}, **QUICK_ALL)
+    plain = execute(bind(run), tmp_path / "plain", Silent())
+    monkeypatch.setattr(SimTester, "measure", measured)
+    told = execute(bind(run), tmp_path / "told", Silent())
+    for records, expected in ((plain.records, {None}), (told.records, {"marks", "trailer"})):
+        assert {r.counted_by for r in records} == expected
+        assert {r.benchmark for r in records} == set(chosen)
+        for record in records:
+            table = registry.load(record.benchmark).sheet([record])
+            cells = {
+                row[place]
+                for place, column in enumerate(table.columns)
+                if column.name == "counted\nby"
+                for row in table.rows
+            }
+            assert cells == {record.counted_by} - {None}
 
 
 def test_every_number_comes_with_its_trials(tmp_path):

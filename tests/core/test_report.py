@@ -147,8 +147,8 @@ def test_what_users_write_is_only_ever_text(run, page):
     assert "\x07" not in page.raw
     fenced = re.compile(r"^(`{3,})$.*?^\1$", re.DOTALL | re.MULTILINE)
     markdown = fenced.sub("", (run / "report.md").read_text())
-    assert "&#60;script\\>" in markdown
-    assert re.search(r"(?<!\\)[<`]", markdown) is None
+    assert "&#60;/script\\> &#38; &#36;x^2&#36;" in markdown
+    assert re.search(r"(?<!\\)[<`]|&(?!#\d+;)", markdown) is None
     assert parsed(run / "junit.xml").tag == "testsuites"
 
 

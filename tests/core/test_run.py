@@ -11,7 +11,8 @@ from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute, resume
-from v6t.profiles.errors import TesterError, TranslationError, UsageError
+from v6t.drivers.sim.tester import SimTester
+from v6t.profiles.errors import BeyondTester, TesterError, TranslationError, UsageError
 
 from . import warm
 
@@ -107,6 +108,26 @@ def test_resumes_after_the_tester_failed(tmp_path):
     resume(tmp_path / "cut", Silent())
     assert comparable(tmp_path / "cut") == comparable(whole)
     assert journal_keys(tmp_path / "cut") == journal_keys(whole)
+
+
+def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, monkeypatch):
+    """IPDV at the rate that was found may be more than a tester can give: no run ends for it."""
+    measure = SimTester.measure
+
+    def refusing(self, trial):
+        if trial.benchmark == "ipdv" and trial.rate_fps > 1000:
+            raise BeyondTester("IPDV: 1,000 a second, not more")
+        return measure(self, trial)
+
+    monkeypatch.setattr(SimTester, "measure", refusing)
+    own = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
+    wanted = {"benchmarks": ("throughput", "ipdv", "pdv"), "modes": ("forward",)}
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim", procedure=own, **wanted))
+    outcome = execute(bind(run), tmp_path / "out", Silent())
+    assert outcome.status == "complete"
+    found = {r["benchmark"]: r.get("not_measured") for r in results(tmp_path / "out")["results"]}
+    assert found == {"throughput": None, "ipdv": "IPDV: 1,000 a second, not more", "pdv": None}
+    assert resume(tmp_path / "out", Silent()).measured == 0
 
 
 def test_twenty_kills_change_nothing(tmp_path):

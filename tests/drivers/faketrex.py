@@ -21,8 +21,13 @@ class STLStream(object):
 def frames(mode):
     return mode.get("total_pkts") or mode["pkts_per_burst"] * mode["count"]
 
+class _Refused(object):
+    def __bool__(self): return False
+    def err(self): return "start time is in the past"
+
 class _Port(object):
     owner = ""
+    late = before = 0  # starts that come too late, frames of one that was stopped
     acquired = False
     active_until = began = 0.0
     streams = {}  # the client's copies
@@ -36,6 +41,9 @@ class _Port(object):
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
         if os.environ.get("FAKE_HANG"): time.sleep(60)
+        if self.late:
+            self.late -= 1
+            return _Refused()
         self.began = start_at_ts
         self.active_until = start_at_ts + self.took() + 0.02
         if os.environ.get("FAKE_STOLEN"): self.acquired = False
@@ -71,26 +79,34 @@ class _Rpc(object):
     api_h = "x"
     def __init__(self, client): self.rpc, self.client = self, client
     def create_batch(self): return _Batch(self.client)
+    def disconnect(self): open(os.path.join(os.environ["FAKE_STATE"], "disconnected"), "w").close()
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
+
+def said(word):
+    # files of FAKE_STATE tell what became of the server: "ended", and then perhaps "started"
+    return os.path.exists(os.path.join(os.environ.get("FAKE_STATE", "/nothing"), word))
+
 MULTIQUEUE = bool(os.environ.get("FAKE_MULTIQUEUE"))
+PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and 3 ...
 
 class STLClient(object):
     def __init__(self, **kwargs):
-        self.ports, self.captures, self.service = {0: _Port(), 1: _Port()}, [], False
+        self.ports, self.captures, self.service = {p: _Port() for p in PORTS}, [], False
         self.global_stats = self.pgid_stats = _Stats()
         self.conn = _Rpc(self)
         if os.environ.get("FAKE_OWNER"):
             self.ports[1].owner = os.environ["FAKE_OWNER"]
+        self.ports[1].late = int(os.environ.get("FAKE_LATE", 0))
     def connect(self):
         print("noise on stdout")
-        if SERVER != "up": raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
+        if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
     def disconnect(self, **kwargs): pass
     def is_connected(self): return True
     def get_server_system_info(self):
-        return {"dp_core_count": 2 if MULTIQUEUE else 1, "core_type": "fake",
+        return {"dp_core_count": 2 if MULTIQUEUE and not said("started") else 1, "core_type": "fake",
                 "is_multiqueue_mode": MULTIQUEUE, "ports": [
-            {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in (1, 0)]}
+            {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in reversed(PORTS)]}
     def get_server_version(self):
         return {"version": "v3.08", "mode": os.environ.get("FAKE_MODE", "STL")}
     def get_port_info(self, ports): return [{"index": ports[0], "driver": "net_af_packet"}]
@@ -102,28 +118,33 @@ class STLClient(object):
                 raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
             self.ports[p].acquired = True
     def release(self, ports): pass
-    def stop(self, ports): pass
+    def stop(self, ports):
+        for p in ports:
+            if self.ports[p].began: self.ports[p].before += 7
+            self.ports[p].began = self.ports[p].active_until = 0.0
     def remove_all_streams(self, ports):
         for p in ports: self.ports[p].added, self.ports[p].began = [], 0.0
     def remove_all_captures(self): pass
     def add_streams(self, streams, ports):
         for p in ports: self.ports[p].added += streams
-    def clear_stats(self, ports): pass
+    def clear_stats(self, ports):
+        for p in ports: self.ports[p].before = 0
     def wait_on_traffic(self, **kwargs): pass
-    def _sent(self, p): return sum(frames(s.data["mode"]) for s in self.ports[p].added)
+    def _sent(self, p):
+        return self.ports[p].before + sum(frames(s.data["mode"]) for s in self.ports[p].added)
     def get_stats(self, ports):
-        stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(1 - p),
-                     "oerrors": 0, "ierrors": 0} for p in (0, 1)}
+        stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(p ^ 1),
+                     "oerrors": 0, "ierrors": 0} for p in PORTS}
         stats["global"] = {"queue_full": 0, "cpu_util_raw": 12.0, "rx_cpu_util": 1.0}
         return stats
     def get_pgid_stats(self):
         flows = {}
-        for p in (0, 1):
+        for p in PORTS:
             for s in self.ports[p].added:
                 if "flow_stats" not in s.data or "stream_id" not in s.data["flow_stats"]: continue
                 n = frames(s.data["mode"])
                 flows[s.data["flow_stats"]["stream_id"]] = {
-                    "tx_pkts": {p: n}, "rx_pkts": {1 - p: n}}
+                    "tx_pkts": {p: n}, "rx_pkts": {p ^ 1: n}}
         return {"flow_stats": flows, "latency": {}}
     def start_capture(self, rx_ports, bpf_filter, **kwargs):
         self.captures.append((rx_ports[0], bpf_filter))
@@ -136,13 +157,15 @@ class STLClient(object):
         # frames whose own mark the pattern of a class wants
         wanted = re.match(r".* - 15. = ([0-9]+) and .* & 240 = ([0-9]+)$", pattern)
         ends = [(base64.b64decode(s.data["packet"]["binary"])[-16:], frames(s.data["mode"]))
-                for s in self.ports[1 - port].added]
+                for s in self.ports[port ^ 1].added]
         return sum(n for end, n in ends
                    if wanted and end[0] == 0xAB and end[1] == int(wanted.group(1))
                    and end[3] & 240 == int(wanted.group(2)))
     def set_service_mode(self, ports, enabled): self.service = enabled
     def fetch_capture_packets(self, number, frames, pkt_count): pass
     def stop_capture(self, number, endpoint_cb=None): pass
+    def server_shutdown(self, force):
+        open(os.path.join(os.environ["FAKE_STATE"], "ended"), "w").close()
 """
 
 

@@ -1,7 +1,8 @@
 """The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
 
 ``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells and,
-where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when.
+where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when. What runs in virtual
+machines only is in :mod:`.machines`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.tests.drivers import machines
 from v6t.tests.needs import NO_TREX
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
@@ -221,8 +223,13 @@ def testbed_file(row: Row, tester: str) -> str:
 
 
 def generated() -> str:
-    """The table."""
-    return "\n".join([BEGIN, "", *_table(), "", *_drivers(), "", END])
+    """The tables."""
+    stateful = (
+        f"Stateful technologies are measured with {CONNECTIONS:,} connections, every one validated. CE and PE "
+        "are two devices\nin a row; the one cell is the throughput through both."
+    )
+    parts = [BEGIN, *_table(), "", stateful, "", *_in_machines(), "", *_drivers(), "", END]
+    return "\n".join([parts[0], "", *parts[1:]])
 
 
 def _table() -> Iterator[str]:
@@ -230,6 +237,21 @@ def _table() -> Iterator[str]:
     yield "|---|---|---|"
     for row in ROWS:
         yield f"| {row.words} | " + " | ".join(_cell(row, t) for t in TESTERS) + " |"
+
+
+def _in_machines() -> Iterator[str]:
+    yield "## In virtual machines"
+    yield ""
+    yield "What no kernel or program of the namespaces' host has is run in virtual machines, each as a device of its"
+    yield "own. A cell was written by the test that saw it, `not run` is one that no test has seen:"
+    yield ""
+    yield "* configured: steps that the driver carried out, and what it then read back and found as it should be;"
+    yield "* verified by frames: so many were compared with the reference translation, all were equal to it;"
+    yield "* measured: by these benchmarks, to their end, throughput above zero; rates of processors that are"
+    yield "  programs are not given;"
+    yield "* restored: every step was undone, and what was there before is there again."
+    yield ""
+    yield from machines.table()
 
 
 def _drivers() -> Iterator[str]:

@@ -447,6 +447,7 @@ def test_a_table_not_filled_has_no_phase_two():
 def test_a_tester_that_falters_in_phase_one_has_no_phase_two():
     device, (result,) = prepared(Scripted(faults=("its ring overflowed",)), alpha=1.0)
     assert result.faults == ("its ring overflowed",)
+    assert result.disturbed, "phase 1 has a rate of its own"
     assert "measure" not in device.log
 
 

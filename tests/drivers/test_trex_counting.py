@@ -7,6 +7,7 @@ import copy
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.histogram import Histogram, decode
-from v6t.drivers.trex.stamping import bursts, stamped, with_cache
-from v6t.procedures.trial import DelayRequest, Trial
+from v6t.drivers.trex.stamping import bursts, check_stamps, stamped, with_cache
+from v6t.drivers.trex.tester import TrexTester
+from v6t.procedures.trial import DelayRequest, Event, Segment, Trial
 from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
-from v6t.profiles.errors import TesterError, UsageError
+from v6t.profiles.errors import BeyondTester, TesterError, UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.inet import finish_ipv4, headers_of, verify
@@ -121,6 +123,15 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     found = counting.faults(raw, list(SENT.values()), 85.0)
     assert len(found) == 1
     assert says in found[0]
+
+
+@pytest.mark.parametrize(
+    ("events", "disturbed"), [([], False), (["link of port 1 went down"], True)]
+)
+def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
+    raw.update(events=events, looks=[], answered={})
+    tester = SimpleNamespace(attachment=SimpleNamespace(cpu_limit=85.0))
+    assert TrexTester._result(tester, trial(2000.0, 1.0), [], raw, "", False).disturbed is disturbed
 
 
 def test_duplicates_and_order(raw):
@@ -304,10 +315,29 @@ def test_pdv_beyond_that_times_as_many_frames_as_possible():
     assert sum(b.frames for b in found) == 5_000_000
 
 
-def test_a_timeout_for_every_frame_is_refused_beyond_that():
-    asked = trial(5e6, 1.0, frame_timeout_s=0.1)
-    with pytest.raises(UsageError, match="at most 5000000 frames per second, which a timeout"):
-        bursts(STREAMS["forward"], asked, stamp=True)
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"frame_timeout_s": 0.1}, "a timeout for every frame"),
+        ({"delays": DelayRequest(ipdv=True)}, "IPDV"),
+        ({"then": Segment(1e6, 1.0)}, "to know when frames were lost"),
+        ({"event": Event("software-reset", 0.5)}, "to know when frames were lost"),
+    ],
+)
+def test_what_takes_a_stamp_in_every_frame_is_refused_beyond_that(asked, words):
+    check_stamps(trial(2.5e6, 1.0, **asked))
+    for beyond in ({"rate_fps": 2.6e6}, {"rate_fps": 1e6, "bound_fps": 2.6e6}):
+        with pytest.raises(BeyondTester, match=f"{words}: .* 2,500,000 a second and direction"):
+            check_stamps(replace(trial(2.5e6, 1.0, **asked), **beyond))
+    alone = replace(trial(5e6, 1.0, **asked), mode="forward")
+    check_stamps(alone)
+
+
+def test_pairs_of_ports_stamp_their_share_of_those_that_are_compared():
+    asked = trial(2e6, 0.5, bound_fps=5e6)
+    for part in range(2):
+        found = bursts(STREAMS["forward"], asked, stamp=True, part=part, parts=2, marks=200)
+        assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(100, 0), (100, 1)]
 
 
 def test_port_counters_and_delays_of_tagged_frames(raw):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,6 +157,7 @@ def test_pulling_the_plug_ends_soon_with_the_cause(victim):
         timer.join()
         tester.close()
     assert all(faketrex.gone(p) for p in processes)
+    assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "megabytes of every server"
 
 
 def test_stolen_ports_end_the_trial():
@@ -200,6 +202,33 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
         host.close()
 
 
+def test_a_server_is_restarted_when_nobody_uses_it():
+    from v6t.drivers.lab.namespaces import LEFT, RIGHT
+    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.trex.tester import TrexTester
+
+    host = opened(loopback=True, options={"counting": "ports"})
+    options = TrexOptions(restart=True, interfaces=(LEFT, RIGHT), ports=(0, 1))
+    guest = TrexTester(options, host._links, loopback=True, delays=True)
+    guest.attachment.namespace = host.attachment.namespace
+    try:
+        with pytest.raises(TesterError, match=r"is in use \(port 0: "):
+            guest.open()
+        valid(host, trial("forward"))
+        host.attachment.worker.close()  # its ports are free; the server goes on
+        assert host.attachment.server.alive
+        guest.open()
+        assert not host.attachment.server.alive
+        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+        guest.load(compile_point(technology, technology.frame_pair(104), 1), technology)
+        result = valid(guest, replace(trial("forward"), delays=DelayRequest()))
+        (delays,) = result.directions["forward"].delays.values()
+        assert (delays.frames, delays.lost) == (4000, 0)
+    finally:
+        guest.close()
+        host.close()
+
+
 ARRIVALS = """
 import json, socket, struct, sys, time
 ETH_P_ALL, SO_TIMESTAMPNS, wanted = 3, 35, int(sys.argv[1])
@@ -235,22 +264,36 @@ def arrivals(tester, asked):
         return result, np.array(json.loads(watching.stdout.readline()))
 
 
+def off_time(when, rate_fps):
+    """How far each arrival is from its frame's own time, in slots: 0 are those that were on time."""
+    slots = (np.sort(when) - when.min()) * rate_fps - np.arange(len(when))
+    return np.abs(slots - np.median(slots))
+
+
+def test_a_frame_behind_its_predecessor_is_off_time():
+    """Every fourth at the wrong time leaves mean and median of the gaps as they were."""
+    on_time = np.arange(400) / 1000
+    moved = on_time - np.where(np.arange(400) % 4 == 3, 0.0009, 0.0)
+    gaps = np.diff(moved) * 1000
+    assert (np.median(gaps), np.mean(gaps)) == (pytest.approx(1.0), pytest.approx(1.0, abs=0.01))
+    assert np.percentile(off_time(on_time, 1000.0), 90) < 1e-9
+    assert np.percentile(off_time(moved, 1000.0), 90) > 0.3
+
+
 def test_tags_change_no_frames_time():
-    """Gaps between frames on the cable, before the first tag and from it on."""
+    """Every frame arrives when its place in the stream says, before the first tag and from it on."""
     tester = opened(loopback=True)
     try:
+        # every fourth frame from the middle on is a tag
         asked = replace(trial("forward", 1000.0, 4.0), delays=DelayRequest(500, first_tag_s=2.0))
-        for _ in range(5):  # the machine may be busy
+        for _ in range(10):  # the machine may be busy
             result, when = arrivals(tester, asked)
-            gaps = np.diff(when) * asked.rate_fps
-            parts = gaps[: asked.frames // 2], gaps[asked.frames // 2 :]
-            typical = [float(np.median(part)) for part in parts]
-            whole = [float(np.mean(part)) for part in parts]
-            if all(0.9 < gap < 1.1 for gap in (*typical, *whole)):
+            parts = np.split(off_time(when, asked.rate_fps), 2)
+            late = [float(np.percentile(part, 90)) for part in parts]
+            if max(late) < 0.3:
                 break
         assert len(when) == asked.frames
-        assert typical == pytest.approx([1.0, 1.0], rel=0.1)
-        assert whole == pytest.approx([1.0, 1.0], rel=0.1)
+        assert max(late) < 0.3
         (delays,) = result.directions["forward"].delays.values()
         assert delays.frames + delays.lost == 500
         (count,) = result.directions["forward"].classes.values()
@@ -306,13 +349,19 @@ def test_frames_that_nothing_times_are_told_by_marks_and_compared():
     try:
         asked = trial(rate=4000.0, duration=1.0)
         result = valid(tester, replace(asked, bound_fps=1e8))
-        assert (result.tester["counting"], result.tester["timed"]) == ("trailer", "none")
+        assert (result.tester["counting"], result.tester["timed"]) == ("marks", "none")
         for counted in result.directions.values():
             assert counted.total("received") == counted.total("sent") == 4000
             assert counted.checked == counted.matched > 50
         steered = tester.describe()["receive_packet_steering"]
-        alone = set(os.sched_getaffinity(0)) - set(tester.describe()["cpus"]["data path"])
-        assert steered == "off" or set(steered["cpus"]) == alone
+        cpus = tester.describe()["cpus"]
+        alone = set(os.sched_getaffinity(0)) - set(cpus["data path"])
+        crowded = len({cpus["master"], cpus["latency"], *cpus["data path"]}) < 3 and alone
+        if os.geteuid() == 0 and crowded:  # what v6t does by itself where threads share CPUs
+            assert set(steered["cpus"]) == alone
+            assert steered["interfaces"] and "trouble" not in steered
+        else:
+            assert steered == "off" or set(steered["cpus"]) <= alone
         timed = valid(tester, replace(asked, rate_fps=1000.0, delays=DelayRequest()))
         assert timed.tester["timed"] == "every frame"
     finally:
@@ -329,6 +378,26 @@ def test_over_a_cable_what_is_missing_is_the_testers_fault():
                 (count,) = one.classes.values()
                 assert not count.surplus
                 assert count.received == count.required or result.faults
+    finally:
+        tester.close()
+
+
+def test_what_the_kernel_puts_into_a_second_queue_is_lost(monkeypatch):
+    """Why ``qpairs`` is refused: TRex reads the first queue alone."""
+    from v6t.drivers.trex import attachment
+
+    one = attachment.linux_port
+    monkeypatch.setattr(attachment, "linux_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
+    tester = opened(loopback=True)
+    try:
+        counts = [
+            (count.sent, count.received)
+            for _ in range(4)
+            for count in tester.measure(trial("forward")).directions["forward"].classes.values()
+        ]
+        print(counts)
+        # flows go to a queue by their hash, as long as it has room
+        assert all(0.25 * sent < received < 0.75 * sent for sent, received in counts[:2])
     finally:
         tester.close()
 

@@ -14,6 +14,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
 
 from . import matrix
+from .figures import assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
 POSSIBLE, WHY = available()
@@ -67,6 +68,8 @@ def test_the_example_of_the_page(vpp, plugin):
     for mode in matrix.MODES:
         assert found["throughput", mode]["median"] > 0
         assert found["throughput", mode]["matched"] == 1.0
+        for benchmark in ("latency", "pdv"):
+            assert_timed(found[benchmark, mode])
     counted = [c for _, t in read_journal(out / "journal.jsonl") for c in t.directions.values()]
     assert sum(c.checked for c in counted) > 500
     assert all(c.checked == c.matched for c in counted)

@@ -14,7 +14,7 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts, stamped
 from v6t.drivers.trex.successive import successive
-from v6t.procedures.trial import Segment, Starts, Trial
+from v6t.procedures.trial import ClassCount, DirectionResult, Segment, Starts, Trial
 from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
@@ -103,6 +103,32 @@ def test_lost_frames_say_when_they_were_sent():
     told = losses.losses(found, sent, by_number)
     assert told.first_s == pytest.approx(1.0, abs=1e-6)
     assert told.last_s == pytest.approx(2.0 + 45 / 450, abs=1e-6)
+
+
+def test_a_recording_that_lacks_frames_which_came_is_the_testers_fault():
+    sent = recovery()
+    lost = {(0, k) for k in range(100)}
+    found, _ = came(sent, lost)
+    counted = ClassCount("foreground", 4000, 4000, 3890, surplus=7, late=3)
+    assert found.frames == 3900
+    assert losses.unrecorded(found, DirectionResult({"fg": counted}, 6.0), "forward") == []
+    more = replace(counted, surplus=8)
+    assert losses.unrecorded(found, DirectionResult({"fg": more}, 6.0), "forward") == [
+        "forward: TRex recorded 3900 of 3901 frames that came"
+    ]
+
+
+def test_a_queue_of_the_device_does_not_stretch_the_clock():
+    """Frames of an overload come later and later: those before it and after it tell the frequency."""
+    found = losses.Arrived(40_000, 0)
+    left_s = np.arange(40_000) / 10_000
+    queue_s = np.clip(left_s - 0.2, 0, 1) * 0.1 * (left_s < 2)
+    for first in range(0, 40_000, 9_000):
+        part = slice(first, min(40_000, first + 9_000))
+        times_s, frames = frames_of(range(part.start, part.stop), 0, 5.0, 10_000)
+        found.take(times_s + queue_s[part], frames)
+    assert found.ticks_hz == pytest.approx(HZ, rel=1e-9)
+    assert losses.Arrived(5, 0).ticks_hz is None
 
 
 def test_a_silence_is_the_longest_time_without_a_frame():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.oracle.two_phase import Preparing
-from v6t.drivers.trex import client_worker, marking, tables
+from v6t.drivers.trex import client_worker, marking, stamping, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
@@ -55,7 +56,7 @@ class Server:
     def forget(self, path):
         Path(path).unlink()
 
-    def trial(self, *, bursts, due_s, receive, recordings, marked, **_):
+    def trial(self, *, bursts, due_s, receive, recordings, marked, samples, **_):
         ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
         flows, captures = {}, []
         for name, sent in bursts.items():
@@ -80,6 +81,10 @@ class Server:
                         "frames": [],
                     }
                 )
+            if samples.get(str(back)):
+                came = [f for b in sent if b["pg_id"] is not None for f in self.frames(streams, b)]
+                shown = [[0.0, base64.b64encode(f).decode()] for f in came]
+                captures.append({"kind": "sample", "port": back, "matched": 0, "frames": shown})
             if str(back) in recordings:
                 found = [f for burst in sent for f in self.frames(streams, burst)]
                 Path(recordings[str(back)]["path"]).write_bytes(pcap(found))
@@ -122,7 +127,9 @@ class Server:
         if burst["pg_id"] is not None:
             made[:, -16:] = 0
             seq = (np.arange(len(made)) + (1 << 32) - 2) % (1 << 32)
-            trailer.stamp(made, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
+            trailer.stamp(
+                made, stream.checksum, seq=seq, stream_id=burst["pg_id"], nonce=1, time_ns=9
+            )
         return [f.tobytes() for f in made]
 
 
@@ -185,6 +192,19 @@ def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
     verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
     assert verdict.valid is valid
     assert valid or (len(verdict.reasons) == 1 and f"{way}: sending took" in verdict.reasons[0])
+
+
+@pytest.mark.parametrize("most_fps", [2 * RATE, RATE])
+def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch, most_fps):
+    """Of all those that come back, or of those that TRex stamps for it where it cannot stamp all."""
+    prepared, _, _ = established(server)
+    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", most_fps)
+    server.tester._options = TrexOptions(sample=30)
+    result = prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, keep=True)))
+    assert result.tester["counting"] == ("ports" if most_fps < 2 * RATE else "trailer")
+    for counted in result.directions.values():
+        assert counted.total("sent") == counted.total("received") == COUNT
+        assert counted.checked == counted.matched >= 30
 
 
 @pytest.mark.parametrize(("rows", "share"), [(50, None), (20, 21 * 20 / COUNT)])

@@ -116,3 +116,45 @@ def test_they_are_no_other_streams():
 def test_the_user_is_told_what_marks_do_not_see(options, marks):
     said = " ".join(Trex(options).caveats())
     assert ("one lost frame and one duplicate" in said) == marks
+    # what marks cannot tell, or what is timed, is counted by ports beyond TRex's stamps
+    assert "counted by its ports" in said
+
+
+PORTS = "trailer up to 2,500,000 fps, by ports beyond"
+
+
+@pytest.mark.parametrize(
+    ("options", "needs", "most_fps", "said"),
+    [
+        ({}, set(), 2.5e6, "trailer"),
+        ({}, set(), 2.6e6, PORTS),
+        ({}, {"tags"}, 2.6e6, PORTS),
+        ({}, {"every-frame", "ipdv"}, 2.6e6, "trailer"),
+        ({"counting": "ports"}, set(), 1.0, "ports"),
+        ({"interfaces": ["03:00.0", "03:00.1"], "cores": 2}, {"tags"}, 1.0, "ports"),
+        ({"marks": True}, set(), 5e6, "marks"),
+        ({"marks": True}, {"tags"}, 1e6, "trailer"),
+        ({}, {"connections"}, 1e6, "marks or trailer"),
+        ({"lab": True}, set(), 10_000.0, "trailer"),
+        ({"lab": True, "core_list": [0, 0, 1]}, set(), 20_000.0, "marks"),
+        ({"lab": True, "core_list": [0, 1, 2]}, set(), 20_000.0, "trailer"),
+        ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}"),
+    ],
+)
+def test_how_frames_will_be_counted_is_known_beforehand(options, needs, most_fps, said):
+    assert Trex(options).counted_by(frozenset(needs), "bidirectional", most_fps) == said
+
+
+def test_stamps_and_marks_and_both_are_called_so():
+    _, both = compiled("mape-br")
+    marked = loaded(both["forward"]).streams("forward", 7)
+    trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
+    own = both["forward"]
+    stamps, marks, plain = (
+        counting.Sent(streams, bursts(streams, trial, stamp=stamp), 0, (1,))
+        for streams, stamp in ((own, True), (marked, True), (own, False))
+    )
+    assert counting.counted_by([stamps]) == "trailer"
+    assert counting.counted_by([marks]) == "marks"
+    assert counting.counted_by([stamps, marks]) == "trailer and marks"
+    assert counting.counted_by([stamps, plain]) == "ports"

@@ -9,24 +9,31 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import client_worker, rings_worker
+from v6t.drivers.trex import attachment, client_worker, rings_worker, stamping
+from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
+from v6t.drivers.trex.host_worker import server_on
 from v6t.drivers.trex.kind import Trex
+from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.trial import DelayRequest, Trial
+from v6t.procedures.trial import DelayRequest, Event, Trial
 from v6t.procedures.validity import assess_trial
+from v6t.profiles import trailer
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
@@ -99,6 +106,27 @@ def test_hello_tells_where_the_client_comes_from(installation, worker):
 def test_what_the_client_prints_does_not_disturb(worker):
     worker.ask("connect", server="x", rpc_port=1, pub_port=2, timeout_s=1)
     assert [p["index"] for p in worker.ask("facts")["ports"]] == [0, 1]
+
+
+def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
+    """It is the worker's own: none is started to try, and later ones are not tried again."""
+    monkeypatch.setattr(module, "_imported", {})
+    monkeypatch.setattr(module, "interpreters", lambda named: ["/nowhere/python", sys.executable])
+    tried = []
+
+    def start(python):
+        tried.append(python)
+        return ClientWorker(python)
+
+    where = module.Installation(installation)
+    for _ in range(2):
+        worker, hello = module.start_client(where, "", start, 60)
+        worker.close()
+        assert hello["executable"] == sys.executable
+    assert tried == ["/nowhere/python", sys.executable, sys.executable]
+    monkeypatch.setattr(module, "interpreters", lambda named: ["/nowhere/python"])
+    with pytest.raises(EnvironmentLacking, match="no Python could import.*/nowhere/python"):
+        module.start_client(where, "other", start, 60)
 
 
 def test_no_client_is_one_sentence(tmp_path):
@@ -186,6 +214,23 @@ def test_a_trial_is_counted(opened):
     assert opened.describe()["counting"] == "trailer"
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch, missing):
+    """Recovery and reset tell from it when frames were lost."""
+    asked = replace(TRIAL, mode="forward", event=Event("software-reset", 0.2))
+    count = asked.frames - missing
+    frames = np.zeros((count, 80), np.uint8)
+    seq = (np.arange(count) + FIRST_SEQUENCE) % (1 << 32)
+    trailer.stamp(frames, None, seq=seq, stream_id=7, nonce=0, time_ns=np.arange(count))
+    monkeypatch.setattr(
+        opened._recordings, "read", lambda name: iter([(np.arange(count) / 1000, frames)])
+    )
+    verdict = assess_trial(asked, opened.measure(asked), sending_time_tolerance=2.0)
+    assert verdict.valid == (not missing)
+    if missing:
+        assert verdict.reasons == ("forward: TRex recorded 499 of 500 frames that came",)
+
+
 @pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
 @pytest.mark.parametrize("slow", [1, 2])
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
@@ -241,6 +286,39 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         made.close()
 
 
+def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
+    installation, monkeypatch
+):
+    monkeypatch.setenv("FAKE_PORTS", "4")
+    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 1000.0)
+    made = a_tester(installation, pairs=({"ports": (2, 3)},))
+    made.open()
+    try:
+        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+        made.load(compile_point(technology, technology.frame_pair(104), 1), technology)
+        asked, ask = [], made.attachment.ask
+        monkeypatch.setattr(
+            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
+        )
+        for rate, counted, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
+            result = made.measure(replace(TRIAL, rate_fps=rate))
+            assert (result.faults, result.tester["counting"]) == ((), counted)
+            (trial,) = [a for op, a in asked if op == "trial"]
+            asked.clear()
+            assert sorted(trial["bursts"]) == sorted(trial["samples"]) == ["0", "1", "2", "3"]
+            for bursts in trial["bursts"].values():
+                some = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
+                assert (some, sum(b["frames"] for b in bursts)) == (stamped, rate / 4)
+            ids = [
+                b["pg_id"] for x in trial["bursts"].values() for b in x if b["pg_id"] is not None
+            ]
+            assert len(set(ids)) == len(ids) == 4
+            for filters in trial["samples"].values():
+                assert filters
+    finally:
+        made.close()
+
+
 @pytest.mark.parametrize(
     ("plan", "options", "bound_fps", "stamped"),
     [
@@ -276,6 +354,22 @@ def test_many_frames_are_marked_where_threads_share_cpus(
         assert {b["pg_id"] is None for x in timed["bursts"].values() for b in x} == {False}
     finally:
         made.close()
+
+
+@pytest.mark.parametrize("late", ["1", "3", "4"])
+def test_what_was_sent_before_all_ports_began_is_of_no_trial(
+    installation, monkeypatch, request, late
+):
+    """Where one port was asked too late, those that had begun are stopped, and all begin again."""
+    monkeypatch.setenv("FAKE_LATE", late)
+    opened = request.getfixturevalue("opened")
+    if late == "4":
+        with pytest.raises(TesterError, match="start time is in the past"):
+            opened.measure(TRIAL)
+        return
+    result = opened.measure(TRIAL)
+    assert [d.total("sent") for d in result.directions.values()] == [500, 500]
+    assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
 
 
 def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
@@ -348,6 +442,98 @@ def test_no_server_is_one_sentence(installation, monkeypatch):
         a_tester(installation).open()
     with pytest.raises(EnvironmentLacking, match="interfaces are not named"):
         a_tester(installation, start="auto").open()
+
+
+@pytest.fixture
+def restarted(tmp_path, monkeypatch, listener):
+    """A server with two cores, whose port is closed a while after it was told to end."""
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("FAKE_STATE", str(state))
+    monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
+    address, early = listener.getsockname(), []
+
+    def server():
+        assert wait_until((state / "ended").exists)
+        time.sleep(0.3)
+        early.append((state / "launched").exists())
+        listener.close()
+        assert wait_until((state / "launched").exists)
+        with socket.create_server(address):
+            (state / "started").touch()
+            over.wait(30)
+
+    over = threading.Event()
+    path = faketrex.make(tmp_path / "v3.08", f"touch {state}/launched; exec sleep 60")
+    wanted = {"start": "auto", "restart": True, "counting": "trailer", "fence": False}
+    made = partial(a_tester, path, interfaces=("eth8", "eth9"), **wanted)
+    running = threading.Thread(target=server, daemon=True)
+    yield made, state, running, early
+    over.set()
+    if running.ident:
+        running.join()
+
+
+@pytest.mark.parametrize("owner", ["", "alice"])
+def test_a_server_that_cannot_measure_is_ended_before_another_is_started(
+    restarted, monkeypatch, owner
+):
+    made, state, running, early = restarted
+    monkeypatch.setenv("FAKE_OWNER", owner)
+    tester = made(force=bool(owner))
+    running.start()
+    tester.open()
+    try:
+        assert early == [False]
+        assert (state / "started").exists() and (state / "disconnected").exists()
+        assert tester.describe()["started_by_v6t"]
+        assert tester.describe()["counting"] == "trailer"
+        assert tester.describe().get("displaced") == ({"1": "alice"} if owner else None)
+    finally:
+        tester.close()
+
+
+def test_a_server_whose_ports_are_in_use_is_not_ended(restarted, monkeypatch):
+    made, state, _, _ = restarted
+    monkeypatch.setenv("FAKE_OWNER", "alice")
+    with pytest.raises(WorkerError, match=r"in use \(port 1: alice\)") as caught:
+        made().open()
+    assert "force: true" in caught.value.hint
+    assert list(state.iterdir()) == []
+
+
+def test_a_server_that_does_not_end_is_told(restarted, monkeypatch):
+    made, state, _, _ = restarted
+    monkeypatch.setattr(attachment, "ENDING_S", 0.3)
+    with pytest.raises(WorkerError, match="did not end within 0.3 s"):
+        made().open()
+    assert {one.name for one in state.iterdir()} == {"ended", "disconnected"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"restart": True}, "needs the interfaces"),
+        ({"restart": True, "start": "never"}, "which start: never forbids"),
+        ({"restart": True, "server": "trex.example.net"}, "no server at trex.example.net"),
+        ({"start": "always", "server": "trex.example.net"}, "no server at trex.example.net"),
+        ({"lab": True, "server": "trex.example.net"}, "no server at trex.example.net"),
+    ],
+)
+def test_a_server_that_could_not_be_started_is_refused_beforehand(options, words):
+    interfaces = {} if "lab" in options or words.startswith("needs") else {"interfaces": ["a", "b"]}
+    with pytest.raises(UsageError, match=words):
+        Trex({**options, **interfaces})
+
+
+def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_SERVER", "down")
+    path = faketrex.make(tmp_path / "v3.08", f"touch {tmp_path}/launched; exec sleep 60")
+    given = {"start": "auto", "server": "trex.example.net", "interfaces": ("eth8", "eth9")}
+    with pytest.raises(EnvironmentLacking, match=r"answers at trex\.example\.net:") as caught:
+        a_tester(path, **given).open()
+    assert "ssh: user@host" in caught.value.hint
+    assert not (tmp_path / "launched").exists()
 
 
 def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
@@ -442,6 +628,27 @@ def test_threads_of_one_server_are_moved_and_no_others():
         for process in (own, other):
             process.kill()
             process.communicate()
+
+
+LISTENING = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as one:
+    print(one.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_which_server_listens_on_a_port_is_seen_among_several():
+    words = ["_t-rex-64", "-c", LISTENING]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    servers = [subprocess.Popen(words, executable=sys.executable, **pipes) for _ in range(2)]
+    try:
+        ports = [int(one.stdout.readline()) for one in servers]
+        assert [server_on(port) for port in ports] == [str(one.pid) for one in servers]
+        assert server_on(1) is None
+    finally:
+        for one in servers:
+            one.communicate()
 
 
 def test_a_server_does_not_outlive_its_guard(tmp_path):

@@ -10,23 +10,26 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import dataclass
 
 import pytest
-import yaml
 from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.tests.core.support import v6t
+from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.drivers.duts.test_guard import trials
+from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image, lacking
 
 from .built import LackingError, built_mapt, built_plain
 from .image import JOOL
+from .measuring import CONNECTIONS, THROUGHPUT, bed_file, measured
 from .vm import MachineDut, Standing, stands_in
 
 ASKED = os.environ.get("V6T_JOOL") == "1"
@@ -37,30 +40,12 @@ pytestmark = [
 ]
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
-TO_RESET, TO_REBOOT = "debian-to-reset", "debian-to-reboot"
-"""Machines of their own: QEMU that has translated much boots slowly the second time, for minutes at last."""
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
 
 
 def only(which):
     """One machine's tests."""
     return pytest.mark.parametrize("machine", [which], indirect=True)
-
-
-SHORT = (
-    *("--measure", "throughput", "--mode", "bidirectional", "--reps", "1", "--no-report"),
-    *("--duration", "0.5", "--resolution", "1000"),
-    # the machine, the tester and the tests share the cores
-    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
-    *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
-)
-CONNECTIONS = (
-    *("--set-procedure", "connections.count=1000"),
-    *("--set-procedure", "connections.rate_cps=500"),
-    *("--set-procedure", "connections.wait_ms=500"),
-)
-LINE_RATE = "20M"
-"""No machine here carries as much: a search that begins at 10 Gbit/s only takes longer."""
 
 
 @pytest.fixture(scope="session")
@@ -71,24 +56,40 @@ def image() -> Image:
     return JOOL.image()
 
 
-def version_and_files(which, image):
-    """What it calls itself, and what the machine has besides the image."""
-    if which in (DEBIAN, TO_RESET, TO_REBOOT):
-        return "4.1.9", ()
+@dataclass(frozen=True)
+class Release:
+    """Which Jool it is.
+
+    Attributes:
+        version: as it calls itself.
+        files: what the machine has besides the image.
+        words: what it is, where it does not say so.
+    """
+
+    version: str
+    files: tuple[cpio.Entry, ...] = ()
+    words: str = ""
+
+
+def release(which, image):
+    """One of those above."""
+    if which == DEBIAN:
+        return Release("4.1.9")
     try:
         built = built_mapt() if which == MAPT else built_plain()
-        files = built.files(image)
+        files = tuple(built.files(image))
     except LackingError as exc:
         pytest.skip(str(exc))
     # the release candidates of 4.2.0 call themselves so
-    return "4.1.255" if which == MAPT else built.version, files
+    said = "4.1.255" if which == MAPT else built.version
+    return Release(said, files, "" if said == built.version else f"{built.version}, says {said}")
 
 
 @pytest.fixture(scope="module")
 def machine(request, image):
     """One that stands for all that is tried of a version; pytest has those of one behind each other."""
-    version, files = version_and_files(request.param, image)
-    made = Standing(image, files, version)
+    found = release(request.param, image)
+    made = Standing(image, found.files, found.version)
     yield made
     made.end()
 
@@ -114,74 +115,66 @@ def bedded(machine):
         bed.close()
 
 
-def bed_file(tmp_path, dut):
-    """Its file."""
-    bed = tmp_path / "bed.yaml"
-    tester = {"kind": "embedded"}
-    bed.write_text(yaml.safe_dump({"tester": tester, "line_rate": LINE_RATE, "dut": dut}))
-    return bed
+@pytest.fixture
+def seen(request, machine, image):
+    """A row of the page says what a run has shown."""
+    which = request.node.callspec.params["machine"]
+
+    def noted(technology, run):
+        words = release(which, image).words
+        by = machine.machine.hypervisor
+        machines.note(f"jool-{which} {technology}", run, by, version=words)
+
+    return noted
 
 
-def measured(tmp_path, plugin, dut, *more):
-    """Results and manifest of a run that came to its end."""
-    bed, path = bed_file(tmp_path, dut), tmp_path / "run"
-    done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
-    assert done.status == 0, done.err
-    found = json.loads((path / "results.json").read_text())
-    assert found["status"] == "complete"
-    return found["results"], json.loads((path / "manifest.json").read_text())["tester"]["device"]
-
-
-def judged(points):
-    """Every frame that was compared is the reference translation, and a rate was found."""
-    for point in points:
-        print(point["benchmark"], point["median"], point["checked"], point["matched"])
-    assert [point["benchmark"] for point in points] == ["throughput"]
-    assert all(p["matched"] == 1 and p["checked"] and p["median"] for p in points)
-    assert all(loss == 0 for p in points for loss in p["loss"].values())
-
-
-def as_one_device(machine, plugin, tmp_path):
+@pytest.fixture
+def as_one_device(machine, in_machine, seen, tmp_path):
     """Frames of a technology through Jool are judged, and a throughput is found."""
-    more = CONNECTIONS if plugin == "nat64" else ()
-    points, device = measured(tmp_path, plugin, {"driver": "jool"}, *more)
-    judged(points)
-    assert device["kind"] == "jool"
-    assert device["version"].startswith(machine.version)
-    assert "cloud-amd64" in device["system"]
+
+    def carried_out(plugin):
+        more = CONNECTIONS if plugin == "nat64" else ()
+        run = measured(tmp_path, plugin, {"driver": "jool"}, *THROUGHPUT, *more)
+        assert [point["benchmark"] for point in run.points] == ["throughput"]
+        assert run.device["kind"] == "jool"
+        assert run.device["version"].startswith(machine.version)
+        assert "cloud-amd64" in run.device["system"]
+        seen(plugin, run)
+
+    return carried_out
 
 
 @releases
 @pytest.mark.parametrize("plugin", ["siit", "clat", "nat64"])
-def test_translators(machine, in_machine, plugin, tmp_path):
-    as_one_device(machine, plugin, tmp_path)
+def test_translators(as_one_device, plugin):
+    as_one_device(plugin)
 
 
 @pytest.fixture
-def as_two_devices(machine, image, request, monkeypatch, tmp_path):
+def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
     """CE and PE are Jool, each in a machine of its own; frames are judged, a throughput is found."""
 
     def carried_out(variant, ce, pe):
         """Of both the part's name and its technology."""
-        _, files = version_and_files(request.node.callspec.params["machine"], image)
-        other = Standing(image, files)
+        other = machine.twin()
         request.addfinalizer(other.end)
-        machines = {ce[1]: machine, pe[1]: other}
+        stand = {ce[1]: machine, pe[1]: other}
 
-        def device(driver, intent, keep=None, say=None):
+        def device(driver, intent, keep=None, say=None, part=""):
             if driver.name != "jool":
-                return LabDut(driver, intent, keep, say)
-            return MachineDut(driver, intent, machines[intent.technology], keep=keep, say=say)
+                return LabDut(driver, intent, keep, say, part)
+            return MachineDut(driver, intent, stand[intent.technology], keep=keep, say=say)
 
         monkeypatch.setattr(chain, "LabDut", device)
         parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}
         dut = {"driver": "chain", "options": {"parts": parts}}
         how = ("--set", f"variant={variant}", *CONNECTIONS)
-        points, told = measured(tmp_path, "ipv4aas", dut, *how)
-        judged(points)
+        run = measured(tmp_path, "ipv4aas", dut, *THROUGHPUT, *how)
+        assert [point["benchmark"] for point in run.points] == ["throughput"]
         for part in parts:
-            assert told["parts"][part]["kind"] == "jool"
-            assert told["parts"][part]["version"].startswith(machine.version)
+            assert run.device["parts"][part]["kind"] == "jool"
+            assert run.device["parts"][part]["version"].startswith(machine.version)
+        seen(variant, run)
 
     return carried_out
 
@@ -273,12 +266,12 @@ def test_another_translator_makes_the_driver_refuse(machine, bedded):
         session.transport.run("jool_siit instance remove theirs")
 
 
-@only(TO_REBOOT)
+@only(DEBIAN)
 def test_nat64_is_emptied_by_a_reboot(machine, bedded):
     emptied_and_goes_on("reboot", bedded)
 
 
-@only(TO_RESET)
+@only(DEBIAN)
 def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
     path = tmp_path / "run"
@@ -291,9 +284,11 @@ def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_p
 
     finger = threading.Thread(target=press)
     finger.start()
-    bed = bed_file(tmp_path, {"driver": "jool", "options": {"ssh": {"lab": "vm"}}})
+    # no machine here carries this much: enough trials are left when the button is pressed
+    dut = {"driver": "jool", "options": {"ssh": {"lab": "vm"}}}
+    bed = bed_file(tmp_path, dut, line_rate="20M")
     what = ["--plugin", "siit", "--testbed", bed, "--mode", "forward", "--frame-size", "84"]
-    how = ["--reps", "2", "--resolution", "500", "--duration", "1"]
+    how = ["--reps", "2", "--resolution", "2000", "--duration", "1"]
     done = v6t("run", *what, *how, "--output", path, "--no-report")
     finger.join()
     print(done.err)
@@ -312,8 +307,8 @@ def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_p
 
 @only(MAPT)
 @pytest.mark.parametrize("plugin", ["mapt-br", "mapt-ce"])
-def test_map_t(machine, in_machine, plugin, tmp_path):
-    as_one_device(machine, plugin, tmp_path)
+def test_map_t(as_one_device, plugin):
+    as_one_device(plugin)
 
 
 @only(MAPT)

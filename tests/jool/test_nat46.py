@@ -1,30 +1,29 @@
 """OpenWrt's nat46 in the virtual machine of Jool, configured over SSH by its driver.
 
-``V6T_NAT46`` names the module (``nat46.ko``), built for the image's kernel; asked for with ``make test-jool``.
+``V6T_NAT46`` names the module (``nat46.ko``), built for the image's kernel; asked for with ``make test-nat46``.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.setup import Bed
+from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.cases import CASES
-from v6t.tests.machine import cpio
+from v6t.tests.machine.standins import nat46
 
-from .built import kernel_of
-from .image import JOOL
-from .test_jool import ASKED, judged, measured
-from .vm import MachineDut, Standing, stands_in
+from .measuring import THROUGHPUT, measured
+from .vm import MachineDut, stands_in
 
+ASKED = os.environ.get("V6T_NAT46_VM") == "1"
 MODULE = os.environ.get("V6T_NAT46", "")
 pytestmark = [
-    pytest.mark.jool,
+    pytest.mark.nat46,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not ASKED, reason="`make test-jool` asks for it (V6T_JOOL=1)"),
+    pytest.mark.skipif(not ASKED, reason="`make test-nat46` asks for it (V6T_NAT46_VM=1)"),
     pytest.mark.skipif(not MODULE, reason="V6T_NAT46 names no nat46.ko"),
 ]
 PLUGINS = ("siit", "clat", "mapt-ce")
@@ -32,10 +31,7 @@ PLUGINS = ("siit", "clat", "mapt-ce")
 
 @pytest.fixture(scope="module")
 def machine():
-    image = JOOL.image()
-    place = f"usr/lib/modules/{kernel_of(image)}/updates/dkms/nat46.ko"
-    files = [cpio.file("etc/v6t-built", "nat46\n"), cpio.file(place, Path(MODULE).read_bytes())]
-    made = Standing(image, files)
+    made = nat46()
     yield made
     made.end()
 
@@ -43,10 +39,12 @@ def machine():
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_frames_are_judged_and_a_throughput_is_found(machine, plugin, tmp_path, monkeypatch):
     stands_in(machine, monkeypatch)
-    points, told = measured(tmp_path, plugin, {"driver": "nat46"})
-    judged(points)
-    assert told["kind"] == "nat46"
-    assert "cloud-amd64" in told["system"]
+    run = measured(tmp_path, plugin, {"driver": "nat46"}, *THROUGHPUT)
+    assert [point["benchmark"] for point in run.points] == ["throughput"]
+    assert run.device["kind"] == "nat46"
+    assert "cloud-amd64" in run.device["system"]
+    source = f"source {run.device['while_measured']['version']}"
+    machines.note(f"nat46 {plugin}", run, machine.machine.hypervisor, version=source)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -5,7 +5,7 @@
     tester              device namespace
       left  === left -- bridge -- tap --- left   of the machine
       right === right - bridge -- tap --- right
-                        loopback -- NAT - mgmt   sshd of the machine
+                                    tap --- mgmt   sshd of the machine
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.intent import Links
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
-from v6t.tests.machine.machine import Machine, management
+from v6t.tests.machine.machine import Machine
 
-PORT = 2222
 SIDES = ("left", "right")
 MANAGEMENT_MAC = "52:54:00:00:00:01"
 MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
@@ -39,8 +38,16 @@ OFF = (
 class JoolMachine(Machine):
     """QEMU without hardware acceleration, in a namespace."""
 
+    address = "10.0.2.15"
+    anew = True
+
     def __init__(
-        self, image: Image, pid: int, macs: Mapping[str, str], files: Sequence[cpio.Entry] = ()
+        self,
+        image: Image,
+        pid: int,
+        macs: Mapping[str, str],
+        files: Sequence[cpio.Entry] = (),
+        like: JoolMachine | None = None,
     ) -> None:
         """Remember.
 
@@ -49,16 +56,21 @@ class JoolMachine(Machine):
             pid: a process in the device's namespaces.
             macs: of left and right.
             files: that it has besides those of the image.
+            like: begin as that machine is, in place of booting.
         """
         self._pid = pid
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
         own = [cpio.file("etc/v6t-interfaces", lines), *files]
-        super().__init__(image, PORT, _arguments(macs), own, enter(pid))
+        super().__init__(image, 22, _arguments(macs), own, enter(pid), like)
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
-        lines = []
+        lines = [
+            "ip tuntap add tap-mgmt mode tap",
+            "ip address add 10.0.2.2/24 dev tap-mgmt",
+            "ip link set dev tap-mgmt up",
+        ]
         for side in SIDES:
             lines += [
                 f"ip tuntap add tap-{side} mode tap",
@@ -73,11 +85,13 @@ class JoolMachine(Machine):
     @property
     def options(self) -> SshOptions:
         """From within the namespace."""
-        return super().options.model_copy(update={"host": "", "lab": "jool-vm"})
+        # while it boots nobody answers: rather knock anew than wait for long
+        inside = {"lab": "jool-vm", "connect_deadline_s": 15.0}
+        return super().options.model_copy(update=inside)
 
     def transport(self) -> LabTransport:
         """A way to it, not open yet."""
-        return LabTransport(self._pid, self.options, PORT)
+        return LabTransport(self._pid, self.options)
 
 
 def _carried_out(pid: int, lines: Sequence[str]) -> None:
@@ -87,34 +101,56 @@ def _carried_out(pid: int, lines: Sequence[str]) -> None:
 
 def _arguments(macs: Mapping[str, str]) -> list[str]:
     command = ["-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "512"]
-    command += management(PORT, MANAGEMENT_MAC)
-    for side in SIDES:
-        tap = f"tap,id={side},ifname=tap-{side},script=no,downscript=no"
-        device = f"virtio-net-pci,netdev={side},mac={macs[side]},{OFF}"
-        command += ["-netdev", tap, "-device", device]
+    for name, mac in {"mgmt": MANAGEMENT_MAC, **macs}.items():
+        tap = f"tap,id={name},ifname=tap-{name},script=no,downscript=no"
+        command += ["-netdev", tap, "-device", f"virtio-net-pci,netdev={name},mac={mac},{OFF}"]
     return command
 
 
 class Standing:
     """A machine and its namespaces, for one configuration after the other; it boots for the first."""
 
-    def __init__(self, image: Image, files: Sequence[cpio.Entry] = (), version: str = "") -> None:
+    def __init__(
+        self,
+        image: Image,
+        files: Sequence[cpio.Entry] = (),
+        version: str = "",
+        like: Standing | None = None,
+    ) -> None:
         """Remember.
 
         Args:
             image: to boot.
             files: that it has besides those of the image.
             version: of what is measured in it, for whoever asks.
+            like: begin as that one is, in place of booting.
         """
-        self._image, self._files, self.version = image, files, version
+        self._image, self._files, self.version, self._like = image, files, version, like
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
         self._machine: JoolMachine | None = None
+
+    def twin(self) -> Standing:
+        """Another, which begins as this one is when the first of them is needed; nobody is logged in then."""
+        return Standing(self._image, self._files, self.version, self)
 
     @property
     def machine(self) -> JoolMachine:
         """It stands."""
         assert self._machine is not None
+        return self._machine
+
+    def stand(self) -> JoolMachine:
+        """Start it, unless that is done."""
+        if self._machine is None:
+            like = None if self._like is None else self._like.stand()
+            machine = JoolMachine(self._image, self.namespace(), MACS, self._files, like)
+            try:
+                machine.start()
+            except BaseException:  # the next one is not to take it for one that stands
+                machine.stop()
+                raise
+            self._machine = machine
         return self._machine
 
     def namespace(self) -> int:
@@ -129,17 +165,10 @@ class Standing:
         Args:
             macs: that its interfaces are to have.
         """
-        if self._machine is None:
-            machine = JoolMachine(self._image, self._pid, MACS, self._files)
-            try:
-                machine.start()
-            except BaseException:  # the next one is not to take it for one that stands
-                machine.stop()
-                raise
-            self._machine = machine
+        machine = self.stand()
         lines = [f"ip link set dev {s} master br-{s} && ip link set dev {s} up" for s in SIDES]
         _carried_out(self._pid, lines)
-        way = self._machine.transport()
+        way = machine.transport()
         way.open()
         try:
             for side, mac in macs.items():
@@ -178,6 +207,14 @@ class MachineDut(LabDut):
 
     def _transport(self) -> LabTransport:
         return self._standing.machine.transport()
+
+    def describe(self):
+        """Facts for the manifest; who reads its rates is to know what they are of."""
+        told = super().describe()
+        return {
+            **told,
+            "system": f"{told.get('system', '')}, in QEMU without hardware acceleration",
+        }
 
 
 def stands_in(machine: Standing, monkeypatch) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -19,11 +23,23 @@ from . import cpio
 from .image import Image
 
 BOOT_DEADLINE_S = 600.0
+QEMU = "qemu-system-x86_64"
+_STARTS = """\
+anew=$1; first=$2; shift 2
+"$@" $first && [ -n "$anew" ] && while "$@"; do :; done
+"""
+"""Runs QEMU; again and again where its end is the machine's reset."""
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
 
 
 class Machine:
-    """A virtual machine whose sshd is reached at a port of the loopback interface."""
+    """A virtual machine, and its sshd."""
+
+    address = "127.0.0.1"
+    """Where its sshd is reached."""
+    anew = False
+    """Whether QEMU itself starts anew when the machine does: what it has translated slows the next start, to
+    minutes. Who is to notice nothing of that must not reach sshd by way of QEMU's own NAT."""
 
     def __init__(
         self,
@@ -32,6 +48,7 @@ class Machine:
         command: Sequence[str],
         files: Sequence[cpio.Entry] = (),
         before: Sequence[str] = (),
+        like: Machine | None = None,
     ) -> None:
         """Remember.
 
@@ -41,21 +58,39 @@ class Machine:
             command: QEMU's arguments for machine and interfaces.
             files: for this machine alone.
             before: a program that runs QEMU, for example in another network namespace.
+            like: begin as that machine, of the same image and arguments, is by then, in place of booting.
         """
         self._image = image
         self._port = port
         self._arguments = list(command)
         self._files = list(files)
         self._before = list(before)
+        self._like = like
         self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Boot; returns when its sshd lets us in."""
-        self._keys()
+        first = ""
+        if self._like is None:
+            self._keys()
+        else:
+            state = self._like.kept()
+            for name in ("id", "known_hosts", "initrd"):
+                shutil.copy(self._like.place / name, self.place)
+            first = f"-incoming exec:cat<{state}"
         with (self.place / "qemu.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*self._before, *self._command()],
+                [
+                    *self._before,
+                    "sh",
+                    "-c",
+                    _STARTS,
+                    "sh",
+                    "anew" if self.anew else "",
+                    first,
+                    *self._command(),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -67,7 +102,7 @@ class Machine:
     def options(self) -> SshOptions:
         """How to log in."""
         return SshOptions(
-            host="127.0.0.1",
+            host=self.address,
             port=self._port,
             user="root",
             identity=(str(self.place / "id"),),
@@ -81,14 +116,41 @@ class Machine:
         """A way to it, not open yet."""
         return SshTransport(self.options)
 
+    @property
+    def hypervisor(self) -> str:
+        """What runs it, and how: ``QEMU 7.2.22, TCG``."""
+        said = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
+        accelerator = self._arguments[self._arguments.index("-accel") + 1]
+        return f"QEMU {said.stdout.split()[3]}, {accelerator.upper()}"
+
     def reset(self) -> None:
         """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
+        self._ask("system_reset")
+
+    def kept(self) -> Path:
+        """A file with all that it is, for others to begin as; made once, while nobody is logged in."""
+        state = self.place / "state"
+        if not state.exists():
+            self._ask("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+            self._ask("migrate", uri=f"exec:cat >{state}.part && mv {state}.part {state}")
+            while not state.exists():
+                how = self._ask("query-migrate")["status"]
+                assert how not in ("failed", "cancelled"), how
+                time.sleep(0.05)
+            self._ask("cont")
+        return state
+
+    def _ask(self, command: str, **arguments: Any) -> Any:
+        """What QEMU's monitor answers."""
+        asked = [{"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}]
+        answer: dict[str, Any] = {}
         with socket.socket(socket.AF_UNIX) as way, way.makefile("rw") as lines:
             way.connect(f"{self.place}/qmp")
-            for command in ("qmp_capabilities", "system_reset"):
-                print(json.dumps({"execute": command}), file=lines, flush=True)
-                while "return" not in json.loads(lines.readline()):
-                    pass
+            for each in asked:
+                print(json.dumps(each), file=lines, flush=True)
+                while "return" not in (answer := json.loads(lines.readline())):
+                    assert "error" not in answer, answer
+        return answer["return"]
 
     def await_login(self) -> None:
         """Wait until its sshd lets us in."""
@@ -111,7 +173,7 @@ class Machine:
         """End it. May be called twice."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         shutil.rmtree(self.place, ignore_errors=True)
 
@@ -123,7 +185,7 @@ class Machine:
                 check=True,
             )
         kind, key = (self.place / "hostkey.pub").read_text().split()[:2]
-        names = ["localhost", "127.0.0.1"]
+        names = ["localhost", self.address]
         names += [f"[{name}]:{self._port}" for name in names]
         (self.place / "known_hosts").write_text("".join(f"{n} {kind} {key}\n" for n in names))
         own = [
@@ -131,14 +193,16 @@ class Machine:
             cpio.file("etc/ssh/authorized_keys", (self.place / "id.pub").read_text(), 0o600),
             *self._files,
         ]
-        shared = self._image.initial.read_bytes()
+        # this processor unpacks it sooner than that of the machine
+        shared = gzip.decompress(self._image.initial.read_bytes())
         whole = shared + b"\0" * (-len(shared) % 4) + cpio.archive(own)
         (self.place / "initrd").write_bytes(whole)
 
     def _command(self) -> list[str]:
         return [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
-            "-serial", f"file:{self.place}/console.log",
+            QEMU, "-nodefaults", "-no-user-config", "-display", "none",
+            "-chardev", f"file,id=console,path={self.place}/console.log,append=on",
+            "-serial", "chardev:console", *(["-no-reboot"] if self.anew else []),
             "-qmp", f"unix:{self.place}/qmp,server=on,wait=off",
             "-kernel", str(self._image.kernel), "-initrd", str(self.place / "initrd"),
             "-append", KERNEL_LINE, *self._arguments,

@@ -359,6 +359,35 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
     assert len(record.to_json()["invalid_trials"]) == 6
 
 
+def test_what_has_nothing_to_do_with_the_rate_lowers_none():
+    """A clock that is slewed spoils trials at any rate: those that it leaves alone are at the throughput."""
+    timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
+
+    def stepped(trial):
+        result = tester.measure(trial)
+        if "/r03/" in trial.key:
+            return result
+        spoilt = replace(result, faults=("the clock was stepped",), disturbed=True)
+        return result_from_json(result_to_json(spoilt))  # as a run that goes on reads it
+
+    spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
+    result = measure_latency(spec, stepped)
+    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
+        1,
+        [False, False, True],
+    )
+    # nor do they hide what the tester cannot do: the first repetition that tells is the third here
+
+    def too_fast(trial):
+        return (timeless if "/r03/" in trial.key and trial.rate_fps > 80_000 else stepped)(trial)
+
+    result = measure_latency(spec, too_fast)
+    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
+        0.75,
+        [False, False, True],
+    )
+
+
 def test_a_rate_at_which_nothing_was_valid_is_told_as_the_lowered_one_that_it_is():
     spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
     result = measure_latency(spec, by_rule(lambda _, t: t.frames))

@@ -74,6 +74,20 @@ def test_sending_time_covers_both_rates():
     assert assess_trial(asked, result).valid
 
 
+@pytest.mark.parametrize(
+    ("late_s", "valid"),
+    [(None, True), (0.0, True), (5.9e-5, True), (-5.9e-5, True), (6.1e-5, False), (-6.1e-5, False)],
+)
+def test_a_second_rate_that_begins_late_or_early_is_invalid(late_s, valid):
+    """The device would rest, or not, as nobody asked for."""
+    asked = Trial("system-recovery", "k", 104, 64, "forward", 100.0, 2.0, then=Segment(50.0, 4.0))
+    result = TrialResult({"forward": counted(400, 400, sending_s=6.0, change_late_s=late_s)})
+    verdict = assess_trial(asked, result)
+    assert verdict.valid is valid
+    if not valid:
+        assert verdict.reasons[0].startswith("forward: the second rate began ")
+
+
 def test_a26_nine_of_ten_frames_are_foreground():
     assert counts([9, 1], 10**6) == [900_000, 100_000]
     # spread evenly, not in bursts: every stretch of ten frames has one background frame

@@ -6,11 +6,9 @@ the image is made. Without hardware acceleration a machine is slow, and rates ar
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
-import yaml
 from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
@@ -18,8 +16,10 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.tests.core.support import v6t
+from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.bench import traffic_classes
+from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
 from v6t.tests.jool.vm import MachineDut, Standing, stands_in
 from v6t.tests.machine.image import lacking
 from v6t.tests.needs import NO_TREX
@@ -34,25 +34,11 @@ pytestmark = [
 ]
 DRIVER = "ip6-tunnel"
 PLUGINS = ("mape-ce", "lwb4")
-SHORT = (
-    *("--mode", "bidirectional", "--reps", "1", "--no-report"),
-    *("--duration", "0.5", "--resolution", "1000"),
-    # the machine, the tester and the tests share the cores
-    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
-    *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
-)
 DELAYS = (
     *("--measure", "throughput,latency,pdv", "--set-procedure", "latency.duration_s=1"),
     *("--set-procedure", "latency.first_tag_s=0.3", "--set-procedure", "latency.tags=50"),
     *("--set-procedure", "delay_variation.duration_s=1"),
 )
-CONNECTIONS = (
-    *("--set-procedure", "connections.count=1000"),
-    *("--set-procedure", "connections.rate_cps=500"),
-    *("--set-procedure", "connections.wait_ms=500"),
-)
-LINE_RATE = "20M"
-"""No machine here carries as much: a search that begins at 10 Gbit/s only takes longer."""
 OCTETS = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x29)]
 """Of DSCPs and ECN; CE outside a packet that is Not-ECT is dropped, and so is asked for elsewhere."""
 
@@ -78,48 +64,35 @@ def in_machine(machine, monkeypatch):
 def in_chain(machine, monkeypatch):
     """Of a chain the part with the tunnel is the machine; the other parts are namespaces."""
 
-    def device(driver, intent, keep, say):
+    def device(driver, intent, keep, say, part):
         if driver.name == DRIVER:
             return MachineDut(driver, intent, machine, keep=keep, say=say)
-        return LabDut(driver, intent, keep, say)
+        return LabDut(driver, intent, keep, say, part)
 
     monkeypatch.setattr(chain, "LabDut", device)
 
 
-def measured(tmp_path, plugin, dut, *more, tester="embedded"):
-    """Results of a run that came to its end, all of whose frames were right."""
-    bed, path = tmp_path / "bed.yaml", tmp_path / "run"
-    options = {"lab": True} if tester == "trex" else {}
-    found = {"tester": {"kind": tester, "options": options}, "line_rate": LINE_RATE, "dut": dut}
-    bed.write_text(yaml.safe_dump(found))
-    done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
-    print(done.out, done.err)
-    assert done.status == 0, done.err
-    results = json.loads((path / "results.json").read_text())
-    assert results["status"] == "complete"
-    for point in results["results"]:
-        if point["benchmark"] == "throughput":
-            assert point["median"] > 0
-            assert point["checked"] > 0
-            assert point["matched"] == 1
-    return results["results"]
+def seen(machine, technology, run):
+    """A row of the page says what a run has shown."""
+    machines.note(f"{DRIVER} {technology}", run, machine.machine.hypervisor)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_it_is_measured(plugin, in_machine, tmp_path):
-    points = measured(tmp_path, plugin, {"driver": DRIVER}, *DELAYS)
-    assert {p["benchmark"] for p in points} >= {"throughput", "latency", "pdv"}
+def test_it_is_measured(plugin, machine, in_machine, tmp_path):
+    run = measured(tmp_path, plugin, {"driver": DRIVER}, *DELAYS)
+    assert {point["benchmark"] for point in run.points} >= {"throughput", "latency", "pdv"}
+    seen(machine, plugin, run)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_strays_are_dropped_where_it_is_told_to_check(plugin, in_machine, tmp_path):
     dut = {"driver": DRIVER, "options": {"checks": True}}
-    measured(tmp_path, plugin, dut, "--measure", "throughput", "--set", "negative_percent=20")
+    measured(tmp_path, plugin, dut, *THROUGHPUT, "--set", "negative_percent=20")
 
 
 def test_without_checks_strays_come_through(in_machine, tmp_path):
     """A tunnel looks at its own header alone: what it lets pass is seen and told."""
-    how = ("--measure", "throughput", "--set", "negative_percent=20", "--output", tmp_path / "run")
+    how = (*THROUGHPUT, "--set", "negative_percent=20", "--output", tmp_path / "run")
     done = v6t("run", "--plugin", "lwb4", "--dut", DRIVER, *SHORT, *how)
     assert done.status == 6, done.err
     assert "frames of stray-port were forwarded but must be dropped" in done.err
@@ -132,16 +105,21 @@ def test_traffic_classes(dscp, in_machine):
 
 
 @pytest.mark.skipif(bool(NO_TREX), reason=NO_TREX)
-def test_trex_measures_it(in_machine, tmp_path):
-    measured(tmp_path, "lwb4", {"driver": DRIVER}, "--measure", "throughput", tester="trex")
+def test_trex_measures_it(machine, in_machine, tmp_path):
+    run = measured(tmp_path, "lwb4", {"driver": DRIVER}, *THROUGHPUT, tester="trex")
+    seen(machine, "lwb4-trex", run)
 
 
-@pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
-def test_it_is_the_ces_part_of_a_chain(variant, part, in_chain, tmp_path):
+@pytest.mark.parametrize(
+    ("variant", "part"),
+    [("ds-lite", "b4"), ("ds-lite", "softwire"), ("lw4o6", "ce"), ("map-e", "ce")],
+)
+def test_it_is_a_part_of_a_chain(variant, part, machine, in_chain, tmp_path):
     dut = {"driver": "chain", "options": {"parts": {part: {"driver": DRIVER}}}}
-    how = ("--measure", "throughput", "--set", f"variant={variant}", *CONNECTIONS)
-    points = measured(tmp_path, "ipv4aas", dut, *how)
-    assert any(p["benchmark"] == "throughput" for p in points)
+    how = (*THROUGHPUT, "--set", f"variant={variant}", *CONNECTIONS)
+    run = measured(tmp_path, "ipv4aas", dut, *how)
+    assert run.device["parts"][part]["kind"] == DRIVER
+    seen(machine, variant if part != "softwire" else f"{variant} {part}", run)
 
 
 def test_it_is_read_back_and_put_back(machine):

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from v6t.drivers.device import quiet
+from v6t.drivers.duts.chain.machines import check_places, directory_beside
 from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.chain.parts import Part, df_after, further_hops
+from v6t.drivers.duts.chain.parts import Part, further_hops, hops_on_way, last_to_ipv4, policy_of
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
-from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
+from v6t.drivers.duts.commands import PartOf
+from v6t.drivers.duts.driver import DeviceTechnology, Driver, WithoutCommands, over_ssh
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, reached
@@ -28,7 +30,9 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
+from v6t.profiles.model import DIRECTIONS
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -67,41 +71,65 @@ class Chain(WithoutCommands):
         Raises:
             UsageError: the options name a part there is not, or a driver that cannot be it.
         """
-        listed = intent.settings["parts"]
+        listed = self._listed(intent)
         names = [part["name"] for part in listed]
         for name in self.options.parts:
             if name not in names:
-                raise UsageError(
-                    f"there is no part '{name}' in this chain", "parts: " + ", ".join(names)
+                instead = "".join(
+                    f"; {whole['name']} in place of {' and '.join(whole['covers'])}"
+                    for whole in intent.settings.get("wholes", ())
+                    if whole["name"] not in names
                 )
-        parts = []
+                raise UsageError(
+                    f"there is no part '{name}' in this chain",
+                    "parts: " + ", ".join(names) + instead,
+                )
+        parts: list[Part] = []
         for entry in listed:
-            chosen = self.options.parts.get(entry["name"], PartOptions())
-            name = chosen.driver or entry["driver"]
-            if name == self.name:
-                raise UsageError("a part of a chain is no chain", "name the driver of one device")
-            if not driver_type(name).configures and not entry["reference"]:
-                raise UsageError(
-                    f"there is no reference translation for the part '{entry['name']}'",
-                    "it keeps connections: leave out its driver, or name another",
-                )
-            if not driver_type(name).configures and chosen.options:
-                raise UsageError(f"the reference translation of '{entry['name']}' has no options")
-            own = entry["options"] if name == entry["driver"] else {}
-            turned = intent.links.turned
-            driver = make_driver(name, {**own, **chosen.options}, turned=turned)
+            driver = self._driver(entry, parts, turned=intent.links.turned)
             driver.check_technology(entry["technology"])
             parts.append(
                 Part(
                     entry["name"],
                     entry["device"],
                     entry["stateful"],
-                    _intent(entry, intent.settings.get("sessions"), turned=turned),
+                    _intent(entry, intent.settings.get("sessions"), turned=intent.links.turned),
                     driver,
                     entry["to_ipv4"],
                 )
             )
         return tuple(parts)
+
+    def _listed(self, intent: Intent) -> list[Mapping[str, Any]]:
+        """The parts as the intent says them; a device that is several of them stands in their place."""
+        listed: list[Mapping[str, Any]] = list(intent.settings["parts"])
+        for whole in intent.settings.get("wholes", ()):
+            if whole["name"] in self.options.parts:
+                at = [part["name"] for part in listed].index(whole["covers"][0])
+                listed[at : at + len(whole["covers"])] = [whole]
+        return listed
+
+    def _driver(self, entry: Mapping[str, Any], before: Sequence[Part], *, turned: bool) -> Driver:
+        """Of one part; where another is on its machine, it has a directory of its own there."""
+        chosen = self.options.parts.get(entry["name"], PartOptions())
+        name = chosen.driver or entry["driver"]
+        if name == self.name:
+            raise UsageError("a part of a chain is no chain", "name the driver of one device")
+        if not driver_type(name).configures and not entry["reference"]:
+            raise UsageError(
+                f"there is no reference translation for the part '{entry['name']}'",
+                "it keeps connections: leave out its driver, or name another",
+            )
+        if not driver_type(name).configures and chosen.options:
+            raise UsageError(f"the reference translation of '{entry['name']}' has no options")
+        own = entry["options"] if name == entry["driver"] else {}
+        options = {**own, **chosen.options}
+        driver = make_driver(name, options, turned=turned)
+        directory = directory_beside(before, entry["name"], driver)
+        if directory:
+            driver = make_driver(name, {**options, "state_dir": directory}, turned=turned)
+        driver.part = PartOf(entry["name"], entry.get("params", {}))
+        return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """The plans of all parts, to be shown; each is carried out on its own part."""
@@ -137,10 +165,14 @@ class Chain(WithoutCommands):
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
-        df = {"forward": df_after(parts, "forward"), "reverse": df_after(parts[::-1], "reverse")}
-        hops = further_hops(parts)
-        plain = not hops and set(df.values()) == {"reference"}
-        return oracle if plain else ChainOracle(oracle, hops, df)
+        last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
+        hops = {way: hops_on_way(parts, way) for way in DIRECTIONS}
+        df = {way: profile.df for way, profile in last.items()}
+        policy = policy_of(parts, last)
+        plain = not any(hops.values()) and set(df.values()) == {"reference"}
+        if plain and policy == HeaderPolicy():
+            return oracle
+        return ChainOracle(oracle, hops, df, policy)
 
     def session(
         self,
@@ -168,7 +200,9 @@ class Chain(WithoutCommands):
             transport = reach(ssh)
             if transport is not None:
                 part_keep = _part_directory(keep, part)
-                session = Session(part.driver, transport, part.intent, part_keep, say, again)
+                session = Session(
+                    part.driver, transport, part.intent, part_keep, say, again, part.name
+                )
                 driven.append(Driven(part, session))
         return ChainSession(self.name, driven) if driven else None
 
@@ -186,10 +220,11 @@ class Chain(WithoutCommands):
         """All parts in namespaces of the lab."""
         known = {part.name: part for part in translation.parts}
         lab_parts = []
+        check_places(self.parts(intent))
         for part in self.parts(intent):
             if part.driver.configures:
                 device: LabDevice = LabDut(
-                    part.driver, part.intent, _part_directory(keep, part), say
+                    part.driver, part.intent, _part_directory(keep, part), say, part.name
                 )
             else:
                 own = known[part.name]

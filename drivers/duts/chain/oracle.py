@@ -10,6 +10,7 @@ from v6t.drivers.duts.expect_profile import ProfiledAnswer
 from v6t.drivers.tester import OracleAround
 from v6t.profiles import inet
 from v6t.profiles.distinct import distinct
+from v6t.profiles.headerpolicy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,21 +25,34 @@ _SET, _CLEAR = 0x40, 0xBF
 class ChainOracle(OracleAround):
     """A plugin's reference translation as a certain chain does it. Picklable.
 
-    Header fields may have the values that the technology allows: which part did what cannot be seen
-    outside.
+    Header fields may have the values that the technology or one of the parts allows: which part did what
+    cannot be seen outside.
     """
 
-    def __init__(self, oracle: Oracle, hops: int, df: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        hops: Mapping[Direction, int],
+        df: Mapping[Direction, str],
+        policy: HeaderPolicy,
+    ) -> None:
         """Combine.
 
         Args:
             oracle: the plugin.
-            hops: that a packet takes beyond those of the reference.
+            hops: by direction, those that a packet takes beyond the reference's; fewer are negative.
             df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
+            policy: what of the parts' own can be seen outside.
         """
         super().__init__(oracle)
-        self._hops = hops
+        self._hops = dict(hops)
         self._df = dict(df)
+        self._policy = policy
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The technology's, and what the parts do of it."""
+        return merged(self.oracle.header_policy, self._policy)
 
     def expect(self, direction: Direction, frames: U8) -> Answer:
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""
@@ -54,12 +68,12 @@ class ChainOracle(OracleAround):
     def _changed(self, direction: Direction, frames: U8) -> tuple[U8, NDArray[np.bool_]]:
         headers = inet.headers_of(frames[0])
         at = headers.l4_ip
+        place = at + (7 if headers.l4_version == 6 else 8)
+        left = frames[:, place].astype(int) - self._hops[direction]
+        alive = left > 0
+        frames[alive, place] = left[alive]
         if headers.l4_version == 6:
-            alive = frames[:, at + 7] > self._hops
-            frames[alive, at + 7] -= self._hops
             return frames, alive
-        alive = frames[:, at + 8] > self._hops
-        frames[alive, at + 8] -= self._hops
         if self._df[direction] == "set":
             frames[:, at + 6] |= _SET
         elif self._df[direction] == "clear":

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent
 from v6t.profiles.model import Direction
+
+_ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
+"""Values of :attr:`HeaderPolicy.zero_checksum`, the strictest last."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +44,35 @@ def further_hops(parts: tuple[Part, ...]) -> int:
     return taken - devices
 
 
-def df_after(parts: tuple[Part, ...], direction: Direction) -> str:
-    """Don't Fragment after the last translator from IPv6 to IPv4 on the way through the parts."""
-    df = "reference"
+def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
+    """The same of inner IPv4 packets in one direction: some ends of tunnels decrement no TTL."""
+    hops = further_hops(parts)
     for part in parts:
-        if part.to_ipv4 == direction:
-            df = part.driver.profile(part.intent).df
-    return df
+        profile = part.driver.profile(part.intent)
+        leaves = "reverse" if part.intent.settings.get("ipv6_side") == "right" else "forward"
+        hops -= profile.exit_keeps_ttl if leaves == direction else profile.tunnel_keeps_ttl
+    return hops
+
+
+def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) -> HeaderPolicy:
+    """What the parts leave in UDP checksums and DF that can still be seen behind the last one.
+
+    Args:
+        parts: of the chain.
+        last: the profile of the last translator to IPv4, by direction; DF is its.
+    """
+    profiles = [part.driver.profile(part.intent) for part in parts]
+    zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
+    either = [way for way, own in last.items() if own.dont_fragment == "either"]
+    return HeaderPolicy(
+        absent_checksum=any(p.absent_checksum for p in profiles),
+        zero_checksum=zero,
+        dont_fragment="either" if len(either) > 1 else either[0] if either else "exact",
+    )
+
+
+def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
+    """Profile of the last translator from IPv6 to IPv4 in a direction; the reference's if there is none."""
+    from_its_end = parts if direction == "reverse" else parts[::-1]
+    translators = (p for p in from_its_end if p.to_ipv4 == direction)
+    return next((p.driver.profile(p.intent) for p in translators), ExpectProfile())

@@ -53,7 +53,7 @@ class ChainSession:
 
     def close(self) -> None:
         """Give all connections back."""
-        _all([d.session.close for d in self.driven])
+        do_all([d.session.close for d in self.driven])
 
     def apply(self) -> None:
         """Configure all, or none."""
@@ -62,8 +62,12 @@ class ChainSession:
             for each in self.driven:
                 each.session.apply()
                 done.append(each.session)
-        except BaseException:
-            _all([s.restore for s in reversed(done)])
+        except BaseException as cause:
+            try:
+                do_all([s.restore for s in reversed(done)])
+            except V6tError as exc:
+                text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
+                raise DutError(f"{text}; and {exc.message}", exc.hint) from cause
             raise
 
     def make_plan(self) -> None:
@@ -108,7 +112,7 @@ class ChainSession:
 
     def keep(self) -> None:
         """The configuration stays, whatever becomes of the sessions."""
-        _all([d.session.keep for d in self.driven])
+        do_all([d.session.keep for d in self.driven])
 
     def check_held(self) -> None:
         """See that all can still be what they were made."""
@@ -116,10 +120,10 @@ class ChainSession:
             each.session.check_held()
 
     def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Put all back, the rightmost first."""
+        """Put all back, the rightmost first; what cannot be reached does not keep the others."""
         reports: list[str] = []
         each = (d.session.restore for d in reversed(self.driven))
-        _all([partial(one, forget=forget, by_script=by_script) for one in each], reports)
+        do_all([partial(one, forget=forget, by_script=by_script) for one in each], reports)
         return reports
 
     def status(self) -> dict[str, Any]:
@@ -182,16 +186,19 @@ class ChainState:
         return sum(counted) if counted else None
 
 
-def _all(
+def do_all(
     actions: Sequence[Callable[[], list[str] | None]], reports: list[str] | None = None
 ) -> None:
-    """Do all, then raise the first error."""
-    first: V6tError | None = None
+    """Do all, then raise the first error; the words of further ones are in it."""
+    errors: list[V6tError] = []
     lines = [] if reports is None else reports
     for action in actions:
         try:
             lines += action() or []
         except V6tError as exc:
-            first = first or exc
-    if first is not None:
-        raise first
+            errors.append(exc)
+    if len(errors) > 1:
+        hints = "; ".join(filter(None, dict.fromkeys(exc.hint for exc in errors)))
+        raise DutError("; ".join(exc.message for exc in errors), hints) from errors[0]
+    if errors:
+        raise errors[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from v6t.drivers.duts.chain.parts import Part
-from v6t.drivers.duts.chain.session import ChainSession, Driven
+from v6t.drivers.duts.chain.session import ChainSession, Driven, do_all
 from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
@@ -88,15 +88,8 @@ class LabChain(LabDevice):
         return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
-        """End all parts, the rightmost first, and raise the first error."""
-        first: V6tError | None = None
-        for each in reversed(self._parts):
-            try:
-                each.device.close()
-            except V6tError as exc:
-                first = first or exc
-        if first is not None:
-            raise first
+        """End all parts, the rightmost first, whatever becomes of each."""
+        do_all([each.device.close for each in reversed(self._parts)])
 
 
 def _counters(device: LabDevice) -> dict[str, Any]:

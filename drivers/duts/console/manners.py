@@ -93,7 +93,6 @@ class Manners(StrictModel):
     """Typed after a line was refused, to come back to the first prompt: `end`, for example."""
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """How long it may take from a line to the next prompt [s]."""
-
     idle_s: float = Field(default=60.0, ge=0, le=86400)
     """After how long without a line an empty one is typed at the first prompt, so that the device does
     not end the login [s]; 0: never, for a device that does something at an empty line."""

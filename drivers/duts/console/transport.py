@@ -33,7 +33,7 @@ class ConsoleTransport(HereTransport):
             manners: of its command line.
             prelude: defines ``box``.
         """
-        super().__init__(way.name, prelude=prelude)
+        super().__init__(way.name)
         self._function = prelude
         self._way = way
         self._manners = manners

@@ -8,17 +8,37 @@ from typing import Any
 
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
-from v6t.profiles.intent_settings import AddressTable
+from v6t.profiles.intent_settings import AddressTable, CustomerEdge, settings_of
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
-PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix"}
+PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix", "mapt-ce": "dmr"}
 """What a technology's parameters call it."""
 _SHORTER = (32, 40, 48, 56, 64)
 
 
+def table_of(intent: Intent) -> AddressTable:
+    """What a stateless translator shall translate; also one that is a CE of MAP-T behind its NAPT.
+
+    Such a CE has one address, which is its MAP IPv6 address over there (RFC 7599 section 6), and the DMR for
+    all others (section 5.1): no more than that is left of the rule where no other CE is talked to.
+    """
+    edge = settings_of(intent)
+    if not isinstance(edge, CustomerEdge) or edge.end_user_prefix is None:
+        return AddressTable.of(intent)
+    interface = int(edge.ipv4.network_address) << 16 | edge.psid
+    address = IPv6Network(int(edge.end_user_prefix.network_address) | interface)
+    return AddressTable(
+        eam=((edge.ipv4, address),),
+        prefix=edge.dmr,
+        ipv6_side=edge.ipv6_side,
+        lowest_ipv6_mtu=edge.lowest_ipv6_mtu,
+        mtu=edge.mtu,
+    )
+
+
 def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     """Explicit address mappings, IPv4 and IPv6 prefix."""
-    return list(AddressTable.of(intent).eam)
+    return list(table_of(intent).eam)
 
 
 def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -43,14 +63,25 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
     return four[0], six[0]
 
 
+def with_equal_suffixes(intent: Intent) -> dict[str, str]:
+    """Parameters whose mappings have equally many host bits on both sides, from the same addresses on."""
+    table = [
+        (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
+        for four, six in eams(intent)
+    ]
+    if intent.technology == "clat":
+        return {"clat_ipv6": str(table[0][1])}
+    return {"eam": "[" + ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in table) + "]"}
+
+
 def prefix_of(intent: Intent) -> IPv6Network | None:
     """The RFC 6052 prefix, if there is one."""
-    return AddressTable.of(intent).prefix
+    return table_of(intent).prefix
 
 
 def ipv6_side(intent: Intent) -> str:
     """The side with IPv6 hosts."""
-    return AddressTable.of(intent).ipv6_side
+    return table_of(intent).ipv6_side
 
 
 def other_side(side: str) -> str:

@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.tun.translator import QueueOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan
-from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.errors import UsageError
 
 OWN_PREFIX = "2001:db8:64::/96"
 _WHY = "map646 has mappings for hosts of the IPv6 side, and one prefix for all of the IPv4 side"
@@ -54,19 +54,12 @@ class Map646(TunTranslator):
     words = "map646"
     tun_name: ClassVar[str] = "tun646"
 
+    version_command = "echo 2012"  # it has none of its own: the year of its copyright
+
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
-        self.programs = {**self.programs, self.options.program: "build-essential libjson-c-dev"}
-        self.version_command = f"command -v {self.options.program} >/dev/null && echo 2012"
-
-    def read_version(self, text: str) -> str:
-        """It has no version of its own: that of its copyright, where there is one at all."""
-        if not text.strip():
-            raise DutError(
-                f"the device has no program {self.options.program}",
-                "set dut.options.program to where map646 is",
-            )
-        return text.strip()
+        source = "https://github.com/keiichishima/map646"
+        self.programs = {**self.programs, self.options.program: source}
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """Mappings of one side, a prefix of the other."""
@@ -138,6 +131,7 @@ class Map646(TunTranslator):
                 raise UsageError(
                     f"map646 takes single addresses only, and {four} holds {four.num_addresses:,}",
                     "use mappings of single addresses, or raise most_mappings",
+                    dut_params={"most_mappings": four.num_addresses},
                 )
             step = 1 << (128 - six.prefixlen - (32 - four.prefixlen))
             first = int(six.network_address)

@@ -15,7 +15,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import STAYS, routes, sysctl
+from v6t.drivers.duts.kinds.linux.steps import module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError
@@ -24,7 +24,6 @@ from v6t.profiles.intent_settings import CustomerEdge, settings_of
 DEVICE = "v6t-nat46"
 NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
-_LOADED = "ls -d /sys/module/nat46 2>/dev/null || true"
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
@@ -60,8 +59,12 @@ class Mapped:
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
-    def explicit(cls, four: IPv4Network, six: IPv6Network) -> Mapped:
+    def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
         """A mapping (RFC 7757), which is one of MAP without ports where nothing follows its suffix.
+
+        Args:
+            four, six: its prefixes.
+            instead: parameters with which nothing does.
 
         Raises:
             UsageError: something does.
@@ -71,6 +74,7 @@ class Mapped:
             raise UsageError(
                 f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{128 - suffix} for {four}",
+                params=instead,
             )
         return cls(four, six, ea_len=suffix)
 
@@ -127,7 +131,11 @@ class Nat46(LinuxDriver):
         """See the base class."""
         local, remote = _sides(intent)
         if not local or not remote:
-            raise UsageError("nat46 needs mappings of hosts on both sides", "give eam or prefix")
+            raise UsageError(
+                "nat46 needs mappings of hosts on both sides",
+                "give eam or prefix",
+                params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
+            )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
         values = {
@@ -162,20 +170,15 @@ class Nat46(LinuxDriver):
         )
 
     def _module(self) -> Step:
-        module = self.options.module
+        named = self.options.module
         load, unload = (
             # unlike modprobe it fails where the module is loaded
-            (f"[ -d /sys/module/nat46 ] || insmod {module}", "rmmod nat46") if "/" in module
-            else (f"modprobe {module}", f"modprobe -r {module}")
+            (f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46") if "/" in named
+            else (f"modprobe {named}", f"modprobe -r {named}")
         )  # fmt: skip
-        return Step(
-            load,
-            "nat46's kernel module",
-            undo=f"grep -q ^add {CONTROL} || {unload}" if self.options.ssh is not None else STAYS,
-            before=_LOADED,
-            was=Was.THERE,
-            check=contains(_LOADED, "/sys/module/nat46"),
-        )
+        unless_used = f"grep -q ^add {CONTROL} || {unload}"
+        why, lab = "nat46's kernel module", self.options.in_lab
+        return module("nat46", why, unless_used, in_lab=lab, load=load)
 
 
 def passed_on(text: str) -> Mapping[str, float]:
@@ -200,6 +203,7 @@ def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             check=contains(f"cat {CONTROL}", pair[:_READ_BACK].rstrip()),
+            maps=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
@@ -218,7 +222,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     local, remote = [], []
     for four, six in addresses.eams(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(Mapped.explicit(four, six))
+        there.append(Mapped.explicit(four, six, addresses.with_equal_suffixes(intent)))
     prefix = addresses.prefix_of(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):

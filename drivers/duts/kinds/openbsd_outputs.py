@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
 
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.facts import Interface
 
+Own = IPv4Interface | IPv6Interface
+"""An address of an interface, with its prefix length."""
 AUTOMATIC = re.compile(r"<__automatic_\w+>")
 """A table that pfctl made of a list; its name holds a number drawn for each loading."""
 
@@ -30,6 +40,29 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
         own = re.findall(r"^\s+inet6? (\S+)", block, re.MULTILINE)
         addresses[name] = {a.partition("%")[0] for a in own}
     return interfaces, addresses
+
+
+def lengths(text: str, port: str) -> list[Own]:
+    """Addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
+    found: list[Own] = []
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        if block.startswith(f"{port}: "):
+            for four, mask in re.findall(
+                r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", block, re.MULTILINE
+            ):
+                found.append(ip_interface(f"{four}/{int(mask, 16).bit_count()}"))
+            for six, length in re.findall(
+                r"^\s+inet6 (\S+) .*\bprefixlen (\d+)", block, re.MULTILINE
+            ):
+                found.append(ip_interface(f"{six.partition('%')[0]}/{length}"))
+    return found
+
+
+def printed(own: Own) -> str:
+    """How ``ifconfig`` prints an address with its prefix length, as words of its line."""
+    if own.version == 6:
+        return f"inet6 {own.ip} prefixlen {own.network.prefixlen}"
+    return f"inet {own.ip} netmask 0x{int(own.netmask):08x}"
 
 
 def way_back(client: str, text: str) -> str:
@@ -65,6 +98,21 @@ def info(text: str) -> Mapping[str, float]:
         if match and match.group(1) in _INFO:
             counters[_INFO[match.group(1)]] = float(match.group(2))
     return counters
+
+
+def states(text: str) -> list[frozenset[IPv4Address | IPv6Address]]:
+    """``pfctl -ss``: the addresses of each state; those that wait to be freed are not printed."""
+    lines = (line for line in text.splitlines() if re.search(r" (<-|->) ", line))
+    return [
+        frozenset(
+            ip_address(four or six)
+            for four, six in re.findall(
+                r"(?<!\S)[({]?(?:(\d+(?:\.\d+){3})(?::\d+)?|([\da-f]*:[\da-f:.]*:[\da-f:.]*)(?:\[\d+\])?)[)}]?(?!\S)",
+                line,
+            )
+        )
+        for line in lines
+    ]
 
 
 def limits(text: str) -> Mapping[str, float]:

@@ -16,12 +16,16 @@ from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.openbsd_outputs import (
     LOSSES,
+    Own,
     cpu,
     info,
+    lengths,
     limits,
     listed,
+    printed,
     read_ifconfig,
     rules,
+    states,
     way_back,
 )
 from v6t.drivers.duts.options import DutOptions
@@ -39,9 +43,8 @@ for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
 done
 """
-_PURGED = f"""\
-n=0; until [ "$(pfctl -si | sed -n 's/^  current entries *//p')" -le {NEARLY_EMPTY} ]; do
-n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
+OTHERS = "others"
+"""File in the state directory: how many states the last flush left that are not the test's."""
 _LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 
 
@@ -135,6 +138,8 @@ class OpenBsdPf(Driver):
             raise DutError("commands do not run as root", "set ssh.become to 'doas -n'")
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
+        for side in ("left", "right"):
+            _same_lengths(getattr(intent, side), getattr(self.options, side), of("links", ""))
         loaded = rules(of("rules", ""), of("tables", ""))
         if loaded != rules(of("file", ""), of("file", "")):
             raise DutError(
@@ -164,7 +169,9 @@ class OpenBsdPf(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """``current entries`` of ``pfctl -si``, as connections."""
+        """``current entries`` of ``pfctl -si`` without those that others had at the last flush, as
+        connections.
+        """
         if not isinstance(settings_of(intent), Nat):
             return None
         each = states_of_one(intent)
@@ -172,10 +179,12 @@ class OpenBsdPf(Driver):
         def connections(text: str) -> Mapping[str, float]:
             counters = dict(info(text))
             if "sessions" in counters:
-                counters["sessions"] //= each
+                others = re.search(r"^others\s+(\d+)$", text, re.MULTILINE)
+                own = counters["sessions"] - (float(others[1]) if others else 0)
+                counters["sessions"] = max(0, own) // each
             return counters
 
-        return Reading("pfctl -si", connections)
+        return Reading(f"pfctl -si; echo others $(cat {self._others} 2>/dev/null)", connections)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
@@ -199,10 +208,14 @@ class OpenBsdPf(Driver):
         """``states`` of ``pfctl -sm``."""
         return Reading("pfctl -sm", limits) if isinstance(settings_of(intent), Nat) else None
 
+    @property
+    def _others(self) -> str:
+        return f"{self.options.state_dir}/{OTHERS}"
+
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
         text = ruleset(intent, self.options)
-        disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
+        disable = f"rm -f {self._others}; case {{old}} in *Disabled*) pfctl -q -d;; esac; true"
         rule = "af-to" if isinstance(settings_of(intent), Nat64) else "nat-to"
         return [
             write_file(file, text, "the rules, in place of /etc/pf.conf"),
@@ -232,16 +245,22 @@ class OpenBsdPf(Driver):
                 deadline_s=self.options.reboot_deadline_s,
             )
 
+        nets = [ip_network(net) for net in _nets(intent)]
+
         def checker(output: str) -> str | None:
-            left = info(output).get("sessions")
-            if left is None:
+            total, listed_ = info(output).get("sessions"), states(output)
+            if total is None:
                 return "it does not say how many states there are"
-            return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
+            own = sum(any(a in net for a in state for net in nets) for state in listed_)
+            if own > NEARLY_EMPTY:
+                return f"{own} states of the test are left"
+            waiting = total - len(listed_)
+            return f"{waiting:.0f} states wait to be freed" if waiting > NEARLY_EMPTY else None
 
         return Step(
-            f"{_kill(intent)} && {_PURGED}",
+            f"{_kill(intent)} && {_purged(self._others)}",
             "no state of an earlier trial is left, once the purge has run",
-            check=checked("pfctl -si", checker, "hardly any state"),
+            check=checked("pfctl -si; pfctl -ss", checker, "hardly any state but those of others"),
             deadline_s=300.0,
         )
 
@@ -291,11 +310,28 @@ def _kill(intent: Intent) -> str:
     """Mark the test's states: those of an operator's session, which ``-F states`` would take, too,
     may be all that lets it through the rules of ``/etc/pf.conf``.
     """
+    return " && ".join(f"pfctl -q -k {net}" for net in _nets(intent))
+
+
+def _nets(intent: Intent) -> list[str]:
+    """Where the test's hosts are."""
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):
         nets += [str(ip_interface(text).network) for text in side.get("addresses", ())]
         nets += [str(net) for net in side.get("routes", {})]
-    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
+    return list(dict.fromkeys(nets))
+
+
+def _purged(others: str) -> str:
+    """Wait until the purge has freed what was marked. Marked states are counted and not listed; what
+    is listed belongs to others, who may have many, and is written down for the counts under test.
+    """
+    entries = "$(pfctl -si | sed -n 's/^  current entries *//p')"
+    return (
+        f"n=0; until pfctl -ss | wc -l >{others} && "
+        f'[ "{entries}" -le $(($(cat {others}) + {NEARLY_EMPTY})) ]; do\n'
+        "n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"
+    )
 
 
 def _reload(intent: Intent) -> str:
@@ -321,6 +357,30 @@ def _forwarding() -> Step:
     )
 
 
+def _same_lengths(side: Mapping[str, Any], port: str, links: str) -> None:
+    """An address that stands there with another length would be given the test's, and be lost."""
+    wanted = [ip_interface(text) for text in side.get("addresses", ())]
+    for own in lengths(links, port):
+        if any(own.ip == a.ip and own.network != a.network for a in wanted):
+            raise DutError(
+                f"{port} has {own} already, and the test wants another prefix length",
+                f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
+            )
+
+
+def _has(port: str, own: Own) -> Check:
+    """The address stands there with its length, and nobody else has it."""
+    words = printed(own)
+
+    def checker(output: str) -> str | None:
+        found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
+        if not found:
+            return f"'{words}' is not there; it says {shown(output)}"
+        return f"somebody else has {own.ip}" if "duplicated" in found[1] else None
+
+    return checked(f"ifconfig {port}", checker, f"'{words}'")
+
+
 def _side(side: Mapping[str, Any], port: str) -> list[Step]:
     steps = [
         Step(
@@ -343,9 +403,9 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 f"ifconfig {port} {family} alias {a.ip}{length}",
                 f"the device's address on {port}",
                 undo=f"ifconfig {port} {family} {a.ip} delete",
-                before=f"ifconfig {port} | grep -wF '{a.ip}' || true",
+                before=f"ifconfig {port} | grep -wF '{printed(a)}' || true",
                 was=Was.THERE,
-                check=contains(f"ifconfig {port}", f" {a.ip} "),
+                check=_has(port, a),
             )
         )
     for address, mac in side.get("neighbours", {}).items():

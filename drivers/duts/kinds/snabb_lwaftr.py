@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_interface
+from typing import Any
 
 from pydantic import Field
 from v6t.drivers.duts.commands import Lost
@@ -13,15 +14,21 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.linux.process import in_background, stop_all
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
+from v6t.drivers.duts.programs import version_in
 from v6t.profiles.errors import DutError, UsageError
 
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
 
+COMM = "snabb"
+"""What the kernel calls its process."""
+SHARED = "/var/run/snabb"
+"""Where it shares memory between its processes, with a file system of huge pages in it."""
 STATE = (
     "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
     "(`ingress-packet-drops`; `softwire-state`)"
@@ -55,8 +62,15 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     kernel = False
-    programs: Mapping[str, str] = {}
-    version_command = "snabb --version | head -1"
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.programs = {self.options.program: "https://github.com/snabbco/snabb"}
+        # whatever it is asked, it makes its directory
+        self.version_command = (
+            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
+            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+        )
 
     @property
     def _state(self) -> str:
@@ -65,7 +79,6 @@ class SnabbLwAftr(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         commands = dict(super().survey())
-        commands["version"] = f"{self.options.program} --version | head -1"
         commands["pci"] = (
             "for d in /sys/class/net/*; do "
             'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
@@ -73,14 +86,9 @@ class SnabbLwAftr(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``Snabb version 2024.08``; no text: there is no Snabb."""
-        match = re.search(r"\d{4}\.\d{2}[.\w]*", text)
-        if not match:
-            raise DutError(
-                f"the device has no Snabb: '{self.options.program} --version' says nothing",
-                "set dut.options.program to where it is",
-            )
-        return match.group()
+        """``Snabb version 2024.08``."""
+        asked = f"{self.options.program} --version"
+        return version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Interfaces by name or by PCI address; never those that are not to be touched."""
@@ -120,15 +128,9 @@ class SnabbLwAftr(LinuxDriver):
         place = self.options.state_dir
         file, pid = f"{place}/lwaftr.conf", f"{place}/snabb.pid"
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
-        run = (
-            f"nohup {self.options.program} lwaftr run --name v6t --conf {file}{cpus} "
-            f"</dev/null >{place}/snabb.log 2>&1 & echo $! >{pid}"
-        )
-        stop = (
-            f"p=$(cat {pid} 2>/dev/null) || exit 0; kill $p 2>/dev/null; "
-            "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.3; done; "
-            f"rm -f {pid} {place}/snabb.log {place}/lwaftr.o; [ ! -d /proc/$p ]"
-        )
+        run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
+        # its workers poll on when it has ended
+        ended = f"( {stop_all(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
         up = (
             f"for i in 1 2 3 4 5 6 7 8 9 10; do {self._state} >/dev/null 2>&1 && break; sleep 1; "
             f"done; {self._state} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
@@ -138,13 +140,15 @@ class SnabbLwAftr(LinuxDriver):
             [
                 write_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
                 *([_given_back(self.options)] if _by_pci(self.options) else []),
+                *([] if self.options.in_lab else [_huge_pages()]),
+                _directory(),
                 Step(
-                    run,
+                    in_background(pid, run, f"{place}/snabb.log"),
                     "the lwAFTR itself",
-                    undo=stop,
+                    undo=ended,
                     before=f"ls {pid} 2>/dev/null || true",
                     was=Was.FOREIGN,
-                    check=equals(up, "snabb"),
+                    check=equals(up, COMM),
                 ),
             ],
             notes=(
@@ -191,6 +195,34 @@ def _given_back(options: SnabbOptions) -> Step:
         undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "
         "[ -e /sys/bus/pci/devices/$a/driver ] || echo $a >/sys/bus/pci/drivers/$d/bind; done",
         before=show,
+    )
+
+
+def _huge_pages() -> Step:
+    """Snabb adds one whenever it finds none free, and leaves them.
+
+    A lab's are those of the whole machine: others may be at work with them, and they stay.
+    """
+    return Step(
+        "true",
+        "huge pages, of which Snabb makes more by itself",
+        undo="sysctl -q -e -p -",
+        undo_text="{old}",
+        before="sysctl -e vm.nr_hugepages kernel.shmmax",
+    )
+
+
+def _directory() -> Step:
+    """It goes once no process is left that has a directory in it: Snabb's own watcher tidies up, too."""
+    used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
+    remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
+    return Step(
+        "true",
+        "Snabb's directory of shared memory, which it leaves behind",
+        undo=f"for i in 1 2 3 4 5 6 7 8 9 10; do [ -e {SHARED} ] || break; used=; {used}; "
+        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]',
+        before=f"ls -d {SHARED} 2>/dev/null || true",
+        was=Was.THERE,
     )
 
 

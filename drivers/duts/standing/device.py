@@ -29,6 +29,7 @@ class LabDut(LabDevice):
         intent: Intent,
         keep: Path | None = None,
         say: Callable[[str], None] = lambda text: None,
+        part: str = "",
     ) -> None:
         """Remember; nothing is started.
 
@@ -37,6 +38,7 @@ class LabDut(LabDevice):
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
             say: told what happens.
+            part: which of a chain it is.
 
         Raises:
             UsageError: its options are for a device elsewhere.
@@ -64,6 +66,7 @@ class LabDut(LabDevice):
         self.intent = intent
         self._keep = keep
         self._say = say
+        self._part = part
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
         self._server: LabSsh | None = None
@@ -86,7 +89,10 @@ class LabDut(LabDevice):
                 self._host, self._pid = host.start(persistent=False)
             else:
                 self._server = LabSsh(login.lab)
+                self._server.share()
                 self._pid = self._server.start()
+                if login.netns:
+                    self._pid = self._server.namespace(login.netns)
         except OSError as exc:
             raise _no_namespaces(exc) from exc
         self._await_free()
@@ -111,7 +117,9 @@ class LabDut(LabDevice):
 
     def start_in(self, pid: int) -> None:
         """Configure and verify it like a device elsewhere; its namespace is its own."""
-        session = Session(self.driver, self._transport(), self.intent, self._keep, self._say)
+        session = Session(
+            self.driver, self._transport(), self.intent, self._keep, self._say, part=self._part
+        )
         session.open()
         self._session = session
         session.apply()
@@ -147,7 +155,7 @@ class LabDut(LabDevice):
                     session.close()
         finally:
             if self._server is not None:
-                self._server.stop()
+                self._server.leave()
                 self._server = None
             if self._host is not None:
                 self._host.kill()
@@ -157,7 +165,7 @@ class LabDut(LabDevice):
     def _transport(self) -> Transport:
         if self._server is None:
             return NamespaceTransport(self._pid, f"lab device ({self.driver.name})")
-        return self._server.transport()
+        return self._server.transport(self.driver.options.ssh.netns)
 
     def _await_free(self) -> None:
         """Interfaces of an earlier lab vanish with its tester, but not at once."""

@@ -14,17 +14,21 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 from v6t.drivers.duts.standing import host
 from v6t.drivers.lab import netns
-from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import EnvironmentLacking
 
 BASE = Path("/run")
 SSHD = "/usr/sbin/sshd"
+_WAIT_S, _POLL_S = 5.0, 0.02
+_users: Counter[str] = Counter()
+"""Devices of this process that are parts of one machine, by its name."""
 _CONFIG = """\
 Port 22
 ListenAddress 127.0.0.1
@@ -81,14 +85,47 @@ class LabSsh:
             self._serve()
         return self._pid
 
-    def transport(self) -> SshTransport:
-        """A way to it, not open yet."""
-        return LabTransport(self._pid, self.options())
+    def share(self) -> None:
+        """Somebody of this process uses it; see :meth:`leave`."""
+        _users[self.name] += 1
 
-    def options(self) -> SshOptions:
+    def leave(self) -> None:
+        """End it, if nobody else of this process uses it."""
+        _users[self.name] -= 1
+        if _users[self.name] <= 0:
+            del _users[self.name]
+            self.stop()
+
+    def namespace(self, netns: str) -> int:
+        """A further network namespace of the machine, made if need be; the id of a process in it."""
+        kept = self.place / f"netns-{netns}"
+        pid = _alive(kept)
+        if pid:
+            return pid
+        inside = NamespaceTransport(self._pid, f"lab device {self.name}")
+        done = inside.run(
+            f"[ -e /run/netns/{netns} ] || ip netns add {netns} && ip -n {netns} link set lo up"
+        )
+        if done.status:
+            raise EnvironmentLacking(f"the lab's network namespace cannot be made: {done.words}")
+        words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
+        null = subprocess.DEVNULL
+        waiting = subprocess.Popen(
+            words, stdin=null, stdout=null, stderr=null, start_new_session=True
+        )
+        pid = _child(waiting.pid, "sleep")
+        kept.write_text(f"{pid} {began(pid)}\n")
+        return pid
+
+    def transport(self, netns: str = "") -> SshTransport:
+        """A way to it, not open yet; to a network namespace of it, where one is named."""
+        return LabTransport(self._pid, self.options(netns))
+
+    def options(self, netns: str = "") -> SshOptions:
         """How to log in."""
         return SshOptions(
             lab=self.name,
+            netns=netns,
             user="root",
             identity=(str(self.place / "id"),),
             known_hosts=str(self.place / "known_hosts"),
@@ -109,12 +146,7 @@ class LabSsh:
 
     def running(self) -> int:
         """The id of its process, 0 if it does not stand."""
-        try:
-            pid, _, started = (self.place / "pid").read_text().strip().partition(" ")
-        except OSError:
-            return 0
-        alive = pid.isdigit() and started and began(int(pid)) == started
-        return int(pid) if alive else 0
+        return _alive(self.place / "pid")
 
     def _keys(self) -> None:
         for name in ("hostkey", "id"):
@@ -161,7 +193,7 @@ class LabTransport(SshTransport):
     def __init__(self, pid: int, options: SshOptions, port: int = 22) -> None:
         inner = options.model_copy(update={"port": port})
         super().__init__(inner, ["nsenter", "-t", str(pid), "-n", "--"])
-        self.name = f"ssh {options.user}@{options.lab}"
+        self.name = f"ssh {options.user}@{options.lab}{options.suffix}"
 
 
 def standing(ssh: SshOptions) -> SshTransport | None:
@@ -172,7 +204,7 @@ def standing(ssh: SshOptions) -> SshTransport | None:
     if not lab.running():
         return None
     lab.start()
-    return lab.transport()
+    return lab.transport(ssh.netns)
 
 
 def connect_in(pid: int, host: str, port: int) -> socket.socket:
@@ -207,3 +239,30 @@ def began(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
+
+
+def _alive(kept: Path) -> int:
+    """The process whose id and beginning a file holds; 0 if it has ended."""
+    try:
+        pid, _, started = kept.read_text().strip().partition(" ")
+    except OSError:
+        return 0
+    alive = pid.isdigit() and started and began(int(pid)) == started
+    return int(pid) if alive else 0
+
+
+def _child(parent: int, name: str) -> int:
+    """The process of a name that another has started, once it bears that name.
+
+    Raises:
+        EnvironmentLacking: it has not appeared.
+    """
+    until = time.monotonic() + _WAIT_S
+    while time.monotonic() < until:
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, IndexError):
+                before, _, after = (place / "stat").read_text().rpartition(")")
+                if int(after.split()[1]) == parent and before.partition("(")[2] == name:
+                    return int(place.name)
+        time.sleep(_POLL_S)
+    raise EnvironmentLacking(f"no {name} runs in the lab's network namespace")

@@ -175,11 +175,6 @@ def test_what_map646_takes_for_something_else_is_refused(params, words):
         driver.plan(intent, driver.example(intent))
 
 
-def test_a_device_without_map646_says_so():
-    with pytest.raises(DutError, match="the device has no program /nowhere/map646"):
-        make_driver("map646", {"program": "/nowhere/map646"}).read_version("")
-
-
 def test_a_device_without_tundra_says_so():
     driver = make_driver("tundra", {"program": "/nowhere/tundra-nat64"})
     with pytest.raises(DutError, match="has no Tundra-NAT64") as info:

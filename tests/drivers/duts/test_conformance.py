@@ -10,10 +10,13 @@ from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import Was
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.undo_record import Record, Undo, script, undo_of
+from v6t.drivers.duts.way import Way
 from v6t.profiles.errors import DutError
 
 from .cases import CASES
 
+MODULE = re.compile(r"\b(?:modprobe|insmod) ")
+"""In a lab a module stays."""
 MAP646S = "/tmp/map646_stat"  # the program has this name in its source
 SINGLE = [c for c in CASES if c.driver != "chain"]
 """The parts of a chain are cases of their own."""
@@ -54,14 +57,44 @@ def test_looking_changes_nothing(case):
 def test_what_is_done_is_undone(case):
     _, _, plan = planned(case)
     for step in plan.steps:
+        stays = MODULE.search(step.command)
         if not step.undo:
-            assert OWN.search(step.command + step.text), step.command
+            assert stays or OWN.search(step.command + step.text), step.command
         if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
             assert step.before, step.command
             assert step.was is Was.VALUE, step.command
         if step.was is not Was.VALUE:
             assert step.before, step.command
-            assert step.undo, step.command
+            assert stays or step.undo, step.command
+
+
+@pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
+@pytest.mark.parametrize(
+    ("ssh", "stays"), [(None, True), ({"lab": "one"}, True), ({"host": "device"}, False)]
+)
+def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, stays):
+    """Labs share the kernel. What stays is not looked for when the device is put back."""
+    (case,) = [c for c in CASES if c.name == name]
+    driver = make_driver(case.driver, {**case.options, "ssh": ssh})
+    plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
+    (step,) = [step for step in plan.steps if MODULE.search(step.command)]
+    assert ("it stays" in step.why) is stays
+    made = undo_of(1, step, "")
+    assert (made.command == "") is stays
+    if not stays:
+        assert re.search("modprobe -r|rmmod", made.command)
+    assert undo_of(1, step, "/sys/module/there").command == ""
+
+
+@pytest.mark.parametrize(
+    ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
+)
+def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
+    (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
+    driver = make_driver("snabb-lwaftr", {"ssh": ssh})
+    plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
+    undone = [undo_of(1, s, "vm.nr_hugepages = 7\n") for s in plan.steps if "hugepages" in s.before]
+    assert [u.text for u in undone] == ["vm.nr_hugepages = 7\n"] * counted
 
 
 @each_case

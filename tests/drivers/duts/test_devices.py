@@ -179,6 +179,50 @@ def test_somebody_elses_route_makes_the_driver_refuse():
         session.transport.run("ip route del 198.18.0.0/24 dev right")
 
 
+SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; sysctl -a -r keep_addr"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        # the same address with another length is another one
+        ("ip addr add 192.168.18.1/24 dev left", "192.168.18.1/24"),
+        # one that is lent does not become one for good
+        ("ip addr add 192.168.18.1/30 dev left valid_lft 900 preferred_lft 900", "valid_lft Nsec"),
+        ("ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right", "2001:db8:7b::1/64"),
+    ],
+)
+def test_what_interfaces_had_before_they_have_again(given, words):
+    with standing("linux-router", intents.ROUTER4) as bed:
+        session = bed.session
+        session.restore()
+        assert session.transport.run(given).status == 0
+        before = session.transport.run(SEEN).out
+        assert words in before
+        session.apply()
+        assert session.verify()
+        assert session.transport.run(SEEN).out != before
+        session.restore()
+        assert session.transport.run(SEEN).out == before
+
+
+def test_an_ipv6_address_that_is_there_with_another_length_is_told():
+    """Linux has an IPv6 address once; whose it is v6t leaves it."""
+    with standing("linux-router", intents.ROUTER6) as bed:
+        session, (address, *_) = bed.session, intents.ROUTER6.left["addresses"]
+        session.restore()
+        other = f"{address.partition('/')[0]}/48"
+        session.transport.run(f"ip -6 addr add {other} dev left nodad")
+        before = session.transport.run(SEEN).out
+        assert other in before
+        with pytest.raises(
+            DutError, match="the device's address on left: .* already assigned"
+        ) as info:
+            session.apply()
+        assert "as it was before" in info.value.hint
+        assert session.transport.run(SEEN).out == before
+
+
 def test_nothing_of_a_lab_device_is_left():
     if package := missing("linux-router", "over ssh"):
         pytest.skip(f"needs {package}")

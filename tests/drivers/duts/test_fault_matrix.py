@@ -2,27 +2,32 @@
 
 What the device's console shows at the end is what it showed before: v6t has put it back, or the
 device's own timer, or the command that v6t names. A few cells are tried by `make test`, all by
-`make faults`.
+`make faults`, which has those of built programs, too, where a variable of ``matrix.NAMED`` or PATH names them.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.kinds import snabb_lwaftr
+from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.drivers.duts.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
 from v6t.profiles.errors import DutError
+from v6t.tests.drivers import matrix
 
 from . import field, intents, sshserver
+from .cases import CASES
 from .field import until
-from .test_devices import missing
 
 pytestmark = [
     pytest.mark.lab,
@@ -50,8 +55,32 @@ DEVICES = {
     "linux-router, modified": replace(
         intents.ROUTER4, settings={**intents.ROUTER4.settings, "filters": 25, "updates": True}
     ),
+    "ip6tables-npt": Nptv6().dut_intent(),
+    "nftables66": Nat66().dut_intent(),
 }
 """What the driver makes, by its name, and words behind a comma."""
+CASE = {case.name: case.intent for case in CASES}
+BUILT = {
+    "tundra": CASE["tundra-siit"],
+    "tundra-nftables": CASE["tundra-nftables-nat64"],
+    "map646": CASE["map646-siit"],
+    "clatd": CASE["clatd-clat"],
+    "snabb-lwaftr": intents.lwaftr(),
+    "vpp": intents.nat44(),
+}
+"""The same where no package has the program: none of them is a part of `make test`."""
+LEFT_OUT = {
+    "jool": "a kernel with its module",
+    "nat46": "a kernel with its module",
+    "ip6-tunnel": "a kernel with its module",
+    "openbsd-pf": "OpenBSD",
+    "chain": "two devices; its parts are tried one by one",
+    "network-cli": "a device with a command line of its own",
+    "command": "the user's lines",
+}
+"""What needs another stage than this one, and which."""
+ALONE = ("map646", "snabb-lwaftr", "vpp")
+"""All at one site, for what they share with the whole machine: a name in /tmp, huge pages, a core that polls."""
 FAULTS = (
     "the session is killed",
     "sshd is killed",
@@ -61,14 +90,15 @@ FAULTS = (
     "a second operator",
 )
 PHASES = ("apply", "verify", "flush", "restore", "update_routes")
-SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd"
+SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[m]ap646|[c]latd|[s]nabb|[v]pp"
 STATE = (
     field.STATE
     + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
-    + f"; ps -eo args | grep -E '{SERVERS}'; true"
+    + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
+    + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED} 2>/dev/null; true"
 )
-OPTIONS = {"knot-resolver": {"cache_mib": 1}}
-"""Of drivers for which the disk would be too small."""
+OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
+"""Of drivers for which the disk would be too small, or that are to start something of their own."""
 OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
 
 
@@ -128,16 +158,21 @@ def _built(directory):
     made = field.Field("matrix", directory)
     made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves its tables' empty chains when it was used once
-    made.device.shell(
-        "for c in 'nat POSTROUTING' 'filter FORWARD' 'mangle FORWARD'; do "
-        "iptables -t ${c% *} -A ${c#* } -j ACCEPT && iptables -t ${c% *} -D ${c#* } -j ACCEPT; done"
-    )
+    chains = {
+        "iptables": ("nat POSTROUTING", "filter FORWARD", "mangle FORWARD"),
+        "ip6tables": ("mangle POSTROUTING", "mangle PREROUTING"),
+    }
+    for program, used in chains.items():
+        for chain in used:
+            line = f"{program} -t {chain.replace(' ', ' -{} ')} -j ACCEPT"
+            made.device.shell(f"{line.format('A')} && {line.format('D')}")
     made.before = state(made)
     return made
 
 
 def state(site):
-    return [line for line in site.device.shell(STATE).splitlines() if line not in OURS]
+    # what was taken and has come back is the last of its kind
+    return sorted(line for line in site.device.shell(STATE).splitlines() if line not in OURS)
 
 
 def do(site, fault, session):
@@ -184,9 +219,11 @@ def mend(site, fault):
 
 
 def made_by(name, options):
-    """The driver of one of :data:`DEVICES`."""
+    """The driver of one of :data:`DEVICES` or :data:`BUILT`."""
     kind = name.partition(",")[0]
-    return make_driver(kind, {**options, **OPTIONS.get(kind, {})})
+    program = matrix.program(kind) if kind in BUILT else ""
+    given = {"program": program} if program else {}
+    return make_driver(kind, {**options, **OPTIONS.get(kind, {}), **given})
 
 
 def another(site, fault, intent, name):
@@ -204,24 +241,27 @@ def attempt(work):
     return ""
 
 
-def chosen(found):
+def chosen():
     """Those that are asked for, each at one of the sites."""
     first, colon, end = CELLS.partition(":")
     if colon:
-        found = found[int(first) : int(end)]
-    elif CELLS != "all":
+        found = cells(DEVICES | BUILT)[int(first) : int(end)]
+    elif CELLS == "all":
+        found = cells(DEVICES | BUILT)
+    else:
         dice = random.Random(int(os.environ.get("V6T_SEED", "16")))
-        found = dice.sample(found, int(CELLS))
+        found = dice.sample(cells(DEVICES), int(CELLS))
     return [
-        pytest.param(*cell, marks=pytest.mark.xdist_group(f"fault-matrix-{number % LANES}"))
+        pytest.param(*cell, marks=pytest.mark.xdist_group(f"fault-matrix-{site}"))
         for number, cell in enumerate(found)
+        for site in [0 if cell[0] in ALONE else number % LANES]
     ]
 
 
-def cells():
+def cells(devices):
     """Every driver, fault, phase and step."""
     found = []
-    for name, intent in DEVICES.items():
+    for name, intent in devices.items():
         driver = made_by(name, {})
         plan = driver.plan(intent, driver.example(intent))
         many = {
@@ -237,15 +277,26 @@ def cells():
     return found
 
 
-@pytest.mark.parametrize(("name", "fault", "phase", "step"), chosen(cells()))
+def test_every_driver_is_tried_or_left_out_by_name():
+    kinds = {name for name in names() if driver_type(name).configures}
+    tried = {name.partition(",")[0] for name in DEVICES | BUILT}
+    assert tried | set(LEFT_OUT) == kinds
+    assert not tried & set(LEFT_OUT)
+    words = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    said = words.partition("`make faults` (")[2].partition("V6T_FAULTS")[0]
+    assert set(re.findall(r"`([\w-]+)`", said)) == set(LEFT_OUT)
+
+
+@pytest.mark.parametrize(("name", "fault", "phase", "step"), chosen())
 def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch):
-    if package := missing(name.partition(",")[0], "over ssh"):
-        pytest.skip(f"needs {package}")
+    intent = (DEVICES | BUILT)[name]
+    if lacking := matrix.lacking("embedded", matrix.Row(name.partition(",")[0], "", "")):
+        pytest.skip(lacking)
     monkeypatch.setattr("v6t.drivers.duts.session.FLUSH_TRIES", 10)
     monkeypatch.setattr("v6t.drivers.duts.restoring.TIMER_MARGIN_S", 4.0)
     before = site.before
     transport = FaultyTransport(site, fault)
-    session = Session(made_by(name, transport.options), transport, DEVICES[name])
+    session = Session(made_by(name, transport.options), transport, intent)
     session.open()
     try:
         if phase == "apply":
@@ -274,7 +325,7 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         told = told or "it stands, as it should: nothing failed"
         if fault in CUTS:
             until(lambda: settled(site), "the device's own timer, which is at work", 60)
-        last = another(site, fault, DEVICES[name], name)
+        last = another(site, fault, intent, name)
         # a router that has just come back may say for a moment that there is no way
         until(lambda: attempt(last.open) == "", "a login", 30)
         try:

@@ -296,6 +296,102 @@ def test_only_the_tests_own_states_are_taken():
             assert any(f"-k {net}" in c for c in commands)
 
 
+def address_step(text, port="em0"):
+    side = {"addresses": [text], "neighbours": {}, "routes": {}}
+    (step,) = [s for s in openbsd_pf._side(side, port) if "address on" in s.why]
+    return step
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("inet6 2001:2::1 prefixlen 64", True),
+        ("inet6 2001:2::1:5 prefixlen 64", False),
+        ("inet6 2001:2::1 prefixlen 128", False),
+        ("inet6 2001:2::1 prefixlen 6", False),
+        ("inet6 a:2001:2::1 prefixlen 64", False),
+    ],
+)
+def test_an_address_stands_there_with_its_length_or_does_not(line, found):
+    step = address_step("2001:2::1/64")
+    shell = f"ifconfig() {{ printf 'em0: flags=8843<UP>\\n\\t{line}\\n'; }}; {step.before}"
+    said = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True).stdout
+    assert bool(said) == found
+    assert (step.check.checker(f"em0: flags=8843<UP>\n\t{line}\n") is None) == found
+
+
+def test_an_address_that_somebody_else_has_is_not_ours():
+    checker = address_step("2001:2::1/64").check.checker
+    assert checker("\tinet6 2001:2::1 prefixlen 64 tentative\n") is None
+    assert "somebody else" in checker("\tinet6 2001:2::1 prefixlen 64 duplicated\n")
+
+
+def test_an_address_with_another_length_would_be_lost():
+    """sys/netinet/in.c, in_ioctl_change_ifaddr: an alias of an address that is there changes its mask."""
+    driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})
+    intent = intents.nat44()
+    links = captured("ifconfig").replace("netmask 0xffffff00", "netmask 0xffffff80")
+    facts = replace(driver.example(intent), root=True, sections={"links": links})
+    with pytest.raises(DutError, match=r"em0 has 198\.18\.0\.1/25 already"):
+        driver.refuse(intent, facts)
+    driver.refuse(intent, replace(facts, sections={"links": captured("ifconfig")}))
+
+
+# 500 states of somebody else's, whom the test knows nothing of
+OTHERS = "".join(
+    f"all tcp 192.0.2.{n % 250}:443 <- 203.0.113.9:{1024 + n}       ESTABLISHED:ESTABLISHED\n"
+    for n in range(500)
+)
+
+
+def flush_of(intent):
+    driver = make_driver("openbsd-pf", {"flush": "purge"})
+    (step,) = driver.plan(intent, driver.example(intent)).flush
+    return step
+
+
+def entries(number):
+    return f"State Table                          Total             Rate\n  current entries {number:20}\n"
+
+
+def test_states_of_others_do_not_keep_a_flush_from_its_end():
+    checker = flush_of(intents.nat44()).check.checker
+    assert checker(entries(500) + OTHERS) is None
+    assert checker(entries(510) + OTHERS) is None
+    assert "100 states wait to be freed" in checker(entries(600) + OTHERS)
+    own = "".join(
+        f"all udp 198.19.0.2:53 <- 198.18.0.2:{n}       MULTIPLE:MULTIPLE\n" for n in range(20)
+    )
+    assert "20 states of the test are left" in checker(entries(520) + OTHERS + own)
+    assert "does not say" in checker("")
+
+
+@pytest.mark.parametrize(("others", "waits"), [(0, 3), (500, 3), (500, 0)])
+def test_the_purge_is_waited_for_and_states_of_others_are_written_down(tmp_path, others, waits):
+    """A pfctl that has freed what was marked after some seconds, each of which takes none here."""
+    step = flush_of(intents.nat44())
+    shell = (
+        f"t=0; sleep() {{ t=$((t+1)); }}; pfctl() {{ case $1 in -q) ;; "
+        f"-ss) head -n {others} {tmp_path}/listed;; "
+        f"-si) n={others}; [ $t -ge {waits} ] || n=$((n + 4000)); printf '  current entries %d\\n' $n;; "
+        f"esac; }}; {step.command.replace('/var/run/v6t', str(tmp_path))}; echo $t"
+    )
+    (tmp_path / "listed").write_text(OTHERS)
+    done = subprocess.run(
+        ["sh", "-c", shell], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.strip() == str(waits), done
+    assert int((tmp_path / "others").read_text()) == others
+
+
+def test_states_of_others_are_no_connections_of_the_tests():
+    reading = make_driver("openbsd-pf", {}).sessions(intents.nat44())
+    assert "cat /var/run/v6t/others" in reading.command
+    assert reading.parse(entries(540) + "others 500\n")["sessions"] == 20
+    assert reading.parse(entries(490) + "others 500\n")["sessions"] == 0
+    assert reading.parse(entries(40) + "others\n")["sessions"] == 20
+
+
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])
 def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusals, status):
     """sys/net/pf_ioctl.c, DIOCSETLIMIT: EBUSY while the pool holds more; the purge frees later."""

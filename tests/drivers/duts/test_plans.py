@@ -12,6 +12,7 @@ import pytest
 from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.kinds.jool import PROGRAMS, program_of
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
@@ -162,7 +163,7 @@ def test_a_technology_it_cannot_be(name):
 def test_a_technology_that_is_a_part_of_a_chain_only_is_offered_as_such():
     with pytest.raises(UsageError) as caught:
         driver_type("ip6-tunnel").check_technology("no-such")
-    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4"
+    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4, softwire"
 
 
 @pytest.mark.parametrize("version", ["19.08", "22.06", "23.10"])
@@ -332,13 +333,65 @@ def test_a_device_that_asks_gets_no_neighbours(name):
     assert all(any(host in c for host in hosts) for c in entries)
 
 
-def test_a_missing_program_names_its_package():
-    sections = {
-        "system": "Linux 6.1", "links": "[]", "programs": "ip\nsysctl", "user": "0",
-    }  # fmt: skip
-    with pytest.raises(DutError, match="lacks the program tayga") as info:
-        make_driver("tayga", {}).facts(sections)
-    assert info.value.hint == "apt-get install tayga"
+BARE = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
+"""Drivers whose device has all programs that they need, or that look at kernel modules."""
+
+
+SEEN = {
+    "system": "Linux 6.1", "links": "[]", "user": "0",
+    "programs": "ip\nsysctl\nnft\nconntrack\ntayga",
+}  # fmt: skip
+
+
+def wanted(name):
+    """Programs that a driver's device must have, whatever it is made."""
+    return tuple(getattr(make_driver(name, {}), "programs", {"vpp": ""}))
+
+
+def says_where(lacking, program, option=False):
+    assert lacking.message == f"the device lacks the program {program}"
+    hint = r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
+    told, named, _ = lacking.hint.partition("; dut.options.program says where it is")
+    assert re.fullmatch(hint, told)
+    assert bool(named) is option
+
+
+@pytest.mark.parametrize(
+    ("name", "program"), [(n, p) for n in NAMES if n not in (*BARE, "jool") for p in wanted(n)]
+)
+def test_a_missing_program_says_where_it_comes_from(name, program):
+    driver = make_driver(name, {})
+    there = {"ip", "sysctl", *wanted(name)} - {program}
+    with pytest.raises(DutError) as info:
+        driver.facts({**SEEN, "programs": "\n".join(there)})
+    says_where(info.value, program, program == getattr(driver.options, "program", None))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
+    case = next(c for c in CASES if c.driver == "jool" and program_of(c.intent) == program)
+    driver = make_driver("jool", case.options)
+    facts = driver.example(case.intent)
+    with pytest.raises(DutError) as info:
+        driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
+    says_where(info.value, program)
+    assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_a_driver_without_programs_of_its_own_is_known_as_one(name):
+    assert not getattr(make_driver(name, {}), "programs", ())
+
+
+OPTION = [n for n in NAMES if "program" in driver_type(n).options_model.model_fields]
+
+
+@pytest.mark.parametrize("name", OPTION)
+def test_a_program_that_an_option_names_is_looked_for_there(name):
+    program = f"/nowhere/{driver_type(name).options_model.model_fields['program'].default}"
+    with pytest.raises(DutError) as info:
+        make_driver(name, {"program": program}).facts(SEEN)
+    says_where(info.value, program, option=True)
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "duts"
@@ -350,7 +403,7 @@ with_docs = pytest.mark.skipif(not DOCS.exists(), reason="installed without docu
 def test_every_driver_has_a_page_that_says_what_the_code_says(name):
     text = (DOCS / f"{name}.md").read_text()
     assert pages.generated(name) in text, "python -m v6t.tests.drivers.duts.pages"
-    for heading in ("What it configures", "Emptied between trials", "Put back", "Traps"):
+    for heading in ("What it configures", "Emptied between trials", "Put back", "Watched", "Traps"):
         assert f"## {heading}" in text
 
 

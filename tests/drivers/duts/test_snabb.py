@@ -48,7 +48,10 @@ def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
         assert back[IP].ttl == 63
         assert bed.dut.report()["snabb"]["in-ipv6-packets"] >= 1
         assert any("undone" in line for line in bed.session.restore())
-        assert "lwaftr" not in bed.session.transport.run("ls -A /run/v6t").out
+        left = bed.session.transport.run("ls -A /run/v6t /var/run/snabb; ps -eo args").out
+        assert "lwaftr" not in left
+        assert "[snabb" not in left
+        assert "hugetlbfs" not in left
 
 
 def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():

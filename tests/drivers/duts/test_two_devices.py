@@ -1,4 +1,4 @@
-"""Two devices behind a real sshd each, CE and PE of 464XLAT: configured, measured, restored, kill -9."""
+"""CE and PE of ipv4aas behind real sshd, also two parts on one machine: measured, locked, lost, restored."""
 
 from __future__ import annotations
 
@@ -7,95 +7,198 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
-from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.tests.core import warm
 
-from . import sshserver
-from .test_devices import missing
+from . import sites
 
 POSSIBLE, WHY = available()
-LACKING = missing("tayga-nftables", "over ssh")
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.slow,
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
-    pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
-
-NAMES = {"clat": sshserver.unique("ce"), "plat": sshserver.unique("pe")}
-TESTBED = f"""\
-tester: {{kind: embedded}}
-line_rate: 1M  # nobody looks for the tester's own limit on a machine with other tests
-dut:
-  driver: chain
-  options:
-    parts:
-      clat: {{driver: tayga, options: {{ssh: {{lab: {NAMES["clat"]}}}}}}}
-      plat: {{driver: tayga-nftables, options: {{ssh: {{lab: {NAMES["plat"]}}}}}}}
-"""
+every_site = pytest.mark.parametrize("site", sites.asked_for())
 RUN = (
-    *("run", "--plugin", "ipv4aas", "--mode", "bidirectional", "--reps", "1", "--no-report"),
+    *("--mode", "bidirectional", "--reps", "1", "--no-report"),
     *("--set-procedure", "connections.count=500", "--measure", "throughput", "--duration", "0.2"),
     *("--resolution", "500", "--set-procedure", "sending_time_tolerance=1.5"),
     *("--set-procedure", "invalid_retries=10"),  # other tests run beside it
 )
-RECORD = "/run/v6t/record.json"
+MEASURING = "how much the tester itself"
+"""What a run says once its devices are configured."""
 
 
 @pytest.fixture
-def testbed(tmp_path):
-    path = tmp_path / "two.yaml"
-    path.write_text(TESTBED)
-    yield path
-    for name in NAMES.values():
-        LabSsh(name).stop()
+def standing(site, tmp_path):
+    with sites.standing(site, tmp_path / "two.yaml") as found:
+        yield found
 
 
-def v6t(*words):
+def v6t(*words, status=0):
     words = (*warm.command(), *map(str, words))
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == status, done.stderr
+    return done
 
 
-def inside(part):
-    pid = LabSsh(NAMES[part]).running()
-    assert pid, "a device elsewhere does not vanish with its tester"
-    return NamespaceTransport(pid, part)
+def flags(standing):
+    return (*standing.site.words, "--testbed", standing.testbed)
 
 
-def test_both_are_configured_measured_and_restored(testbed, tmp_path):
-    done = v6t(*RUN, "--testbed", testbed, "-o", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    for part, technology in (("clat", "clat"), ("plat", "nat64")):
-        said = [line for line in done.stderr.splitlines() if NAMES[part] in line]
-        assert any(f"configured as {technology}" in line for line in said), done.stderr
+@contextmanager
+def measuring(standing, path):
+    """A run of which some trials are over, perhaps."""
+    words = ["run", *flags(standing), *RUN, "-o", path]
+    command = [sys.executable, "-c", "from v6t.core.cli.main import main; main()", *map(str, words)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if MEASURING in line:
+                break
+        else:
+            pytest.fail("".join(said))
+        yield process
+
+
+def killed(standing, path):
+    """What was there before, after a run that was killed while it measured."""
+    for name in standing.site.placed:
+        standing.inside(name)("true")  # its namespace is there
+    before = standing.states()
+    with measuring(standing, path) as process:
+        os.kill(process.pid, signal.SIGKILL)
+    assert all(standing.records().values())
+    return before
+
+
+@every_site
+def test_all_are_configured_measured_and_restored(standing, tmp_path):
+    done = v6t("run", *flags(standing), *RUN, "-o", tmp_path / "run")
+    for place in standing.site.placed.values():
+        name = standing.servers[place.machine].name
+        said = [line for line in done.stderr.splitlines() if name in line]
+        if place.netns:
+            said = [line for line in said if f"netns {place.netns}" in line]
+        assert any("configured as" in line for line in said), done.stderr
         assert any("is undone" in line for line in said), done.stderr
-        assert not LabSsh(NAMES[part]).running()
+        assert not standing.servers[place.machine].running()
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
 
 
-def test_a_second_operator_waits_and_kill_9_is_undone_on_both(testbed, tmp_path):
-    command = [sys.executable, "-c", "from v6t.core.cli.main import main; main()", *RUN]
-    command += ["--testbed", str(testbed), "-o", str(tmp_path / "run")]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    ) as process:
-        for line in process.stderr:
-            if "how much the tester itself" in line:
-                break
-        second = v6t("dut", "apply", "--plugin", "ipv4aas", "--testbed", testbed)
-        os.kill(process.pid, signal.SIGKILL)
-    assert second.returncode == 4, second.stderr
-    assert NAMES["clat"] in second.stderr
-    for part in NAMES:
-        assert inside(part).run(f"cat {RECORD}").status == 0
-    done = v6t("dut", "restore", "--plugin", "ipv4aas", "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("the translator itself: undone") == 2
-    assert not any(LabSsh(name).running() for name in NAMES.values())
-    again = v6t("dut", "restore", "--plugin", "ipv4aas", "--testbed", testbed)
+@every_site
+def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
+    standing.cabled()
+    before = standing.states()
+    for name, place in standing.site.placed.items():
+        server, directory = standing.servers[place.machine], standing.site.directory(name)
+        held = server.inside.hold(
+            f'mkdir -p -m 700 {directory}; ln -s "$$ alice@elsewhere process 1" {directory}/lock; '
+            f"echo ok; cat; rm {directory}/lock"
+        )
+        assert held.line(10) == "ok"
+        done = v6t("dut", "apply", *flags(standing), status=4)
+        assert "is in use by alice@elsewhere" in done.stderr
+        assert server.name in done.stderr
+        held.release()
+        assert standing.states() == before
+        assert not any(standing.records().values())
+
+
+@every_site
+def test_what_is_applied_stays_and_is_restored(standing):
+    """Two operators one after the other: the second one undoes what the first left."""
+    standing.cabled()
+    before = standing.states()
+    v6t("dut", "apply", *flags(standing))
+    first = standing.states()
+    assert all(first[name] != state for name, state in before.items())
+    again = v6t("dut", "apply", *flags(standing))
+    assert again.stderr.count("restoring what") == len(standing.site.placed)
+    assert standing.states().keys() == first.keys()
+    assert all(standing.records().values())
+    told = v6t("dut", "status", *flags(standing), "--json").stdout
+    assert set(json.loads(told)["parts"]) == set(standing.site.placed)
+    v6t("dut", "restore", *flags(standing))
+    assert not any(server.running() for server in standing.servers.values())
+
+
+@every_site
+def test_kill_9_is_undone_on_all_by_one_command(standing, tmp_path):
+    killed(standing, tmp_path / "run")
+    done = v6t("dut", "restore", *flags(standing))
+    assert done.stderr.count("is undone") == len(standing.site.placed)
+    assert not any(server.running() for server in standing.servers.values())
+    again = v6t("dut", "restore", *flags(standing))
     assert "nothing is left" in again.stdout
+
+
+@every_site
+def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
+    """Also with every session on the machines killed, as when they lose their network."""
+    before = killed(standing, tmp_path / "run")
+    for server in standing.servers.values():
+        server.drop()
+    for name in standing.site.placed:
+        shell, place = standing.inside(name), standing.site.directory(name)
+        fired = f"cat {place}/guard/fired 2>/dev/null"
+        assert sites.awaited(lambda shell=shell, fired=fired: bool(shell(fired))), name
+        assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
+    assert standing.states() == before
+    done = v6t("dut", "restore", *flags(standing))
+    assert done.stderr.count("its own timer was faster") == len(standing.site.placed)
+
+
+@every_site
+def test_one_that_cannot_be_reached_keeps_no_other_from_being_restored(standing):
+    if len(standing.servers) == 1:
+        pytest.skip("it has one machine")
+    standing.cabled()
+    before = standing.states()
+    v6t("dut", "apply", *flags(standing))
+    *others, lost = standing.site.placed
+    machine = standing.servers[standing.site.placed[lost].machine]
+    machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
+    done = v6t("dut", "restore", *flags(standing), status=4)
+    machine.shell("kill -CONT $(cat /run/sshd.pid)")
+    now = standing.states()
+    assert all(now[name] == before[name] for name in others)
+    assert now[lost] != before[lost]
+    assert f"{machine.name}: no login within" in done.stderr
+    assert "what v6t changed on the device may still be there" in done.stderr
+    assert "v6t dut restore --testbed" in done.stderr
+    assert f"by hand on the device: sh {standing.site.directory(lost)}/undo.sh" in done.stderr
+    machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
+    assert standing.states() == before
+    v6t("dut", "restore", *flags(standing))
+
+
+def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
+    """Whoever runs undo.sh need not know where the part is."""
+    site = sites.SITES["464xlat, one machine"]
+    if site.lacking():
+        pytest.skip(site.lacking())
+    with sites.standing(site, tmp_path / "one.yaml") as standing:
+        standing.cabled()
+        before = standing.states()
+        v6t("dut", "apply", *flags(standing))
+        (server,) = standing.servers.values()
+        for name in reversed(list(site.placed)):
+            server.shell(f"sh {site.directory(name)}/undo.sh")
+        assert standing.states() == before
+        # a whole device is nothing beside parts that are still recorded
+        server.shell(
+            "rm -f /run/v6t/record.json /run/v6t/undo.sh /run/v6t/progress /run/v6t/undone"
+        )
+        alone = tmp_path / "alone.yaml"
+        alone.write_text(f"dut: {{driver: tayga, options: {{ssh: {{lab: {server.name}}}}}}}\n")
+        done = v6t("dut", "apply", "--plugin", "clat", "--testbed", alone, status=4)
+        assert "parts of a chain are configured on it: plat" in done.stderr
+        assert "sh /run/v6t/part-plat/undo.sh" in done.stderr

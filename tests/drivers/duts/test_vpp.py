@@ -25,6 +25,7 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
@@ -62,6 +63,7 @@ RUNS = {
     "nat44 by nat44-ei": ("nat44", {}, {"nat44": "ei"}),
     "nat44 by det44": ("nat44", {}, {"nat44": "det44"}),
     "nat64": ("nat64", {}),
+    "nptv6": ("nptv6", {}),
     "dslite-aftr": ("dslite-aftr", SOFTWIRES),
 }
 
@@ -436,7 +438,7 @@ SHOWN = (
     "show interface", "show interface address", "show map domain", "show ip neighbors",
     "show ip fib", "show ip6 fib", "show interface features host-left",
     "show interface features host-right", "show nat44 addresses", "show nat64 pool",
-    "show nat44 ei addresses", "show nat44 ei interfaces",
+    "show nat44 ei addresses", "show nat44 ei interfaces", "show npt66 bindings",
 )  # fmt: skip
 
 
@@ -451,7 +453,9 @@ def theirs(intent, **more):
     with bare(intent) as (dut, lab):
         shell = dut._transport()
         cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
-        loaded = "".join(f"plugin {name}_plugin.so {{ enable }} " for name in start.PLUGINS)
+        loaded = "".join(
+            f"plugin {name}_plugin.so {{ enable }} " for name in (*start.PLUGINS, "npt66")
+        )
         shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=loaded))
         try:
             assert shell.run(f"{PROGRAM} -c /run/theirs/conf").status == 0
@@ -486,7 +490,7 @@ def shape(cli):
     "intent",
     [
         intents.ROUTER4, intents.paper_mape(), intents.mapt(), intents.lwaftr(), intents.nat44(),
-        intents.nat64("64:ff9b::/96"),
+        intents.nat64("64:ff9b::/96"), Nptv6().dut_intent(),
     ],
     ids=lambda i: i.technology,
 )  # fmt: skip
@@ -508,6 +512,74 @@ def put_back(intent, **options):
             session.flush()
         assert any("undone" in line for line in session.restore())
         assert shape(cli) == before
+
+
+OTHER = "02:00:00:00:00:99"
+
+
+@pytest.mark.parametrize(
+    ("told", "after"),
+    [
+        (f"{OTHER} static", [OTHER]),
+        (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
+        # learnt: VPP learns it anew
+        (f"{OTHER}", []),
+        (f"{intents.LINKS.left.tester_mac}", []),
+    ],
+)
+@pytest.mark.parametrize("intent", [intents.ROUTER4, intents.ROUTER6], ids=lambda i: i.technology)
+def test_a_neighbour_is_told_again_what_it_was_told_before(intent, told, after):
+    host = next(iter(intent.left["neighbours"]))
+    with theirs(intent) as (session, _, cli):
+        cli("set interface state host-left up")
+        for address in intent.left["addresses"]:
+            cli(f"set interface ip address host-left {address}")
+        cli(f"set ip neighbor host-left {host} {told}")
+
+        def static():
+            rows = [row.split() for row in cli("show ip neighbors host-left").splitlines()]
+            return [row[3] for row in rows if row[1:2] == [host] and row[2].startswith("S")]
+
+        before = cli("show interface address host-left")
+        session.apply()
+        assert session.verify()
+        assert static() == [intents.LINKS.left.tester_mac]
+        session.restore()
+        assert static() == after
+        assert cli("show interface address host-left") == before
+
+
+IPV6 = "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o link; sysctl net.ipv6.conf"
+
+
+def test_the_kernels_interfaces_get_their_ipv6_back():
+    """Addresses and routes that are configured, and a link that was down; none of it by refusing them."""
+    with bare(intents.ROUTER4) as (dut, _):
+        shell = dut._transport()
+        made = shell.run(
+            "set -e; sysctl -q -w net.ipv6.conf.left.disable_ipv6=0 net.ipv6.conf.right.disable_ipv6=0; "
+            "ip -6 addr add 2001:db8:77::1/64 dev left nodad; "
+            "ip -6 addr add 2001:db8:78::1/64 dev left noprefixroute preferred_lft 0 nodad; "
+            "ip -6 addr add fe80::77/64 dev left nodad; "
+            "ip -6 route add 2001:db8:79::/48 via 2001:db8:77::9 dev left metric 55; "
+            "ip -6 route add 2001:db8:7a::/48 dev left table 77; "
+            "ip -6 route add 2001:db8:7c::/48 nexthop via 2001:db8:77::9 dev left "
+            "nexthop via 2001:db8:77::8 dev left; "
+            "ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right"
+        )
+        assert made.status == 0, made
+        before = shell.run(IPV6).out
+        assert "2001:db8:79::/48 via 2001:db8:77::9 dev left" in before
+        session = Session(make_driver("vpp", OWN), shell, intents.ROUTER4)
+        session.open()
+        try:
+            session.apply()
+            assert session.verify()
+            assert "2001:db8:7" not in shell.run(IPV6).out
+            assert any("undone" in line for line in session.restore())
+        finally:
+            session.close()
+        assert sorted(shell.run(IPV6).out.splitlines()) == sorted(before.splitlines())
 
 
 def test_somebody_elses_domain_makes_the_driver_refuse():

@@ -12,10 +12,11 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.openbsd_pf import way_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.way import Peer, Way
+from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.siit.clat import Clat
 from v6t.profiles.errors import DutError
 
-from . import field, intents, sshserver
+from . import boxes, field, intents, sshserver
 
 SSH = {"ssh": {"host": "device"}}
 SESSION = "10.9.9.2 50000 10.8.8.2 22"
@@ -160,6 +161,13 @@ def test_everything_in_a_mapping_is_no_route(seen):
     refused("10.9.9.2", "linux-router", routed("0.0.0.0/0"), client)
 
 
+def test_a_ce_that_takes_all_of_ipv4_is_a_route(seen):
+    """Its two halves beside the default route are longer than that."""
+    client = Way((replace(seen.peers[0], length=0),))
+    refused("with 0.0.0.0/1 would take the way to 10.9.9.2", "nat46", MapTCe().dut_intent(), client)
+    planned("nat46", MapTCe().dut_intent(), Way((replace(seen.peers[0], length=24),)))
+
+
 def test_a_more_specific_route_of_the_devices_own_stays(seen):
     """The device reaches the client by 10.9.9.0/25, whatever the test does with 10.9.0.0/16."""
     client = replace(seen.peers[0], length=25)
@@ -206,15 +214,49 @@ def test_what_a_driver_adds_of_its_own_counts():
     refused("192.168.255.", "tayga-nftables", intents.nat64(), Way((peer,)))
 
 
+TYPED = [
+    "ip route add 10.9.9.2 via 198.18.0.2", "ip route replace 10.0.0.0/8 dev left", "ip r add 0.0.0.0/0 dev left",
+    "ip -4 route replace default dev left", "ip r a default via 198.18.0.2", "ip ro a 0/1 dev left",
+    "route add -net 0.0.0.0/0 gw 198.18.0.2", "route add -net 10.9.0.0 netmask 255.255.0.0 dev left",
+    "vtysh -c 'conf t' -c 'ip route 0.0.0.0 0.0.0.0 198.18.0.2'",
+    # whatever else takes everything: nothing says that it is none
+    "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
+]  # fmt: skip
+"""Each would take the way of a client at 10.9.9.2, behind the device's default route."""
+
+
 @pytest.mark.parametrize("base", [True, False])
-@pytest.mark.parametrize(
-    "line", ["ip route add 10.9.9.2 via 198.18.0.2", "ip route replace 10.0.0.0/8 dev left"]
-)
+@pytest.mark.parametrize("line", TYPED)
 def test_the_users_own_lines_count(line, base, seen):
     steps = [{"command": line, "why": "mine", "undo": ""}]
     if not base:
         seen = way.client_alone(SESSION)
-    refused("step", "command", intents.ROUTER4, seen, steps=steps, base=base)
+    refused("step 1 (mine) with" if not base else "(mine) with", "command", intents.ROUTER4, seen,
+            steps=steps, base=base)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_so_do_those_between_trials(line, seen):
+    flush = [{"command": line, "check": {"command": "echo 0", "equals": "0"}}]
+    refused("step (empty the device's state) with", "command", intents.ROUTER4, seen, flush=flush)
+
+
+@pytest.mark.parametrize(
+    "line", ["ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2"]
+)
+def test_users_lines_that_take_nobodys_way(line, seen):
+    steps = [{"command": line, "why": "mine", "undo": ""}]
+    planned("command", intents.ROUTER4, seen, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [(boxes.IOS, "ip route 0.0.0.0 0.0.0.0 198.18.0.2"),
+     (boxes.JUNOS, "set routing-options static route 0/0 next-hop 198.18.0.2")],
+)  # fmt: skip
+def test_so_do_lines_that_are_typed_at_a_router(options, line, seen):
+    given = {**options, "configure": f"{options['configure']}{line}\n"}
+    refused("would take the way to 10.9.9.2", "network-cli", intents.ROUTER6, seen, **given)
 
 
 def test_routes_of_another_routing_domain_take_nothing(seen):

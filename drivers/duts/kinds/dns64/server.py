@@ -68,7 +68,8 @@ class Dns64Server(LinuxDriver):
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
             raise UsageError(
                 f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
-                "set the plugin's parameter prefix, e.g. prefix=2001:db8:64::/96",
+                "set the plugin's parameter prefix",
+                params={"prefix": "2001:db8:64::/96"},
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import collapse_addresses, ip_address, ip_network
 from typing import Any
 
@@ -10,7 +11,7 @@ from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
 from v6t.drivers.duts.kinds.linux import bgp, snmp, telemetry, tuning
-from v6t.drivers.duts.kinds.linux.steps import address, neighbours, routes, sysctl, up
+from v6t.drivers.duts.kinds.linux.steps import address, neighbours, routes, setting, sysctl, up
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
@@ -22,6 +23,7 @@ from v6t.drivers.duts.plan import (
     Was,
     contains,
 )
+from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
 
@@ -40,7 +42,7 @@ class LinuxDriver(Driver):
     options_model = LinuxOptions
     aside = True
     programs: Mapping[str, str] = {}
-    """Programs needed beyond ip and sysctl, and Debian's package for each."""
+    """Programs needed beyond ip and sysctl, and where each comes from: see :func:`lacking`."""
     helpers: tuple[str, ...] = ()
     """Programs that only some plans need, which look for them."""
     version_command = "uname -r"
@@ -65,13 +67,12 @@ class LinuxDriver(Driver):
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """See the base class."""
-        facts = linux_facts(sections, self.read_version(sections.get("version", "")))
-        for program, package in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
+        facts = linux_facts(sections, "")
+        own = getattr(self.options, "program", None)
+        for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
             if program not in facts.programs:
-                raise DutError(
-                    f"the device lacks the program {program}", f"apt-get install {package}"
-                )
-        return facts
+                raise lacking(program, source, named=program == own)
+        return replace(facts, version=self.read_version(sections.get("version", "")))
 
     def read_version(self, text: str) -> str:
         """The version out of its section."""
@@ -276,15 +277,9 @@ def _forwarding(ports: list[str]) -> Step:
         "net.ipv4.conf.all.send_redirects": 0,
     }
     for port in ports:
-        four, six = f"net/ipv4/conf/{port}", f"net/ipv6/conf/{port}"
-        if "." not in port:
-            four, six = four.replace("/", "."), six.replace("/", ".")
-        dot = "/" if "." in port else "."
-        values[f"{four}{dot}rp_filter"] = 0
-        values[f"{four}{dot}send_redirects"] = 0
-        values[f"{six}{dot}disable_ipv6"] = 0
-        values[f"{six}{dot}accept_dad"] = 0
-        values[f"{six}{dot}accept_ra"] = 0
+        values |= {setting(4, port, name): 0 for name in ("rp_filter", "send_redirects")}
+        names = ("disable_ipv6", "accept_dad", "accept_ra")
+        values |= {setting(6, port, name): 0 for name in names}
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     return sysctl(
         values, "forward both versions, whatever the source; no redirects, no address tests", also
@@ -292,7 +287,7 @@ def _forwarding(ports: list[str]) -> Step:
 
 
 def _keep_default_route(names: list[str]) -> Step:
-    values = {f"net.ipv6.conf.{n}.accept_ra": 2 for n in names}
+    values = {setting(6, name, "accept_ra"): 2 for name in names}
     return sysctl(values, "a forwarding host must go on learning its own default route")
 
 

@@ -6,7 +6,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import up, write_file
 from v6t.drivers.duts.plan import Change, Step, Was, contains
-from v6t.profiles.errors import DutError
+from v6t.drivers.duts.programs import lacking
 
 DAEMON, ASKED = "bird", "birdc"
 AS = 65000
@@ -30,10 +30,7 @@ def steps(
         DutError: the device has no BIRD.
     """
     if not {DAEMON, ASKED} <= facts.programs:
-        raise DutError(
-            f"the device lacks the program {DAEMON}, with which BGP is spoken",
-            "apt-get install bird2",
-        )
+        raise lacking(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "

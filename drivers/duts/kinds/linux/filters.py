@@ -16,7 +16,7 @@ from typing import Any
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.plan import Intent, Step, Was, checked, shown
-from v6t.profiles.errors import DutError
+from v6t.drivers.duts.programs import lacking
 
 TABLE = "inet v6t_filters"
 PROGRAM = "nft"
@@ -47,10 +47,7 @@ def steps(
         DutError: the device lacks nftables.
     """
     if PROGRAM not in facts.programs:
-        raise DutError(
-            f"the device lacks the program {PROGRAM}, which filters are made with",
-            "apt-get install nftables",
-        )
+        raise lacking(PROGRAM, "nftables", ", which filters are made with")
     ways = two_ways(intent, ports)
     if ways is None and not translated:
         return []

@@ -22,10 +22,21 @@ def runs(pid_file: str, name: str) -> Check:
 
 
 def stop(pid_file: str, name: str) -> str:
-    """Shell line that ends our process of this name, and no other."""
+    """Shell line that ends our process of this name, and no other.
+
+    If ours has ended by itself, its number may be another's: that one is not waited for, either.
+    """
+    return _stop(pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {name} ]', "kill $p")
+
+
+def stop_all(pid_file: str, name: str) -> str:
+    """The same of all processes that ours leads: others of them may go on when it has ended."""
+    return _stop(pid_file, f'ps -eo pgid=,args= | grep -q "^ *$p .*{name}"', "kill -- -$p")
+
+
+def _stop(pid_file: str, ours: str, kill: str) -> str:
     return (
-        f"p=$(cat {pid_file} 2>/dev/null) || exit 0; "
-        f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {name} ] && kill $p; '
-        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.2; done; "
-        f"rm -f {pid_file}; [ ! -d /proc/$p ]"
+        f"p=$(cat {pid_file} 2>/dev/null) || exit 0; ours() {{ {ours}; }}; ours && {kill}; "
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do ours || break; sleep 0.2; done; "
+        f"rm -f {pid_file}; ! ours"
     )

@@ -6,7 +6,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.plan import Check, Step, Was, equals
-from v6t.profiles.errors import DutError
+from v6t.drivers.duts.programs import lacking
 
 AGENT, CLIENT = "snmpd", "snmpget"
 FORWARDING = ".1.3.6.1.2.1.4.1.0"
@@ -21,10 +21,7 @@ def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
         if program not in facts.programs:
-            raise DutError(
-                f"the device lacks the program {program}, with which SNMP is spoken",
-                f"apt-get install {package}",
-            )
+            raise lacking(program, package, ", with which SNMP is spoken")
     place = f"{state_dir}/snmp"
     file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
     # no port: one may be in use, and each query by UDP would be a connection in the device's table

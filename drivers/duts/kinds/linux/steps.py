@@ -19,8 +19,31 @@ SHOWN_ROUTES = 64
 """Up to so many routes are looked up one by one before they are added."""
 
 
-STAYS = ": it stays, other labs share the kernel"
-"""Undoes the loading of a module in a lab, by doing nothing: none sees whether another lab uses it."""
+def module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
+    """A kernel module, loaded where it is not.
+
+    Args:
+        name: of it.
+        why: of the step.
+        unload: shell line that unloads it, unless it is in use.
+        in_lab: the kernel is that of other labs, too: none sees whether another one uses it, and it stays.
+        load: shell line that loads it; empty: modprobe's.
+    """
+    there = f"ls -d /sys/module/{name} 2>/dev/null || true"
+    return Step(
+        load or f"modprobe {name}",
+        f"{why}; it stays, other labs share the kernel" if in_lab else why,
+        undo="" if in_lab else unload,
+        before=there,
+        was=Was.THERE,
+        check=contains(there, f"/sys/module/{name}"),
+    )
+
+
+def setting(version: int, port: str, name: str) -> str:
+    """An interface's own setting, as sysctl calls it: with slashes where its name has dots."""
+    path = f"net/ipv{version}/conf/{port}/{name}"
+    return path if "." in port else path.replace("/", ".")
 
 
 def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
@@ -42,6 +65,8 @@ def address(text: str, port: str) -> Step:
     interface = ip_interface(text)
     nodad = " nodad" if interface.version == 6 else ""
     show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
+    # the same address with another prefix length is another one
+    ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
 
     def checker(output: str) -> str | None:
         if f" {interface.with_prefixlen} " not in output:
@@ -50,10 +75,11 @@ def address(text: str, port: str) -> Step:
         return f"{text} is {bad[0]}" if bad else None
 
     return Step(
-        f"ip -{interface.version} addr replace {interface.with_prefixlen} dev {port}{nodad}",
+        # `replace` would make one for good that DHCP or a router's advertisement lends
+        f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
         f"the device's address on {port}",
         undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
-        before=f"{show} || true",  # an interface of the plan's own is not there yet
+        before=f"{ours} || true",  # an interface of the plan's own is not there yet
         was=Was.THERE,
         gone=tuning.gone(port),
         check=checked(show, checker, f"{interface.with_prefixlen}, not tentative"),
@@ -150,8 +176,43 @@ def directory(path: str, why: str) -> Step:
     )
 
 
+def kept_addresses(name: str) -> Step:
+    """Nothing is done: what the interface has of IPv6 comes back, should a later step take it.
+
+    Where IPv6 is switched off on an interface the kernel forgets its addresses, and routes through it. What
+    is lent for a time, and what the kernel makes of the addresses, comes back by itself.
+    """
+    addresses = (
+        f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
+        "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
+        "-e 's/ deprecated/ preferred_lft 0/'"
+    )
+    ways = (
+        "ip -o -6 route show table all | sed -e 's/\\\\//g; s/ linkdown//g; s/ dead//g' "
+        f"-e 's/.*/route & /' | grep -F ' dev {name} ' | "
+        "grep -v -e ' proto kernel ' -e ' proto ra ' -e ' expires '"
+    )
+    again = (
+        "printf '%s\\n' {old} | while read what net rest; do case $what in\n"
+        f"address) ip -o -6 addr show dev {name} to ${{net%/*}} | grep -q . || "
+        f"ip -6 addr add $net $rest dev {name};;\n"
+        "route) ip -6 route replace $net $rest;;\nesac; done"
+    )
+    return Step(
+        "true",
+        f"IPv6 addresses of {name}, and routes through it",
+        undo=again,
+        before=f"{addresses}; {ways}; true",
+        gone=tuning.gone(name),
+    )
+
+
 def up(name: str, why: str = "") -> Step:
-    """An interface that is up, and down again where it was."""
+    """An interface that is up, and down again where it was.
+
+    IPv6 addresses that it had before go down with it, unless the kernel is told to keep them.
+    """
+    keep = setting(6, name, "keep_addr_on_down")
 
     def checker(output: str) -> str | None:
         return None if "LOWER_UP" in output else f"{name} has no carrier: {shown(output)}"
@@ -159,7 +220,8 @@ def up(name: str, why: str = "") -> Step:
     return Step(
         f"ip link set dev {name} up",
         why or f"{name} carries test traffic",
-        undo=f"ip link set dev {name} down",
+        undo=f"k=$(sysctl -n {keep} 2>/dev/null); sysctl -q -e -w {keep}=1; ip link set dev {name} down; "
+        f"s=$?; sysctl -q -e -w {keep}=${{k:-0}}; exit $s",
         before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
         was=Was.THERE,
         gone=tuning.gone(name),

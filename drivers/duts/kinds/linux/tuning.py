@@ -5,7 +5,7 @@ from __future__ import annotations
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, contains, shown
-from v6t.profiles.errors import DutError
+from v6t.drivers.duts.programs import lacking
 
 _OFFLOADS = {
     "gro": "generic-receive-offload",
@@ -61,7 +61,7 @@ def steps(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
     all_steps: list[Step] = []
     wanted = options.rss or options.queues
     if wanted and "ethtool" not in facts.programs:
-        raise DutError("the device lacks the program ethtool", "apt-get install ethtool")
+        raise lacking("ethtool", "ethtool")
     if options.offloads == "off" and "ethtool" in facts.programs:
         all_steps += [_offloads(name) for name in names]
     if options.queues:

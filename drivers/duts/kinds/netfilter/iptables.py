@@ -20,7 +20,9 @@ class Iptables(NetfilterNat):
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
     technologies = ("nat44",)
-    executed = "configured, verified with real frames, flushed and restored (iptables 1.8.9)"
+    executed = (
+        "configured, verified, measured, flushed and restored with real frames (iptables 1.8.9)"
+    )
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"iptables": "iptables", "conntrack": "conntrack"}
     version_command = "iptables --version"

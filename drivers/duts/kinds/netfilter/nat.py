@@ -119,6 +119,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
             raise UsageError(
                 f"{name} cannot be told to this device",
                 f"leave {name} at 0, or take another driver",
+                params={name: 0},
             )
     addresses = settings.pool4 if version == 4 else settings.pool6
     inside = settings.inside4 if version == 4 else settings.inside6
@@ -173,10 +174,12 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
 
 def _room(facts: Facts, wanted: int) -> list[Step]:
     """A table, and buckets, for so many connections; nothing where both are there."""
+    if not wanted:
+        return []
     room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
-    size = 1 << (int(wanted * MARGIN) - 1).bit_length() if wanted else 0
-    grows = bool(wanted) and (room is None or room < wanted * MARGIN)
-    crowded = bool(wanted) and buckets is not None and buckets * PER_BUCKET < wanted
+    size = 1 << (int(wanted * MARGIN) - 1).bit_length()
+    grows = room is None or room < wanted * MARGIN
+    crowded = buckets is not None and buckets * PER_BUCKET < wanted
     if not (grows or crowded):
         return []
     if facts.sections.get("conntrack_fixed", "").strip():

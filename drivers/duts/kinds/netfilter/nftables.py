@@ -21,7 +21,7 @@ class Nftables(NetfilterNat):
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
     technologies = ("nat44",)
-    executed = "configured, verified with real frames, flushed and restored (nft 1.0.6)"
+    executed = "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"

@@ -122,4 +122,6 @@ class NetworkCliOptions(DutOptions):
     def _as_it_logs_in(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
             raise ValueError("become is for a shell; cli.enable is typed after the login")
+        if ssh is not None and ssh.netns:
+            raise ValueError("netns is for a shell; name it in the lines that are typed")
         return ssh

@@ -68,8 +68,17 @@ class Places:
             quoted: what is done to values.
 
         Raises:
-            UsageError: a place has no name that is known, or two belong to different groups.
+            UsageError: a place has no name that is known, or two belong to different groups; naming
+                the first text.
         """
+        try:
+            yield from self._rows(texts, quoted)
+        except UsageError as exc:
+            raise UsageError(f"'{texts[0]:.200}': {exc.message}", exc.hint) from exc
+
+    def _rows(
+        self, texts: Sequence[str], quoted: Callable[[str], str]
+    ) -> Iterator[tuple[str, ...]]:
         names = [name for text in texts for name, _ in _PLACE.findall(text)]
         unknown = next((name for name in names if name not in self._values), None)
         if unknown is not None:

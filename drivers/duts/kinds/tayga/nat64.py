@@ -32,8 +32,9 @@ class TaygaNftables(TunNat64, siit.Tayga):
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
     technologies = ("nat64",)
+    part_technologies = ()
     executed = (
-        "configured, verified with real frames, flushed and restored (Debian's 0.9.2-8; 0.9.6-16 "
+        "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
         "with workers)"
     )
     options_model = TaygaNftablesOptions
@@ -47,9 +48,11 @@ class TaygaNftables(TunNat64, siit.Tayga):
         pool = self.inner
         clients = Nat64.of(intent).clients
         if clients > pool.num_addresses - 2:
+            length = 32 - (clients + 1).bit_length()
             raise UsageError(
                 f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
-                f"set dynamic_pool to a /{32 - (clients + 2).bit_length()} or shorter",
+                f"set dynamic_pool to a /{length} or shorter",
+                dut_params={"dynamic_pool": f"10.0.0.0/{length}"},
             )
 
     @property

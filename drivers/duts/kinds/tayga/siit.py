@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
@@ -56,6 +56,7 @@ class Tayga(TunTranslator):
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
+    part_technologies: ClassVar[tuple[str, ...]] = ("mapt-ce",)
     executed = (
         "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
         "0.9.6-16 with workers)"
@@ -100,6 +101,13 @@ class Tayga(TunTranslator):
             raise UsageError(
                 f"TAYGA {facts.version} has no workers: it is one process on one core",
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
+                dut_params={"workers": -1},
+            )
+        if intent.technology in self.part_technologies and self.part is None:
+            raise UsageError(
+                f"the {self.name} driver cannot make a device for {intent.technology}",
+                "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
+                "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
             )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
 
@@ -149,7 +157,7 @@ class Tayga(TunTranslator):
         lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
-        lines += [f"map {four} {six}" for four, six in map(_shortest, addresses.eams(intent))]
+        lines += [f"map {four} {six}" for four, six in _mappings(intent)]
         lines += self.threads()
         cores = (
             "each worker is a thread with a queue of the TUN device"
@@ -214,14 +222,14 @@ def _mend(options: MendOptions) -> list[Step]:
     ]
 
 
-def _shortest(pair: tuple[Any, Any]) -> tuple[str, str]:
-    """A single host without prefix length, as TAYGA's manual has it."""
-    four, six = pair
-    if four.prefixlen == 32 and six.prefixlen == 128:
-        return str(four.network_address), str(six.network_address)
-    if four.prefixlen + 96 != six.prefixlen:
-        raise UsageError(
-            f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
-            f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
-        )
-    return str(four), str(six)
+def _mappings(intent: Intent) -> Iterator[tuple[str, str]]:
+    """Those of the intent; a single host without prefix length, as TAYGA's manual has it."""
+    for four, six in addresses.eams(intent):
+        if four.prefixlen + 96 != six.prefixlen:
+            raise UsageError(
+                f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
+                f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
+                params=addresses.with_equal_suffixes(intent),
+            )
+        single = four.prefixlen == 32
+        yield (str(four[0]), str(six[0])) if single else (str(four), str(six))

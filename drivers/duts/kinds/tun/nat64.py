@@ -52,7 +52,11 @@ class TunNat64(Conntracked, TunTranslator):
         """
         prefix = addresses.prefix_of(intent)
         if prefix is None:
-            raise UsageError("NAT64 needs a prefix", "set the plugin's parameter prefix")
+            raise UsageError(
+                "NAT64 needs a prefix",
+                "set the plugin's parameter prefix",
+                params={"prefix": "2001:db8:64::/96"},
+            )
         return prefix
 
     def into(self, intent: Intent) -> list[Any]:
@@ -105,10 +109,14 @@ def network_of(option: str, text: str) -> IPv4Network:
         network = IPv4Network(text)
     except ValueError as exc:
         raise UsageError(
-            f"dut.options.{option}: {exc}", "give an IPv4 network, as 192.168.255.0/24"
+            f"dut.options.{option}: {exc}",
+            "give an IPv4 network",
+            dut_params={option: "192.168.255.0/24"},
         ) from exc
     if network.num_addresses < 4:
         raise UsageError(
-            f"dut.options.{option}: {network} has no room for a client", "give a /30 or shorter"
+            f"dut.options.{option}: {network} has no room for a client",
+            "give a /30 or shorter",
+            dut_params={option: network.supernet(new_prefix=30)},
         )
     return network

@@ -113,6 +113,7 @@ class Deterministic(Nat44):
                 "VPP cannot take its deterministic NAT off an interface: only a VPP that v6t starts "
                 "itself can be put back",
                 "set dut.options.start: true",
+                dut_params={"start": True},
             )
         told = Nat.of(intent)
         wanted, there = self.options.sessions or told.sessions, clients(intent)
@@ -204,6 +205,7 @@ def mapping_of(intent: Intent) -> Mapping44:
         raise UsageError(
             f"VPP's deterministic NAT maps to a prefix, and {first} to {last} are none",
             f"take 2^n public addresses from a multiple of 2^n on: pool_count 1, or {outside[0]}",
+            params={"pool_first": outside[0][0], "pool_count": outside[0].num_addresses},
         )
     told = Nat.of(intent)
     ends = [int(net[place]) for net in told.inside4 for place in (0, -1)]
@@ -220,6 +222,7 @@ def mapping_of(intent: Intent) -> Mapping44:
             f"VPP's deterministic NAT takes 24,000 octets for each address from "
             f"{IPv4Address(min(ends))} to {IPv4Address(max(ends))}, used or not",
             f"measure at most {MOST} clients, from a multiple of that number on",
+            params=for_clients(128),
         )
     if not told.port_block:
         return known[0]

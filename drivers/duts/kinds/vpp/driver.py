@@ -23,6 +23,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
+from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import DutError
@@ -91,10 +92,7 @@ class Vpp(Driver):
         found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not found:
             if self.options.started:
-                raise DutError(
-                    f"the device has no program {self.options.program}",
-                    "install VPP, or name it with dut.options.program",
-                )
+                raise lacking(self.options.program, "https://fd.io", named=True)
             raise DutError(
                 "VPP does not answer: " + shown(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
@@ -218,6 +216,7 @@ class Vpp(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
+        taken = start.taken(o) if o.started else []
         first = start.steps(o, intent, self.cli) if o.started else []
         steps: list[Step] = list(first)
         ports: dict[str, str] = {}
@@ -258,7 +257,7 @@ class Vpp(Driver):
                 steps += self.nat44.steps(intent, version, ports)
                 flush = self.nat44.flush(intent, version, ports)
         if o.started:
-            steps = [*first, *start.within(steps[len(first) :], o)]
+            steps = [*taken, *first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version, o))
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:

@@ -22,6 +22,8 @@ SUITED = {
     "initiator_ports": Suited({"min": 4096, "max": 4607}, "so many B4s share the public ports"),
 }
 """Room for as many connections as a run makes unless it is told otherwise."""
+_POOLS = ("198.19.0.1", "192.0.2.1")
+"""Public addresses, of which a device has one itself at most."""
 
 
 def refuse(intent: Intent, options: VppOptions) -> None:
@@ -35,6 +37,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
             "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
             "put back",
             "set dut.options.start: true",
+            dut_params={"start": True},
         )
     own = {str(ip_interface(a).ip) for a in intent.right.get("addresses", ())}
     settings = DsLite.of(intent)
@@ -44,6 +47,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
                 f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                 "keeps what comes back",
                 "choose other public addresses (pool_first)",
+                params={"pool_first": next(a for a in _POOLS if a not in own)},
             )
     b4s, wanted = settings.b4[1], settings.sessions
     if wanted > PER_B4 * b4s:

@@ -40,9 +40,7 @@ class VppOptions(DutOptions):
     @property
     def started(self) -> bool:
         """Whether the VPP is v6t's own."""
-        if self.start is None:
-            return self.ssh is None or bool(self.ssh.lab)
-        return self.start
+        return self.in_lab if self.start is None else self.start
 
     @property
     def control(self) -> str:

@@ -89,7 +89,7 @@ def _address(cli: Cli, text: str, port: str) -> Step:
         cli(f"set interface ip address {port} {given}"),
         f"the device's address on {port}",
         undo=cli(f"set interface ip address del {port} {given}"),
-        before=f"{show} | grep -F ' {given}' || true",
+        before=f"{show} | grep -wF '{given}' || true",
         was=Was.THERE,
         check=contains(show, given),
     )
@@ -100,6 +100,11 @@ def _neighbour(cli: Cli, version: str, port: str, address: str, mac: str) -> Ste
     if syntax.key(version) < (20, 1) and ip_address(address).version == 6:
         show = cli("show ip6 neighbors")
 
+    def told(mac: str) -> str:
+        return cli(syntax.static_neighbour(version, port, address, mac))
+
+    gone = cli(syntax.static_neighbour(version, port, address, mac, gone=True))
+
     def checker(output: str) -> str | None:
         for line in output.splitlines():
             words = line.split()
@@ -109,13 +114,23 @@ def _neighbour(cli: Cli, version: str, port: str, address: str, mac: str) -> Ste
         return f"{address} is no neighbour with {mac} on {port}"
 
     return Step(
-        cli(syntax.static_neighbour(version, port, address, mac)),
+        told(mac),
         f"the tester's hosts behind {port}: told, so that none is asked for",
-        undo=cli(syntax.static_neighbour(version, port, address, mac, gone=True)),
-        before=f"{show} | grep -wF {address} || true",
-        was=Was.THERE,
+        # one that VPP has learnt it learns anew; one that it was told is another's
+        undo=f'set -- {{words}}; [ "$1" = {mac.lower()} ] || {{ {gone}; [ -z "$1" ] || {told("$1")}; }}',
+        before=f"{show} | {_static(address, port)}",
         check=checked(show, checker, f"{address} static"),
         silent=True,
+    )
+
+
+def _static(address: str, port: str) -> str:
+    """Filter of VPP's neighbours: the MAC address that it was told for an address, if it was."""
+    return (
+        # each of vppctl's lines ends with CR and LF
+        f'awk \'{{ sub(/\\r$/, "") }} $NF == "{port}" {{ here = told = mac = ""; for (i = 1; i < NF; i++) {{ '
+        f'if ($i == "{address}") here = 1; else if ($i ~ /^S[A-Z]*$/) told = 1; '
+        "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && told) print mac }'"
     )
 
 

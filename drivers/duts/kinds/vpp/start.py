@@ -6,23 +6,37 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.duts.kinds.linux.steps import write_file
+from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import (
+    kept_addresses,
+    setting,
+    sysctl,
+    up,
+    write_file,
+)
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains
 from v6t.profiles.intent_settings import Npt, settings_of
 
+MAIN = "vpp_main"
+"""What its process is called once it has read its start-up file."""
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite", "det44")
+
+
+def taken(options: Any) -> list[Step]:
+    """The kernel's part of both interfaces: up, and without IPv6 of the kernel's own."""
+    found = []
+    for name in (options.left, options.right):
+        off = {setting(6, name, "disable_ipv6"): 1}
+        found += [kept_addresses(name), up(name), sysctl(off, f"{name} belongs to VPP")]
+    return found
 
 
 def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]:
     """Start-up file, process, one host interface per side."""
     place = options.state_dir
     file, pid = f"{place}/vpp.conf", f"{place}/vpp.pid"
-    stop = (
-        f"p=$(cat {pid} 2>/dev/null) || p=none; kill $p 2>/dev/null; "
-        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.3; done; "
-        f"rm -f {pid} {place}/vpp-cli.sock {place}/vpp.log {place}/vpp-api.sock "
-        f"{place}/vpp-stats.sock; [ ! -d /proc/$p ]"
-    )
+    left_behind = ("vpp-cli.sock", "vpp.log", "vpp-api.sock", "vpp-stats.sock")
+    ended = f"( {stop(pid, MAIN)} ) && rm -f " + " ".join(f"{place}/{name}" for name in left_behind)
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
@@ -32,7 +46,7 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
         Step(
             f"{options.program} -c {file} && {wait}",
             "VPP; it answers a moment later",
-            undo=stop,
+            undo=ended,
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
             check=contains(cli("show version"), "vpp v"),
@@ -43,11 +57,8 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
         found.append(
             Step(
                 # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
-                f"sysctl -q -w net.ipv6.conf.{name}.disable_ipv6=1; ip link set dev {name} up; "
-                + cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
-                f"{name} belongs to VPP",
-                undo=f"sysctl -q -w net.ipv6.conf.{name}.disable_ipv6={{words}}",
-                before=f"sysctl -n net.ipv6.conf.{name}.disable_ipv6",
+                cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
+                f"VPP's end of {name}",
                 check=contains(cli("show hardware-interfaces"), f"host-{name}", mac.lower()),
             )
         )

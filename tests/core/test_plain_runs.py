@@ -1,0 +1,121 @@
+"""``v6t run --plugin T --dut D`` with nothing else, carried out: every driver as everything it can be.
+
+`make plain` asks for it: a good half hour. What this machine has not is skipped, in the driver's own words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.journal import read_journal
+from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.lab.privilege import available
+from v6t.profiles.errors import DutError, EnvironmentLacking
+from v6t.tests.drivers import matrix
+
+from .support import v6t
+
+POSSIBLE, WHY = available()
+ASKED = os.environ.get("V6T_PLAIN") == "1"
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.slow,
+    pytest.mark.alone,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not ASKED, reason="`make plain` asks for it (V6T_PLAIN=1)"),
+    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+]
+BRIEF = (
+    *("--reps", "1", "--duration", "0.2", "--resolution", "2000"),
+    *("--set-procedure", "connections.count=1000"),
+    *("--no-report", "--set-procedure", "selftest=cached"),
+    # cores may be few: a tester's own delay is no finding about the command
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
+)
+"""Of a run as it is: only shorter."""
+NO_LAB = {
+    "network-cli": "the lab has no device with a command line of its own",
+    "openbsd-pf": "the lab is Linux",
+    "command": "it does what the user's shell lines say",
+}
+MODULES = {"jool": "jool", "nat46": "nat46"}
+"""Of the kernel's, that no survey looks for: they are loaded by the first step."""
+PAIRS = [
+    (technology, driver)
+    for driver in names()
+    for technology in driver_type(driver).technologies
+    if driver_type(driver).configures
+]
+VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """What variables name is found as whoever types the plain command would find it."""
+    named = (matrix.program(device) for device in matrix.NAMED)
+    places = dict.fromkeys(os.path.dirname(program) for program in named if program)
+    monkeypatch.setenv("PATH", os.pathsep.join([*places, os.environ["PATH"]]))
+
+
+def loadable(module):
+    """Whether a kernel module is there, or can be loaded."""
+    if os.path.isdir(f"/sys/module/{module}"):
+        return True
+    modprobe = shutil.which("modprobe", path="/usr/sbin:/sbin")
+    return (
+        bool(modprobe)
+        and not subprocess.run([modprobe, "-n", "-q", module], check=False).returncode
+    )
+
+
+def lacking(bound):
+    """What a device lacks here, in its driver's words; empty: nothing."""
+    if bound.driver.name in NO_LAB:
+        return NO_LAB[bound.driver.name]
+    module = MODULES.get(bound.driver.name, "")
+    if module and not loadable(module):
+        return f"this machine's kernel has no module {module}"
+    try:
+        bound.driver.lab_device(bound.device, bound.intent).look()
+    except (DutError, EnvironmentLacking) as exc:
+        return exc.message
+    return ""
+
+
+def carried_out(words, path, benchmark="throughput"):
+    """A run that came to its end with a rate, all of whose judged frames were right, and left nothing."""
+    mode = () if benchmark == "resolution" else ("--mode", "bidirectional")
+    done = v6t("run", *words, "--measure", benchmark, *mode, *BRIEF, "--output", path)
+    assert done.status == 0, done.err[-4000:] + done.out
+    results = json.loads((path / "results.json").read_text())
+    assert results["status"] == "complete"
+    found = [r for r in results["results"] if r["benchmark"] == benchmark]
+    assert found
+    assert "is undone" in done.err
+    if benchmark == "resolution":
+        return
+    assert all(point["median"] > 0 for point in found), found
+    trials = [result for _, result in read_journal(path / "journal.jsonl")]
+    counted = [c for t in trials for c in t.directions.values()]
+    assert sum(c.checked for c in counted) > 0
+    assert all(c.checked == c.matched for c in counted)
+
+
+@pytest.mark.parametrize(("technology", "driver"), PAIRS)
+def test_the_plain_command_measures(technology, driver, programs, tmp_path):
+    bound = resolve_and_bind(flags=Flags(plugin=technology, dut=driver))
+    if why := lacking(bound):
+        pytest.skip(why)
+    words = ["--plugin", technology, "--dut", driver]
+    carried_out(words, tmp_path / "run", "resolution" if technology == "dns64" else "throughput")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_so_does_every_variant_of_two_devices(variant, programs, tmp_path):
+    carried_out(["--plugin", "ipv4aas", "--variant", variant], tmp_path / "run")

@@ -1,0 +1,242 @@
+"""CE and PE of ipv4aas behind a real sshd each, or as two namespaces of one machine: what stands where.
+
+A part without machine is the reference translation, which no machine can be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.drivers.duts.chain.driver import Chain
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.tests.drivers import matrix
+
+from . import sshserver
+
+STATE_DIRECTORY = "/run/v6t"
+SILENCE_S = 4
+"""After so long a device undoes everything by itself here."""
+_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+_LOOK = (
+    "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
+    "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
+    "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.(all|default).(forwarding|rp_filter|send_redirects)$'; "
+    "ps -eo comm | grep -e tayga -e vpp -e snabb; true"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part is.
+
+    Attributes:
+        driver: its own.
+        machine: ``ce`` or ``pe``; empty: the reference translation.
+        netns: a network namespace of the machine.
+        options: of the driver.
+    """
+
+    driver: str
+    machine: str = ""
+    netns: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Mapping[str, Any]:
+        """The program, where no package has it."""
+        return {"program": matrix.program(self.driver)} if self.driver in matrix.NAMED else {}
+
+
+@dataclass(frozen=True)
+class Site:
+    """One variant's devices, by part."""
+
+    variant: str
+    parts: Mapping[str, Place]
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def placed(self) -> dict[str, Place]:
+        """Those on machines."""
+        return {name: place for name, place in self.parts.items() if place.machine}
+
+    @property
+    def machines(self) -> list[str]:
+        """By name, without repetition."""
+        return list(dict.fromkeys(place.machine for place in self.placed.values()))
+
+    @property
+    def words(self) -> list[str]:
+        """Of a command."""
+        params = {"variant": self.variant, **self.params}
+        given = [word for pair in params.items() for word in ("--set", "=".join(pair))]
+        return ["--plugin", "ipv4aas", *given]
+
+    def lacking(self) -> str:
+        """What this machine has not; empty: nothing."""
+        for place in self.placed.values():
+            if place.driver in matrix.NAMED:
+                if not matrix.program(place.driver):
+                    return "no {} in PATH; {} may name one".format(*matrix.NAMED[place.driver])
+                continue
+            for program, package in make_driver(place.driver, {}).programs.items():
+                if shutil.which(program, path=_PATH) is None:
+                    return f"needs {package}"
+        return sshserver.lacking() or ""
+
+    def marks(self) -> list[Any]:
+        """What a program that takes whole cores asks for."""
+        heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.placed.values())
+        return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
+
+    def directory(self, name: str) -> str:
+        """Where a part's state is on its machine."""
+        before = list(self.placed)[: list(self.placed).index(name)]
+        beside = any(self.placed[b].machine == self.placed[name].machine for b in before)
+        return f"{STATE_DIRECTORY}/part-{name}" if beside else STATE_DIRECTORY
+
+
+MEND = {"queue_length": 5000, "mend_checksums": True}
+_NAPT = Place("nftables", "ce")
+_REFERENCE = Place("reference")
+SITES = {
+    "464xlat": Site(
+        "464xlat",
+        {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "pe")},
+    ),
+    "464xlat, one machine": Site(
+        "464xlat",
+        {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "ce", "plat")},
+    ),
+    "464xlat, VPP": Site("464xlat", {"clat": Place("tayga", "ce"), "plat": Place("vpp", "pe")}),
+    "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("vpp", "pe")}),
+    "lw4o6, Snabb": Site(
+        "lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("snabb-lwaftr", "pe")}
+    ),
+    "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": Place("vpp", "pe")}),
+    "map-t, CE on one machine": Site(
+        "map-t", {"napt": _NAPT, "ce": Place("tayga", "ce", "ce", MEND), "br": _REFERENCE}
+    ),
+    "map-t, VPP": Site(
+        "map-t",
+        {"napt": _NAPT, "ce": Place("tayga", "ce", "ce", MEND), "br": Place("vpp", "pe")},
+        {"rule_ipv6": "2001:db8:ce::/48"},
+    ),
+    "ds-lite": Site(
+        "ds-lite",
+        {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")},
+    ),
+    "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
+}
+
+
+@dataclass
+class Standing:
+    """A site whose machines stand, with an sshd in each."""
+
+    site: Site
+    servers: dict[str, sshserver.Server]
+    testbed: Any
+
+    def inside(self, name: str) -> Callable[[str], str]:
+        """A shell behind sshd's back where a part is."""
+        place = self.site.placed[name]
+        server = self.servers[place.machine]
+        pid = server.namespace(place.netns) if place.netns else server.pid
+        transport = NamespaceTransport(pid, name)
+        return lambda command: transport.run(command).out
+
+    def states(self) -> dict[str, str]:
+        """Of every part's place: what a configuration changes."""
+        return {name: self.inside(name)(_LOOK) for name in self.site.placed}
+
+    def records(self) -> dict[str, bool]:
+        """Whether a part's undo record is on its machine."""
+        return {
+            name: "record.json" in self.inside(name)(f"ls {self.site.directory(name)}")
+            for name in self.site.placed
+        }
+
+    def cabled(self) -> None:
+        """Cables that lead nowhere, with the MAC addresses that the drivers look for."""
+        bound = resolve_and_bind(None, self.testbed, Flags(plugin="ipv4aas", params=self._params))
+        assert isinstance(bound.driver, Chain)
+        for part in bound.driver.parts(bound.intent):
+            if part.name not in self.site.placed:
+                continue
+            for side in ("left", "right"):
+                mac = getattr(part.intent.links, side).dut_mac
+                self.inside(part.name)(
+                    f"ip link add {side} address {mac} type veth peer name {side}-cable; "
+                    f"ip link set {side} up; ip link set {side}-cable up"
+                )
+
+    @property
+    def _params(self) -> dict[str, str]:
+        return {"variant": self.site.variant, **self.site.params}
+
+
+@contextmanager
+def standing(site: Site, path: Any) -> Iterator[Standing]:
+    """Start the machines, write the testbed file; all goes at the end."""
+    servers = {name: sshserver.Server(name) for name in site.machines}
+    try:
+        parts = {}
+        for name, place in site.parts.items():
+            options: dict[str, Any] = {}
+            if place.machine:
+                ssh = {"lab": servers[place.machine].name}
+                if place.netns:
+                    ssh["netns"] = place.netns
+                options = {
+                    **place.named, **place.options, "ssh": ssh, "undo_after_s": SILENCE_S,
+                }  # fmt: skip
+            parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
+        document = {
+            "tester": {"kind": "embedded"},
+            "line_rate": "1M",  # nobody looks for the tester's own limit beside other tests
+            "dut": {"driver": "chain", "options": {"parts": parts}},
+        }
+        path.write_text(json.dumps(document, indent=1))
+        yield Standing(site, servers, path)
+    finally:
+        for server in servers.values():
+            if server.running():
+                sshserver.end(server)
+            server.stop()
+
+
+def awaited(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
+    """Whether something comes true; machines that run tests may be slow."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+ALWAYS = ("464xlat", "map-t, CE on one machine")
+"""Those that every test run takes the time for."""
+
+
+def asked_for() -> list[Any]:
+    """All sites as parameters of a test, with their marks."""
+    found = []
+    for name, site in SITES.items():
+        asked = name in ALWAYS or os.environ.get("V6T_SITES") == "1"
+        why = site.lacking() if asked else "`make sites` asks for it (V6T_SITES=1)"
+        marks = [*site.marks(), pytest.mark.skipif(bool(why), reason=why)]
+        found.append(pytest.param(site, id=name.replace(", ", "-").replace(" ", "-"), marks=marks))
+    return found

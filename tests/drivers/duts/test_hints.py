@@ -1,0 +1,216 @@
+"""What a driver refuses ends with a command that works, wherever a parameter or an option is the remedy.
+
+Every refusal in the drivers' modules is found in their sources: it is provoked here by a command whose
+hint is then carried out as a dry run, or it says below why no command can be the remedy.
+"""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts import kinds
+from v6t.tests.core.support import v6t
+
+KINDS = Path(next(iter(kinds.__path__)))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A ``UsageError`` in a driver's source.
+
+    Attributes:
+        place: file and line.
+        text: of its message, without what is filled in.
+        helped: it has parameters or options.
+    """
+
+    place: str
+    text: str
+    helped: bool
+
+
+def refusals():
+    """All of them."""
+    for path in sorted(KINDS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UsageError":
+                text = "".join(
+                    part.value
+                    for part in ast.walk(node.args[0])
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                )
+                helped = any(k.arg in ("params", "dut_params") for k in node.keywords)
+                yield Refusal(f"{path.relative_to(KINDS)}:{node.lineno}", text, helped)
+
+
+ALL = list(refusals())
+EAM = "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/64}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/64}]"
+HINTS = {
+    "AAAA records with a prefix of": ("dns64", "knot-resolver", "prefix=2001:db8:64::/64"),
+    "map646 has no mappings for IPv4 hosts": (
+        "siit", "map646",
+        "eam=[{ipv4: 198.18.0.0/28, ipv6: 2001:2::/124}, {ipv4: 198.19.0.0/28, ipv6: 2001:2:0:1000::/124}]",
+    ),
+    "map646 takes all of": ("siit", "map646", "prefix=2001:2::1:0:0/96"),
+    "map646 takes single addresses only": ("siit", "map646", "dut:most_mappings=4"),
+    "a prefix of /96, not": ("siit", "map646", "prefix=2001:db8::/64"),
+    "'s CLAT translates one address": (
+        "clat", "clatd", "clat_ipv4=198.18.0.0/24", "clat_ipv6=2001:2:0:2::/120",
+    ),
+    "nat46 maps prefixes with equally many": ("siit", "nat46", EAM),
+    "TAYGA maps prefixes with equally many": ("siit", "tayga", EAM),
+    "TAYGA does not translate": ("clat", "tayga", "plat_prefix=64:ff9b::/96"),
+    "has no workers": ("siit", "tayga", "dut:workers=2", "dut:version=0.9.2-8"),
+    "do not fit TAYGA's dynamic pool": (
+        "nat64", "tayga-nftables", "initiator_count=300", "enumerate_ips=3", "responder_count=2",
+        "initiator_ports={min: 4096, max: 4196}",
+    ),
+    "dut.options.: ": ("nat64", "tayga-nftables", "dut:dynamic_pool=everything"),
+    "has no room for a client": ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
+    "cannot be told to this device": ("nat44", "iptables", "session_limit=1000"),
+    "Tundra's NAT64 translates one client": (
+        "nat64", "tundra-nftables", "initiator_count=2", "responder_count=2", "enumerate_ips=3",
+        "initiator_ports={min: 1024, max: 2023}",
+    ),
+    "Tundra knows no explicit mappings": (
+        "siit", "tundra", "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}]",
+    ),
+    "makes blocks of 64512": ("nat44", "vpp", "dut:nat44=det44", "port_block=300"),
+    "deterministic NAT maps to a prefix": (
+        "nat44", "vpp", "dut:nat44=det44", "pool_count=3", "responder_ipv4=198.19.1.2",
+    ),
+    "deterministic NAT takes 24,000 octets": (
+        "nat44", "vpp", "dut:nat44=det44", "initiator_count=9001",
+        "initiator_ports={min: 1024, max: 1030}",
+    ),
+    "cannot take its deterministic NAT off": ("nat44", "vpp", "dut:nat44=det44", "dut:start=false"),
+    "sessions of a client and refuses more": (
+        "nat44", "vpp", "dut:nat44=det44", "initiator_count=1", "responder_count=1", "enumerate_ips=0",
+        "initiator_ports={min: 1024, max: 2500}",
+    ),
+    "cannot forget the AFTR's tunnel address": ("dslite-aftr", "vpp", "dut:start=false"),
+    "sessions of a B4 and drops the oldest": ("dslite-aftr", "vpp", "initiator_count=3"),
+    "AFTR cannot translate to": ("dslite-aftr", "vpp", "pool_first=192.168.19.1"),
+    "loses one direction": ("mapt-br", "vpp", "dmr=64:ff9b::/96"),
+    "is a multiple of 8": ("mapt-br", "vpp", "rule_ipv6=2001:db8:ce::/51"),
+    "with the commands that are known here": (
+        "nat44", "vpp", "dut:nat44=ei", "dut:version=20.05",
+    ),
+    "from its start-up file only": (
+        "nat44", "vpp", "session_limit=1000", "dut:version=20.05",
+    ),
+    "NAT gives out ports": ("nat44", "vpp", "pool_ports={min: 2048, max: 65535}"),
+    "room for ten sessions in each bucket": ("nat64", "vpp", "session_limit=10005"),
+}  # fmt: skip
+"""Technology, driver, and what is wrong with it, by some words of the refusal; options begin with ``dut:``."""
+UNREACHED = {
+    "no EA bits beyond bit 64": "the technology refuses such rules before",
+    "nat46 needs mappings of hosts on both sides": "the technologies always have a prefix",
+    "clatd needs the PLAT's prefix": "the technology always has one",
+    "NAT64 needs a prefix": "the technology always has one",
+}
+"""They have parameters all the same, for technologies of somebody else."""
+NO_COMMAND = {
+    " driver cannot make a device for ": "the hint is the command of another technology",
+    "is not within": "guards the technology's own arithmetic",
+    "all lie within the test's own networks": "any of many parameters may be given another value",
+    "are in use: nothing is left to be added": "any of many parameters may be given another value",
+    "a tunnel of Linux has one other end": "another driver is the remedy",
+    "has no tunnel": "the technology itself is not the driver's",
+    "no address and no port set to check": "checks is asked of one part; its option is to be left out",
+    "has no MAP-T; the 4.2.0": "another release is to be installed",
+    "has no NPTv6 that could be checked": "another release is to be installed",
+    "finds the rule of a MAP-T packet by its DMR": "rules of a file are the user's own, or another release",
+    "as a CE needs a mapping rule and a DMR": "guards the technology's own settings",
+    "has no public IPv": "guards the technology's own settings",
+    "the public addresses are not consecutive": "guards the technology's own settings",
+    "there are no  blocks of": "the technology refuses so many before, with its own hint",
+    "no read-back of dut.options.": "the user's own lines",
+    "the lab has no device with a command line": "a testbed file is needed",
+    "how is the  device reached?": "a testbed file is needed",
+    "what is to be typed at the device?": "a testbed file is needed",
+    "with a command line stands in the lab": "a testbed file is needed",
+    "there is nothing for the place": "the user's own lines",
+    "'': .200": "the user's own line, before what is wrong with it",
+    "cannot stand in one line": "the user's own lines",
+    "there is no form '": "the user's own lines",
+    "has no such form: ": "the user's own lines",
+    "is not typed: ": "the user's own lines",
+    "is no definition: it has no prompt_pattern": "the user's own file",
+    "scrapli has no platform": "the hint lists what there is",
+    "the platform  cannot be read: ": "the user's own file",
+    "configures no VLAN": "links are the testbed file's",
+    "the lwAFTR needs an IPv": "guards the technology's own settings",
+    "the binding table  cannot be read": "the user's own file",
+    "this is no softwire": "the user's own file",
+}
+"""Why no parameter is the remedy."""
+
+
+def command_of(technology, driver, wrong):
+    words = ["--plugin", technology, "--dut", driver]
+    for text in wrong:
+        flag, own = ("--set-dut", text[4:]) if text.startswith("dut:") else ("--set", text)
+        words += [flag, own]
+    return ["run", "--dry-run", *words]
+
+
+def about(refusal, words):
+    return words in refusal.text or (words.startswith("dut.options.: ") and refusal.text == words)
+
+
+def test_every_refusal_has_a_hint_that_is_tried_or_a_reason():
+    for refusal in ALL:
+        tried = [w for w in (*HINTS, *UNREACHED) if about(refusal, w)]
+        prose = [w for w in NO_COMMAND if w in refusal.text]
+        if refusal.helped:
+            assert tried, f"{refusal.place}: {refusal.text}: nobody tries its hint"
+        else:
+            assert prose, f"{refusal.place}: {refusal.text}: what command is the remedy?"
+    for words in (*HINTS, *UNREACHED, *NO_COMMAND):
+        assert any(about(r, words) for r in ALL), f"nobody says '{words}' any more"
+
+
+@pytest.mark.parametrize("says", HINTS)
+def test_the_hint_is_a_command_that_works(says):
+    technology, driver, *wrong = HINTS[says]
+    refused = v6t(*command_of(technology, driver, wrong))
+    assert refused.status == 2, refused
+    assert says.removeprefix("dut.options.: ") in refused.err
+    hint = refused.err.partition("try: v6t ")[2].strip()
+    done = v6t(*shlex.split(hint))
+    assert done.status == 0, (hint, done.err)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--set", "prefix=64:ff9b::/96"], "clat: TAYGA does not translate"),
+        (
+            [
+                *("--set-dut", "parts.clat.options.workers=2"),
+                *("--set-dut", "parts.clat.options.version=0.9.2-8"),
+            ],
+            "clat: TAYGA",
+        ),
+        (
+            ["--set-dut", "parts.plat.options.dynamic_pool=192.168.255.0/31"],
+            "plat: dut.options.dynamic_pool",
+        ),
+        (
+            ["--variant", "map-t", "--set-dut", "parts.br.driver=vpp"],
+            "br: VPP",
+        ),
+    ],
+)
+def test_so_is_that_of_a_part_of_a_chain(words, says):
+    refused = v6t("run", "--dry-run", "--plugin", "ipv4aas", *words)
+    assert refused.status == 2, refused
+    assert says in refused.err
+    hint = refused.err.partition("try: v6t ")[2].strip()
+    done = v6t(*shlex.split(hint))
+    assert done.status == 0, (hint, done.err)

@@ -1,0 +1,36 @@
+"""What a record of delays must hold where they were measured, not only asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from v6t.procedures.trial import directions_of
+
+ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
+"""Figures that single lost frames leave as they are."""
+
+
+def assert_timed(record: Mapping[str, Any]) -> None:
+    """Each direction has finite figures, from at least one repetition that counts.
+
+    Args:
+        record: of latency, PDV or IPDV, from ``results.json``.
+    """
+    repetitions = record["repetitions"]
+    assert repetitions >= 1, record
+    assert set(record["directions"]) == set(directions_of(record["direction"]))
+    for way, found in record["directions"].items():
+        assert len(found["timed"]) == repetitions and min(found["timed"]) > 0, (way, found)
+        figures = {name: one for name, one in found.items() if "median" in _keys(one)}
+        assert {*ALWAYS[record["benchmark"]], "max"} <= set(figures)
+        for name, one in figures.items():
+            # a lost frame is infinitely late, which is no figure (LAT-05, PDV-02)
+            if sum(found["lost"]) and name not in ALWAYS[record["benchmark"]]:
+                continue
+            assert one["median"] is not None and math.isfinite(one["median"]), (way, name, record)
+
+
+def _keys(one: Any) -> frozenset[str]:
+    return frozenset(one) if isinstance(one, Mapping) else frozenset()

@@ -1,0 +1,175 @@
+"""What is run in virtual machines only: each device as each technology, and what was seen of it there.
+
+Tests that boot machines call :func:`note` with the run they made: it asserts four facts, and where V6T_RECORD is
+set keeps each as it is shown, in ``recorded/machines.json``. :mod:`.matrix` writes the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from v6t.tests.drivers.shown import FACTS, Run
+
+RECORD = Path(__file__).parent / "recorded" / "machines.json"
+NOT_SHOWN = "not run"
+TESTERS = {"embedded": "embedded tester", "trex": "TRex"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A device as one technology.
+
+    Attributes:
+        name: by which tests note it.
+        device: in words.
+        technology: of the plugin, or in words.
+        asked: how it would be run; empty: no test does.
+        instead: what was done in place of a test.
+    """
+
+    name: str
+    device: str
+    technology: str
+    asked: str = ""
+    instead: str = ""
+
+
+def _rows(name: str, device: str, asked: str, technologies: dict[str, str]) -> Iterator[Row]:
+    for technology, words in technologies.items():
+        yield Row(f"{name} {technology}", device, words, asked)
+
+
+_TRANSLATORS = {
+    "siit": "siit",
+    "clat": "clat",
+    "nat64": "nat64",
+    "464xlat": "ipv4aas, 464xlat: CLAT and PLAT, two machines",
+}
+ROWS = (
+    *_rows("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
+    *_rows("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
+    *_rows(
+        "jool-mapt",
+        "Jool with MAP-T",
+        "make test-jool",
+        {
+            "mapt-br": "mapt-br",
+            "mapt-ce": "mapt-ce",
+            "map-t": "ipv4aas, map-t: CE and BR, two machines",
+        },
+    ),
+    *_rows(
+        "nat46", "nat46", "make test-nat46", {name: name for name in ("siit", "clat", "mapt-ce")}
+    ),
+    *_rows(
+        "ip6-tunnel",
+        "Linux ip6_tunnel",
+        "make test-tunnel-vm",
+        {
+            "mape-ce": "mape-ce",
+            "lwb4": "lwb4",
+            "lwb4-trex": "lwb4, by TRex",
+            "ds-lite": "ipv4aas, ds-lite: as its B4",
+            "ds-lite softwire": "ipv4aas, ds-lite: as its AFTR's end of the tunnel",
+            "lw4o6": "ipv4aas, lw4o6: as its lwB4",
+            "map-e": "ipv4aas, map-e: as its CE",
+        },
+    ),
+    *_rows(
+        "linux-router",
+        "Linux, router between NICs",
+        "make test-trex-vm",
+        {
+            "vmxnet3": "ipv4-router, TRex on vmxnet3",
+            "e1000": "ipv4-router, TRex on e1000",
+        },
+    ),
+    *(
+        Row(
+            f"openbsd-pf {plugin}",
+            "OpenBSD PF",
+            plugin,
+            instead="no test; by hand, over a serial console: [its page](duts/openbsd-pf.md)",
+        )
+        for plugin in ("nat44", "nat64", "ipv6-router")
+    ),
+)
+
+
+def table() -> Iterator[str]:
+    """All rows, with what was seen of each."""
+    seen = recorded()
+    yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
+    yield "|---|---|" + "---|" * len(FACTS) + "---|---|---|"
+    for row in ROWS:
+        kept = seen.get(row.name, {})
+        how = kept.get("how") or row.instead or f"`{row.asked}` would"
+        facts = (kept.get(fact, NOT_SHOWN) for fact in FACTS)
+        cells = (*facts, how, kept.get("version", ""), kept.get("date", ""))
+        yield f"| {row.device} | {row.technology} | {' | '.join(cells)} |"
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """What was seen, by the names of rows: of each fact the words, then how, version and date."""
+    found: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def note(name: str, run: Run, hypervisor: str, *, version: str = "", where: str = "") -> None:
+    """Assert what a run shows; keep it, fact by fact, where this is asked for.
+
+    Args:
+        name: of the row.
+        run: that was carried out with the device.
+        hypervisor: what the machine is.
+        version: of the device, where it does not say it well itself.
+        where: the tester was, besides; empty: in the lab.
+    """
+    (row,) = (row for row in ROWS if row.name == name)
+    kept = {
+        "how": f"{_ways(run)}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
+        "version": _version(run, version),
+        "date": date.today().isoformat(),
+    }
+    # what an earlier run has shown does not stand for what this one does not
+    _keep(row, kept)
+    for fact in FACTS:
+        kept[fact] = run.fact(fact)
+        _keep(row, kept)
+
+
+def _ways(run: Run) -> str:
+    """How each part was reached."""
+    parts = run.device.get("parts")
+    if not parts:
+        return _way(run.device)
+    return ", ".join(f"{name}: {_way(part)}" for name, part in parts.items())
+
+
+def _way(device: dict[str, str]) -> str:
+    if "commands" not in device:
+        return "reference device"
+    return "SSH" if device["device"].startswith("ssh ") else "namespace"
+
+
+def _version(run: Run, version: str) -> str:
+    """Of what is in the machines, and their system."""
+    found = []
+    for device in run.driven.values():
+        if _way(device) == "SSH":
+            said = version or device["version"]
+            system = device["system"].partition(",")[0]
+            found.append(system if said in system else f"{said}; {system}")
+    return ", ".join(dict.fromkeys(found))
+
+
+def _keep(row: Row, kept: dict[str, str]) -> None:
+    if not os.environ.get("V6T_RECORD"):
+        return
+    seen = {**recorded(), row.name: kept}
+    RECORD.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,121 @@
+"""What a run that came to its end shows of the device it drove, read from what it left in its directory.
+
+Four facts: it was configured, its frames were right, it was measured, it was put back. Each is asserted and
+then told in words, for the pages that say what was executed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from v6t.core.runs.journal import read_journal
+from v6t.core.runs.log import LOG
+
+FACTS = ("configured", "verified by frames", "measured", "restored")
+NOTHING = "nothing to do"
+"""The reference translation has no commands."""
+_CONFIGURED = re.compile(r"(?P<device>.+): configured as \S+ in (?P<number>\d+) steps")
+_READ_BACK = re.compile(r"(?P<device>.+): (?P<number>\d+) read-backs agree")
+_UNDONE = re.compile(r"(?P<device>.+): what .+ did is undone")
+
+
+class Run:
+    """A run's directory."""
+
+    def __init__(self, path: Path) -> None:
+        """Remember; nothing is read.
+
+        Args:
+            path: of the run.
+        """
+        self.path = path
+
+    @cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """Its results, of all benchmarks."""
+        found = json.loads((self.path / "results.json").read_text(encoding="utf-8"))
+        assert found["status"] == "complete"
+        points: list[dict[str, Any]] = found["results"]
+        return points
+
+    @cached_property
+    def tester(self) -> dict[str, Any]:
+        """What the manifest says of the tester."""
+        found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        tester: dict[str, Any] = found["tester"]
+        return tester
+
+    @property
+    def device(self) -> dict[str, Any]:
+        """What the manifest says of the device."""
+        device: dict[str, Any] = self.tester["device"]
+        return device
+
+    @property
+    def driven(self) -> dict[str, dict[str, Any]]:
+        """Of its parts, or of itself, what was configured by commands."""
+        parts = self.device.get("parts") or {self.device["kind"]: self.device}
+        return {name: part for name, part in parts.items() if "commands" in part}
+
+    @cached_property
+    def compared(self) -> int:
+        """Frames that were compared with the reference translation; all were equal to it."""
+        trials = [result for _, result in read_journal(self.path / "journal.jsonl")]
+        counted = [count for trial in trials for count in trial.directions.values()]
+        assert all(count.checked == count.matched for count in counted)
+        return sum(count.checked for count in counted)
+
+    def proven(self) -> dict[str, str]:
+        """All four facts, in words."""
+        return {fact: self.fact(fact) for fact in FACTS}
+
+    def fact(self, name: str) -> str:
+        """One of FACTS: asserted, and in words."""
+        return {
+            "configured": self._configured,
+            "verified by frames": self._verified,
+            "measured": self._measured,
+            "restored": self._restored,
+        }[name]()
+
+    def _configured(self) -> str:
+        steps, read = self._said(_CONFIGURED), self._said(_READ_BACK)
+        for said in (steps, read):
+            self._of_every_device(said)
+        counted = (sum(int(one["number"]) for one in said) for said in (steps, read))
+        return "{} steps, {} read back".format(*counted) if self.driven else NOTHING
+
+    def _verified(self) -> str:
+        assert self.compared > 0
+        return f"all of {self.compared:,}"
+
+    def _measured(self) -> str:
+        assert self.points
+        for point in self.points:
+            if point["benchmark"] == "throughput":
+                assert point["median"] > 0
+                assert point["checked"] > 0
+                assert point["matched"] == 1
+        return ", ".join(dict.fromkeys(point["benchmark"] for point in self.points))
+
+    def _restored(self) -> str:
+        undone, steps = self._said(_UNDONE), self._said(_CONFIGURED)
+        self._of_every_device(undone)
+        # what was configured once more was put back once more
+        assert Counter(one["device"] for one in undone) == Counter(one["device"] for one in steps)
+        return "as before" if self.driven else NOTHING
+
+    def _said(self, words: re.Pattern[str]) -> list[re.Match[str]]:
+        lines = (self.path / LOG).read_text(encoding="utf-8").splitlines()
+        return [found for line in lines if (found := words.fullmatch(line.partition(" ")[2]))]
+
+    def _of_every_device(self, said: list[re.Match[str]]) -> None:
+        wanted = Counter(part["device"] for part in self.driven.values())
+        found = Counter(one["device"] for one in said)
+        assert set(found) == set(wanted), (found, wanted)
+        assert all(found[name] >= number for name, number in wanted.items()), (found, wanted)

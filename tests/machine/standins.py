@@ -1,0 +1,64 @@
+"""Devices that are modules of the kernel, by the virtual machine that they stand in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from v6t.profiles.errors import EnvironmentLacking
+from v6t.tests.jool.built import LackingError, built_mapt, kernel_of
+from v6t.tests.jool.image import JOOL
+from v6t.tests.jool.vm import Standing
+from v6t.tests.tunnelvm.image import TUNNEL
+
+from . import cpio
+from .image import Image, Recipe, lacking
+
+
+def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Standing]] | None:
+    """The machine of a device, and what it is called; None: its driver needs none.
+
+    Args:
+        driver: its name.
+        technology: what it shall be.
+
+    Raises:
+        EnvironmentLacking: when it is made: programs, or the module, are missing.
+    """
+    if driver == "jool":
+        return ("jool-mapt", _jool_mapt) if technology.startswith("mapt") else ("jool", _jool)
+    return {"nat46": ("nat46", nat46), "ip6-tunnel": ("ip6-tunnel", _tunnel)}.get(driver)
+
+
+def nat46() -> Standing:
+    """OpenWrt's module of ``V6T_NAT46`` beside Debian's kernel."""
+    module = os.environ.get("V6T_NAT46", "")
+    if not module:
+        raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46")
+    image = _possible(JOOL)
+    place = f"usr/lib/modules/{kernel_of(image)}/updates/dkms/nat46.ko"
+    files = [cpio.file("etc/v6t-built", "nat46\n"), cpio.file(place, Path(module).read_bytes())]
+    return Standing(image, files)
+
+
+def _jool() -> Standing:
+    return Standing(_possible(JOOL))
+
+
+def _jool_mapt() -> Standing:
+    image = _possible(JOOL)
+    try:
+        return Standing(image, built_mapt().files(image))
+    except LackingError as exc:
+        raise EnvironmentLacking(str(exc)) from exc
+
+
+def _tunnel() -> Standing:
+    return Standing(_possible(TUNNEL))
+
+
+def _possible(recipe: Recipe) -> Image:
+    if packages := lacking():
+        raise EnvironmentLacking("no virtual machine", f"apt-get install {' '.join(packages)}")
+    return recipe.image()

@@ -1,0 +1,134 @@
+"""The campaign of every device of the lab, made and published: ``python -m v6t.tests.zoo DIRECTORY``.
+
+What was interrupted is continued. What came to its end is kept beside the new one as ``DIRECTORY.before``;
+with ``--resume`` only what failed is made again, and what the campaign has got since. Programs are those in
+PATH, or of the variables that tests know (V6T_VPP, V6T_SNABB ...). With ``--machines`` devices that are
+modules of the kernel stand in virtual machines, as ``make test-jool`` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from v6t.core.cli import main as command_line
+from v6t.tests.drivers.matrix import MULTIQUEUE, NAMED
+
+CAMPAIGN, SUMMARY = "campaign.json", "summary.json"
+PAGE = "docs/results"
+
+
+def main(
+    arguments: Sequence[str], call: Callable[[Sequence[str]], int] | None = None, page: str = PAGE
+) -> int:
+    """Make the campaign and its page.
+
+    Args:
+        arguments: of the command line.
+        call: carries out one command of v6t, and says its exit status; None: in this process.
+        page: where it is published.
+
+    Returns:
+        0 where the campaign came to its end, though runs of it failed: the page says which. Else the exit
+        status of what did not.
+    """
+    parser = argparse.ArgumentParser(prog="python -m v6t.tests.zoo")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--machines", action="store_true")
+    given = parser.parse_args(arguments)
+    call = call or _command
+    directory: Path = given.directory
+    with named_programs(os.environ), _machines(given.machines):
+        if (directory / SUMMARY).exists() and not given.resume:
+            _keep(directory)
+        (directory / SUMMARY).unlink(missing_ok=True)
+        how = "--resume" if (directory / CAMPAIGN).exists() else "-o"
+        status = call(["campaign", "--no-report", "zoo", how, str(directory)])
+        if not (directory / SUMMARY).exists():
+            return status or 1
+    return call(["report", str(directory), "--publish", page])
+
+
+def _keep(directory: Path) -> None:
+    """The last one, until the next."""
+    before = directory.with_name(directory.name + ".before")
+    shutil.rmtree(before, ignore_errors=True)
+    directory.rename(before)
+
+
+@contextlib.contextmanager
+def named_programs(environment: Mapping[str, str]) -> Iterator[None]:
+    """Programs that variables name are in PATH by the names that drivers call them by."""
+    path = os.environ.get("PATH", "")
+    with tempfile.TemporaryDirectory(prefix="v6t-programs-") as place:
+        links = Path(place)
+        for device, (name, variable) in NAMED.items():
+            # the other TAYGA stands in PATH under that name
+            if device != MULTIQUEUE and environment.get(variable):
+                with contextlib.suppress(FileExistsError):  # of two drivers
+                    (links / name).symlink_to(Path(environment[variable]).absolute())
+        os.environ["PATH"] = f"{place}:{path}"
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = path
+
+
+def _command(words: Sequence[str]) -> int:
+    try:
+        command_line.main(list(words))
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else 1
+    return 0
+
+
+@contextlib.contextmanager
+def _machines(asked: bool) -> Iterator[None]:
+    """While it stands, the lab's Jool, nat46 and ip6_tunnel are virtual machines."""
+    if not asked:
+        yield
+        return
+    from v6t.core.runs import bench
+    from v6t.tests.jool.vm import MachineDut, Standing
+    from v6t.tests.machine.standins import standing_of
+
+    stands: dict[str, Standing] = {}
+
+    def end() -> None:
+        while stands:
+            stands.popitem()[1].end()
+
+    def device(run: Any, keep: Any = None, say: Any = None) -> Any:
+        """One machine at a time: also one that waits takes something of a core."""
+        made = standing_of(run.driver.name, run.intent.technology)
+        if made is None:
+            end()
+            return namespaces(run, keep, say)
+        name, make = made
+        if name not in stands:
+            end()
+            stands[name] = make()
+        return MachineDut(run.driver, run.intent, stands[name], keep=keep, say=say)
+
+    namespaces = bench.lab_device
+    bench.lab_device = device
+    atexit.register(end)
+    try:
+        yield
+    finally:
+        bench.lab_device = namespaces
+        end()
+        atexit.unregister(end)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
