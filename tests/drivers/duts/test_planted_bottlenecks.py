@@ -33,6 +33,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 PROCEDURE = {
     "repetitions": 1, "trial_duration_s": 0.4, "pause_s": 0.05, "residual_wait_s": 0.2,
     "resolution_ratio": 0.25, "sending_time_tolerance": 1.5, "invalid_retries": 1,
+    "connections": {"count": 300, "rate_cps": 400, "wait_ms": 300},
 }  # fmt: skip
 
 
@@ -41,9 +42,10 @@ def needs(driver):
     return pytest.mark.skipif(lacking is not None, reason=f"needs {lacking}")
 
 
-def written(place, plugin, mode, dut, line_rate):
+def written(place, plugin, mode, dut, line_rate, **params):
     run, bed = place / "run.yaml", place / "testbed.yaml"
-    run.write_text(json.dumps({"plugin": plugin, "modes": [mode], "procedure": PROCEDURE}))
+    content = {"plugin": plugin, "modes": [mode], "procedure": PROCEDURE, "params": params}
+    run.write_text(json.dumps(content))
     bed.write_text(json.dumps({"dut": dut, "line_rate": line_rate}))
     return run, bed
 
@@ -52,8 +54,8 @@ def written(place, plugin, mode, dut, line_rate):
 def second_look(tmp_path, monkeypatch):
     """What ``v6t dut bottleneck`` says of a finished run whose device has something planted in it."""
 
-    def look(plant, plugin, mode, dut, line_rate="1M"):
-        run, bed = written(tmp_path, plugin, mode, dut, line_rate)
+    def look(plant, plugin, mode, dut, line_rate="1M", **params):
+        run, bed = written(tmp_path, plugin, mode, dut, line_rate, **params)
         out = tmp_path / "out"
         done = v6t("run", run, "--testbed", bed, "--no-report", "-o", out)
         assert done.status == 0, done.err
@@ -177,10 +179,10 @@ def test_a_nat_without_ports(second_look):
     def plant(session):
         return told(session, "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -")
 
-    watched = second_look(plant, "nat44", "forward", {"driver": "nftables"})
+    one = {"min": 1, "max": 1}  # a port serves once for each port on the other side
+    watched = second_look(plant, "nat44", "forward", {"driver": "nftables"}, responder_ports=one)
     assert watched["limited_by"] == "table", watched
     assert "conntrack insert_failed" in watched["says"]
-    assert at(watched)["table"]["used"] < 4000
     assert "limit" in at(watched)["table"]
 
 
