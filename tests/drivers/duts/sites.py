@@ -227,15 +227,15 @@ def awaited(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
     return True
 
 
-ALWAYS = ("464xlat", "map-t, CE on one machine")
-"""Those that every test run takes the time for."""
+TWO, ONE = "464xlat", "map-t, CE on one machine"
+"""Sites that every test run takes the time for: two machines, and two parts on one."""
 
 
-def asked_for() -> list[Any]:
-    """All sites as parameters of a test, with their marks."""
+def asked_for(*always: str) -> list[Any]:
+    """All sites as parameters of a test, with their marks; some are not left for ``make sites``."""
     found = []
     for name, site in SITES.items():
-        asked = name in ALWAYS or os.environ.get("V6T_SITES") == "1"
+        asked = name in always or os.environ.get("V6T_SITES") == "1"
         why = site.lacking() if asked else "`make sites` asks for it (V6T_SITES=1)"
         marks = [*site.marks(), pytest.mark.skipif(bool(why), reason=why)]
         found.append(pytest.param(site, id=name.replace(", ", "-").replace(" ", "-"), marks=marks))

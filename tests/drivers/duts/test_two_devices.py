@@ -21,7 +21,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
 ]
-every_site = pytest.mark.parametrize("site", sites.asked_for())
+every_site = pytest.mark.parametrize("site", sites.asked_for(sites.TWO, sites.ONE))
+most_sites = pytest.mark.parametrize("site", sites.asked_for(sites.TWO))
 RUN = (
     *("--mode", "bidirectional", "--reps", "1", "--no-report"),
     *("--set-procedure", "connections.count=500", "--measure", "throughput", "--duration", "0.2"),
@@ -112,7 +113,7 @@ def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
         assert not any(standing.records().values())
 
 
-@every_site
+@most_sites
 def test_what_is_applied_stays_and_is_restored(standing):
     """Two operators one after the other: the second one undoes what the first left."""
     standing.cabled()
@@ -130,7 +131,7 @@ def test_what_is_applied_stays_and_is_restored(standing):
     assert not any(server.running() for server in standing.servers.values())
 
 
-@every_site
+@most_sites
 def test_kill_9_is_undone_on_all_by_one_command(standing, tmp_path):
     killed(standing, tmp_path / "run")
     done = v6t("dut", "restore", *flags(standing))
@@ -156,7 +157,7 @@ def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
     assert done.stderr.count("its own timer was faster") == len(standing.site.placed)
 
 
-@every_site
+@most_sites
 def test_one_that_cannot_be_reached_keeps_no_other_from_being_restored(standing):
     if len(standing.servers) == 1:
         pytest.skip("it has one machine")
