@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 from v6t.core.runs import bench
 from v6t.drivers.duts.guard import GUARD
 from v6t.drivers.duts.lock import Busy
@@ -227,9 +229,13 @@ def test_states_of_others_are_left_alone_and_not_counted(machine):
     """More than a few, of hosts that the test knows nothing of, beside the operator's own session."""
     with configured(machine, "nat44") as bed:
         run = bed.session.transport.run
+        link = bed.links.left
+        strange = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
+            src="203.0.113.9", dst="192.0.2.9"
+        )
         for port in range(9000, 9030):
-            strange = b"of somebody else %d" % port
-            assert bed.through("forward", "203.0.113.9", "192.0.2.9", port, 53, strange) is None
+            bed.left.send(bytes(strange / UDP(sport=port, dport=53) / b"of somebody else"))
+        until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
         others = len(run("pfctl -ss | grep 203.0.113.9").out.splitlines())
         assert others >= 30
         assert sum(1 for _ in answered(bed, "nat44", 5000, 5)) == 5

@@ -39,6 +39,8 @@ STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
 UNDO_TRIES = 60
+INTERVAL_S = 10
+"""Within so many seconds the purge looks at every state."""
 _TABLES = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
@@ -46,8 +48,11 @@ done
 """
 _PURGED = f"""\
 n=0; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
-grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt {NEARLY_EMPTY} ]; do
+grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
+[ $n -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
 n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
+"""What is marked is freed within the interval; a few that stay longer are somebody else's, whom the rule
+translates, too."""
 _LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 
 
@@ -271,7 +276,7 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
-        "set timeout { interval 10, adaptive.start 0, adaptive.end 0, "
+        f"set timeout {{ interval {INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
         f"udp.first {t}, udp.single {t}, udp.multiple {t} }}",
         "set skip on lo",
         "pass",
