@@ -7,7 +7,6 @@ for what the machine printed.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import contextmanager
@@ -27,9 +26,11 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.profiles.errors import DutError
 from v6t.tests.core.support import v6t
+from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.shown import Run
 
 from .vm import OpenBsdDut, Standing, excerpt, lacking
 
@@ -214,11 +215,9 @@ def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
     done = v6t("run", "--plugin", technology, "--testbed", bed, *SHORT, *more, "--output", path)
     print(done.out, done.err)
     assert done.status == 0, done.err
-    results = json.loads((path / "results.json").read_text())
-    assert results["status"] == "complete"
-    points = [p for p in results["results"] if p["benchmark"] == "throughput"]
-    assert points
-    for point in points:
+    run = Run(path)
+    machines.note(f"openbsd-pf {technology}", run, machine.machine.hypervisor)
+    for point in run.points:
         print(technology, point["median"], point["checked"], point["matched"])
         assert point["median"] > 0
         assert point["checked"] > 0
