@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults plain docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -101,6 +101,10 @@ fuzz: $(VENV)/.developed
 KILLS ?= 100
 kills: $(VENV)/.developed
 	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
+
+# CE and PE over real SSH in every variant that devices are here for; VPP and Snabb by V6T_VPP, V6T_SNABB
+sites: $(VENV)/.developed
+	V6T_SITES=1 $(BIN)/pytest -rs tests/drivers/duts/test_two_devices.py
 
 # every driver as everything it can be, by the plain command
 plain: $(VENV)/.developed

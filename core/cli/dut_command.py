@@ -196,11 +196,12 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 RESTORE = ("v6t", "dut", "restore")
 FEW = 500
 """Connections at a time that single frames make."""
+_FEW = {"connections": {"count": FEW}}
 
 
 def resolve_device(given: dict[str, Any]) -> Any:
     """The resolved run behind :func:`device_flags`, for single frames."""
-    return _resolve(given, procedure={"connections": {"count": FEW}})
+    return _resolve(given, procedure=_FEW)
 
 
 def _resolve(
@@ -230,7 +231,8 @@ def _resolve(
         params=given["params"],
         dut=given["dut"],
         dut_params=given["dut_params"],
-        procedure=procedure or {},
+        # a device that holds too few connections for a run is looked at and restored like any other
+        procedure=procedure or (_FEW if any_technology else {}),
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
     bound = resolve_and_bind(run_file, testbed, flags)

@@ -250,8 +250,8 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = _middle(p)
     here, there = between(*_INNER, links.right.mtu)
     b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
-    tunnel = {"b4": str(b4), "aftr": str(aftr), "mtu": p.middle_mtu}
-    own_tunnel = Softwire(b4=b4, aftr=aftr, mtu=p.middle_mtu, ipv6_side="right")
+    tunnel = Softwire(b4=b4, aftr=aftr, mtu=p.middle_mtu, ipv6_side="left")
+    own_tunnel = tunnel.model_copy(update={"ipv6_side": "right"})
     left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
     cable = _cable(p)
     ce = Part(
@@ -262,11 +262,13 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         turned=True,
     )
     own = Links(far, here)
-    inner = link_side(here, [_INNER_LEFT], [])
+    nat_ipv4 = _INNER_RIGHT.partition("/")[0]
+    servers = networks(p.responder_ipv4, p.responder_count)
+    inner = link_side(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
     softwire = Part(
         "softwire",
         PE,
-        DutIntent("softwire", tunnel, own, cable[1], inner),
+        DutIntent("softwire", tunnel.listed(), own, cable[1], inner),
         reference=SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own),
     )
     nat = _nat44(

@@ -32,7 +32,8 @@ pytestmark = [
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
 ]
 BRIEF = (
-    *("--measure", "throughput", "--reps", "1", "--duration", "0.2", "--resolution", "2000"),
+    *("--reps", "1", "--duration", "0.2", "--resolution", "2000"),
+    *("--set-procedure", "connections.count=1000"),
     *("--no-report", "--set-procedure", "selftest=cached"),
     # cores may be few: a tester's own delay is no finding about the command
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
@@ -87,30 +88,32 @@ def lacking(bound):
     return ""
 
 
-def carried_out(words, path):
+def carried_out(words, path, benchmark="throughput"):
     """A run that came to its end with a rate, all of whose judged frames were right, and left nothing."""
-    done = v6t("run", *words, *BRIEF, "--output", path)
+    mode = () if benchmark == "resolution" else ("--mode", "bidirectional")
+    done = v6t("run", *words, "--measure", benchmark, *mode, *BRIEF, "--output", path)
     assert done.status == 0, done.err[-4000:] + done.out
     results = json.loads((path / "results.json").read_text())
     assert results["status"] == "complete"
-    found = [r for r in results["results"] if r["benchmark"] == "throughput"]
+    found = [r for r in results["results"] if r["benchmark"] == benchmark]
     assert found
+    assert "is undone" in done.err
+    if benchmark == "resolution":
+        return
     assert all(point["median"] > 0 for point in found), found
     trials = [result for _, result in read_journal(path / "journal.jsonl")]
     counted = [c for t in trials for c in t.directions.values()]
     assert sum(c.checked for c in counted) > 0
     assert all(c.checked == c.matched for c in counted)
-    assert "is undone" in done.err
-    return found
 
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
-def test_the_plain_command_measures(technology, driver, programs, tmp_path, record_property):
+def test_the_plain_command_measures(technology, driver, programs, tmp_path):
     bound = resolve_and_bind(flags=Flags(plugin=technology, dut=driver))
     if why := lacking(bound):
         pytest.skip(why)
-    for point in carried_out(["--plugin", technology, "--dut", driver], tmp_path / "run"):
-        record_property(point["direction"], point["median"])
+    words = ["--plugin", technology, "--dut", driver]
+    carried_out(words, tmp_path / "run", "resolution" if technology == "dns64" else "throughput")
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -73,6 +73,7 @@ ROWS = (
             "lwb4": "lwb4",
             "lwb4-trex": "lwb4, by TRex",
             "ds-lite": "ipv4aas, ds-lite: as its B4",
+            "ds-lite softwire": "ipv4aas, ds-lite: as its AFTR's end of the tunnel",
             "lw4o6": "ipv4aas, lw4o6: as its lwB4",
             "map-e": "ipv4aas, map-e: as its CE",
         },

@@ -110,13 +110,16 @@ def test_trex_measures_it(machine, in_machine, tmp_path):
     seen(machine, "lwb4-trex", run)
 
 
-@pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
-def test_it_is_the_ces_part_of_a_chain(variant, part, machine, in_chain, tmp_path):
+@pytest.mark.parametrize(
+    ("variant", "part"),
+    [("ds-lite", "b4"), ("ds-lite", "softwire"), ("lw4o6", "ce"), ("map-e", "ce")],
+)
+def test_it_is_a_part_of_a_chain(variant, part, machine, in_chain, tmp_path):
     dut = {"driver": "chain", "options": {"parts": {part: {"driver": DRIVER}}}}
     how = (*THROUGHPUT, "--set", f"variant={variant}", *CONNECTIONS)
     run = measured(tmp_path, "ipv4aas", dut, *how)
     assert run.device["parts"][part]["kind"] == DRIVER
-    seen(machine, variant, run)
+    seen(machine, variant if part != "softwire" else f"{variant} {part}", run)
 
 
 def test_it_is_read_back_and_put_back(machine):

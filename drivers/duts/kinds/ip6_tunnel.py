@@ -1,4 +1,4 @@
-"""The kernel's IPv4-in-IPv6 tunnel (RFC 2473) as the customer's side: B4, lwB4, MAP-E CE.
+"""The kernel's IPv4-in-IPv6 tunnel (RFC 2473): B4, lwB4, MAP-E CE, and an AFTR's end of one B4's.
 
 It is hub and spoke: all IPv4 of the customer's goes to the relay. Forwarding mapping rules, by which
 CEs of MAP-E reach each other, the kernel has only with patches that OpenWrt carries.
@@ -21,8 +21,9 @@ from v6t.drivers.duts.kinds.linux.steps import address, module, sysctl
 from v6t.drivers.duts.kinds.netfilter.nftables import table
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError, UsageError
-from v6t.profiles.intent_settings import CustomerEdge, Softwire, settings_of
+from v6t.profiles.intent_settings import CustomerEdge, Softwire, Softwires, settings_of
 
 MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
@@ -73,9 +74,9 @@ class Ip6Tunnel(LinuxDriver):
     """One tunnel; what comes from the customer is routed into it, whatever else the machine does."""
 
     name = "ip6-tunnel"
-    title = "Linux ip6_tunnel: B4 of DS-Lite, lwB4, MAP-E CE"
+    title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
     technologies = ("mape-ce", "lwb4")
-    part_technologies = ("b4",)
+    part_technologies = ("b4", "softwire")
     executed = (
         "configured over SSH, verified, measured and restored with real frames in a virtual machine "
         "(Debian's kernel 6.1)"
@@ -98,10 +99,7 @@ class Ip6Tunnel(LinuxDriver):
                 "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's",
             )
         if self.options.checks and filters.PROGRAM not in facts.programs:
-            raise DutError(
-                f"the device lacks the program {filters.PROGRAM}, which checks are made with",
-                "apt-get install nftables",
-            )
+            raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
         if self.options.checks and customer.edge is None:
             raise UsageError(
                 "a B4 of DS-Lite has no address and no port set to check",
@@ -224,14 +222,21 @@ def drops(edge: CustomerEdge, inside: str) -> list[str]:
 
 
 def _customer(intent: Intent) -> _Customer:
-    """Out of the intent of a CE, a lwB4 or a B4.
+    """Out of the intent of a CE, a lwB4 or a B4; or of an AFTR's end of the tunnel of one B4.
 
     Raises:
         UsageError: it translates, or has a NAPT of its own.
     """
     settings = settings_of(intent)
     if isinstance(settings, Softwire):
-        return _Customer(settings.b4, settings.aftr, settings.ipv6_side, None)
+        ends = (settings.b4, settings.aftr)
+        local, remote = ends[::-1] if intent.technology == "softwire" else ends
+        return _Customer(local, remote, settings.ipv6_side, None)
+    if isinstance(settings, Softwires):
+        raise UsageError(
+            f"a tunnel of Linux has one other end, and this AFTR has {settings.b4[1]} B4s",
+            "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's end",
+        )
     edge = CustomerEdge.of(intent)
     if edge.tunnel_local is None or edge.tunnel_remote is None:
         raise UsageError(f"{intent.technology} has no tunnel", "choose another driver")

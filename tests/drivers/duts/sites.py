@@ -6,6 +6,7 @@ A part without machine is the reference translation, which no machine can be.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from v6t.tests.drivers import matrix
 from . import sshserver
 
 STATE_DIRECTORY = "/run/v6t"
+CONNECTIONS = 500
 SILENCE_S = 4
 """After so long a device undoes everything by itself here."""
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
@@ -74,13 +76,6 @@ class Site:
     def machines(self) -> list[str]:
         """By name, without repetition."""
         return list(dict.fromkeys(place.machine for place in self.placed.values()))
-
-    @property
-    def words(self) -> list[str]:
-        """Of a command."""
-        params = {"variant": self.variant, **self.params}
-        given = [word for pair in params.items() for word in ("--set", "=".join(pair))]
-        return ["--plugin", "ipv4aas", *given]
 
     def lacking(self) -> str:
         """What this machine has not; empty: nothing."""
@@ -147,6 +142,7 @@ class Standing:
     site: Site
     servers: dict[str, sshserver.Server]
     testbed: Any
+    run: Any
 
     def inside(self, name: str) -> Callable[[str], str]:
         """A shell behind sshd's back where a part is."""
@@ -169,7 +165,7 @@ class Standing:
 
     def cabled(self) -> None:
         """Cables that lead nowhere, with the MAC addresses that the drivers look for."""
-        bound = resolve_and_bind(None, self.testbed, Flags(plugin="ipv4aas", params=self._params))
+        bound = resolve_and_bind(self.run, self.testbed, Flags())
         assert isinstance(bound.driver, Chain)
         for part in bound.driver.parts(bound.intent):
             if part.name not in self.site.placed:
@@ -180,10 +176,6 @@ class Standing:
                     f"ip link add {side} address {mac} type veth peer name {side}-cable; "
                     f"ip link set {side} up; ip link set {side}-cable up"
                 )
-
-    @property
-    def _params(self) -> dict[str, str]:
-        return {"variant": self.site.variant, **self.site.params}
 
 
 @contextmanager
@@ -208,7 +200,14 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
             "dut": {"driver": "chain", "options": {"parts": parts}},
         }
         path.write_text(json.dumps(document, indent=1))
-        yield Standing(site, servers, path)
+        run = path.with_name("run.yaml")
+        asked = {
+            "plugin": "ipv4aas",
+            "params": {"variant": site.variant, **site.params},
+            "procedure": {"connections": {"count": CONNECTIONS}},
+        }
+        run.write_text(json.dumps(asked, indent=1))
+        yield Standing(site, servers, path, run)
     finally:
         for server in servers.values():
             if server.running():
@@ -226,11 +225,16 @@ def awaited(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
     return True
 
 
-def asked_for() -> list[Any]:
-    """All sites as parameters of a test, with their marks."""
+TWO, ONE = "464xlat", "map-t, CE on one machine"
+"""Sites that every test run takes the time for: two machines, and two parts on one."""
+
+
+def asked_for(*always: str) -> list[Any]:
+    """All sites as parameters of a test, with their marks; some are not left for ``make sites``."""
     found = []
     for name, site in SITES.items():
-        why = site.lacking()
+        asked = name in always or os.environ.get("V6T_SITES") == "1"
+        why = site.lacking() if asked else "`make sites` asks for it (V6T_SITES=1)"
         marks = [*site.marks(), pytest.mark.skipif(bool(why), reason=why)]
         found.append(pytest.param(site, id=name.replace(", ", "-").replace(" ", "-"), marks=marks))
     return found

@@ -13,7 +13,9 @@ from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import state_of
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, Driven
+from v6t.drivers.duts.lock import Lock
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
@@ -235,6 +237,109 @@ def test_devices_elsewhere_are_each_reached_somehow():
     assert [d.part.device for d in both.driven] == ["CE", "PE"]
 
 
+def on_machines(variant, **options):
+    """A chain whose parts are tayga or nftables with these options of ssh; the rest stays."""
+    parts = {
+        name: {"driver": driver, "options": {"ssh": ssh, **more}}
+        for name, (driver, ssh, more) in options.items()
+    }
+    return Chain({"parts": parts}).parts(Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent())
+
+
+BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
+
+
+def test_parts_on_one_machine_have_a_directory_each_and_the_first_the_machines():
+    found = on_machines(
+        "map-t",
+        napt=("nftables", BOX, {}),
+        ce=("tayga", {**BOX, "netns": "ce"}, {}),
+        br=("vpp", OTHER, {}),
+    )
+    places = [part.driver.options.state_dir for part in found]
+    assert places == ["/run/v6t", "/run/v6t/part-ce", "/run/v6t"]
+    found = on_machines(
+        "464xlat",
+        clat=("tayga", BOX, {"state_dir": "/run/a"}),
+        plat=("vpp", BOX, {"state_dir": "/run/b"}),
+    )
+    assert [part.driver.options.state_dir for part in found] == ["/run/a", "/run/b"]
+
+
+def test_two_parts_that_would_be_one_kernel_are_refused_before_anything_is_opened():
+    with pytest.raises(
+        UsageError, match="napt and ce would both be the kernel of one machine"
+    ) as no:
+        on_machines("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
+    assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
+    # a stack of its own is no kernel's, and of shell lines nobody knows
+    on_machines("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
+    steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
+    on_machines("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
+
+
+def test_the_lab_joins_no_two_parts_in_one_namespace():
+    given = {
+        "parts.clat.options.ssh.lab": "one",
+        "parts.plat.driver": "vpp",
+        "parts.plat.options.ssh.lab": "one",
+    }
+    bound = bind(resolve(flags=Flags("ipv4aas", dut_params=given)))
+    with pytest.raises(UsageError, match="clat and plat have the same namespace of the lab"):
+        bound.driver.lab_device(bound.device, bound.intent)
+
+
+def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
+    """The same machine by two names: nothing tells before the lock is there."""
+    here = HereTransport("a machine")
+    run = "alice@office process 7"
+    first = Lock(here, str(tmp_path / "v6t"), f"{run}, part napt")
+    try:
+        with pytest.raises(DutError, match="the part napt of the same run is on this machine"):
+            Lock(here, str(tmp_path / "v6t"), f"{run}, part ce")
+        assert first.await_sign(5)
+    finally:
+        first.release()
+
+
+def test_an_aftr_in_one_piece_stands_for_softwire_and_nat():
+    given = {"parts.aftr.driver": "vpp"}
+    run = resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=given))
+    parts = bind(run).driver.parts(bind(run).technology.dut_intent())
+    assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
+        ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
+    ]  # fmt: skip
+    both = {**given, "parts.nat.driver": "nftables"}
+    with pytest.raises(UsageError, match="there is no part 'nat'"):
+        resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=both))
+    with pytest.raises(UsageError, match="no part 'x'") as no:
+        resolve(
+            flags=Flags(
+                "ipv4aas", params={"variant": "ds-lite"}, dut_params={"parts.x.driver": "vpp"}
+            )
+        )
+    assert "aftr in place of softwire and nat" in no.value.hint
+
+
+def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
+    vpp = Chain({"parts": {"plat": {"driver": "vpp"}}})
+    oracle = vpp.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    assert oracle.header_policy.absent_checksum
+    assert oracle.header_policy.retranslated
+    plugin = Ipv4aas(Ipv4aasParams(variant="lw4o6"))
+    snabb = Chain({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
+    oracle = snabb.oracle(plugin, plugin.dut_intent())
+    # its tunnel's end decrements no TTL, and its beginning does: one hop fewer than two parts more
+    assert oracle._hops == {"forward": 0, "reverse": 1}
+
+
+def test_tayga_is_no_ce_of_map_t_by_itself():
+    bound = bind(resolve(flags=Flags("mapt-ce", dut="tayga")))
+    facts = bound.driver.example(bound.intent)
+    with pytest.raises(UsageError, match="cannot make a device for mapt-ce"):
+        bound.driver.plan(bound.intent, facts)
+
+
 def test_machines_of_the_lab_that_do_not_stand_are_left_out():
     clat = {"driver": "tayga", "options": {"ssh": {"lab": "ce"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
@@ -291,6 +396,15 @@ def test_all_parts_are_restored_even_if_one_cannot_be():
     session, log = chain_of((), (), ())
     assert session.restore() == ["restore of three", "restore of two", "restore of one"]
     assert session.verify()[0] == "one: verify of one"
+
+
+def test_all_that_cannot_be_restored_are_told():
+    session, _ = chain_of(("restore",), (), ("restore",))
+    with pytest.raises(DutError, match="three cannot restore; one cannot restore"):
+        session.restore()
+    session, _ = chain_of(("restore",), (), ("apply",))
+    with pytest.raises(DutError, match="three cannot apply; and one cannot restore"):
+        session.apply()
 
 
 def test_those_that_were_opened_are_closed_if_one_cannot_be():

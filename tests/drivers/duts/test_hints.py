@@ -115,10 +115,11 @@ UNREACHED = {
 }
 """They have parameters all the same, for technologies of somebody else."""
 NO_COMMAND = {
-    "looks at no port, and a CE of MAP-T": "the hint is the command of another technology",
+    " driver cannot make a device for ": "the hint is the command of another technology",
     "is not within": "guards the technology's own arithmetic",
     "all lie within the test's own networks": "any of many parameters may be given another value",
     "are in use: nothing is left to be added": "any of many parameters may be given another value",
+    "a tunnel of Linux has one other end": "another driver is the remedy",
     "has no tunnel": "the technology itself is not the driver's",
     "no address and no port set to check": "checks is asked of one part; its option is to be left out",
     "has no MAP-T; the 4.2.0": "another release is to be installed",

@@ -12,6 +12,7 @@ from v6t.drivers.duts.kinds.ip6_tunnel import TUNNEL, drops
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
+from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.profiles.errors import DutError, UsageError
@@ -132,6 +133,21 @@ def test_what_is_no_tunnel_is_refused():
         planned(MapTCe().dut_intent())
     with pytest.raises(UsageError, match="no port set to check"):
         planned(B4, checks=True)
+
+
+def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
+    intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).dut_intent()
+    driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
+    commands = [s.command for s in driver.plan(intent, driver.example(intent)).steps]
+    (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
+    assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
+    assert "ip rule add priority 8676 iif right lookup 8676" in commands
+    assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in
+               driver.plan(intent, driver.example(intent)).steps)  # fmt: skip
+    whole = DsLiteAftr().dut_intent()
+    driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
+    with pytest.raises(UsageError, match="one other end, and this AFTR has 16 B4s"):
+        driver.plan(whole, driver.example(whole))
 
 
 @pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])

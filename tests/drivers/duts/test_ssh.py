@@ -60,6 +60,21 @@ def test_system_programs_are_found_and_speak_english(login):
     assert login().run("command -v ip && echo $LC_ALL").out.splitlines()[-1] == "C"
 
 
+def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
+    with pytest.raises(DutError, match="its network namespace cannot be entered") as no:
+        login(netns="inner")
+    assert "`ip netns add inner` on the device makes one" in no.value.hint
+    server.shell(
+        "ip netns add inner; ip -n inner link add only-here type veth; echo kept >/run/seen"
+    )
+    transport = login(netns="inner")
+    assert transport.name.endswith(" netns inner")
+    done = transport.run("ip -o link show only-here >&2; cat; cat /run/seen; exit 3", "it's in\n")
+    assert (done.status, done.out) == (3, "it's in\nkept\n")
+    assert "only-here" in done.err
+    assert "only-here" not in login().run("ip -o link").out
+
+
 def test_quotes_and_newlines_arrive_unchanged(login):
     text = "a'b\"c$HOME\\d\n"
     assert login().run("printf '%s' 'x\"y$z'; cat", text).out == 'x"y$z' + text

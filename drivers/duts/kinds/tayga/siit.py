@@ -105,9 +105,9 @@ class Tayga(TunTranslator):
             )
         if intent.technology in self.part_technologies and self.part is None:
             raise UsageError(
-                "TAYGA looks at no port, and a CE of MAP-T has a set of them",
-                "behind a NAPT that does it can be one: `v6t run --plugin ipv4aas --variant map-t --set-dut "
-                "parts.ce.driver=tayga`",
+                f"the {self.name} driver cannot make a device for {intent.technology}",
+                "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
+                "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
             )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
 
