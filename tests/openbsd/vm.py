@@ -22,10 +22,11 @@ from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError
-from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, PORT, SIDES, MachineDut
+from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, SIDES, MachineDut
 from v6t.tests.machine.machine import QEMU, management
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
+PORT = 2222
 BOOT_DEADLINE_S = 600.0
 PLACE = "-nodefaults -no-user-config -display none -M pc -accel tcg -cpu max -smp 1 -m 512"
 
