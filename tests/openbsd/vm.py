@@ -22,13 +22,13 @@ from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError
-from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, PORT, SIDES, MachineDut
-from v6t.tests.machine.machine import management
+from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, SIDES, MachineDut
+from v6t.tests.machine.machine import QEMU, management
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
+PORT = 2222
 BOOT_DEADLINE_S = 600.0
-PLACE = "pc -accel tcg -cpu max -smp 1 -m 512"
-QEMU = "qemu-system-x86_64 -nodefaults -no-user-config -display none -M"
+PLACE = "-nodefaults -no-user-config -display none -M pc -accel tcg -cpu max -smp 1 -m 512"
 
 
 def lacking() -> str:
@@ -66,7 +66,7 @@ class OpenBsdMachine:
                 f"ip tuntap add tap-{side} mode tap; ip link add br-{side} type bridge mcast_snooping 0; "
                 f"ip link set dev tap-{side} master br-{side} up; ip link set dev br-{side} up",
             )
-        words = [*QEMU.split(), *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
+        words = [QEMU, *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
         words += management(PORT, MANAGEMENT_MAC)
         for side in SIDES:
             tap = f"tap,id={side},ifname=tap-{side},script=no,downscript=no"
@@ -113,6 +113,12 @@ class OpenBsdMachine:
             connect_deadline_s=120,
             command_deadline_s=120,
         )
+
+    @property
+    def hypervisor(self) -> str:
+        """What runs it: ``QEMU 7.2.22, TCG``."""
+        said = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
+        return f"QEMU {said.stdout.split()[3]}, TCG"
 
     def login(self, user: str) -> None:
         """Log in as somebody else from now on, who becomes root by ``doas``."""
