@@ -193,6 +193,7 @@ class OpenBsdDut(MachineDut):
         driver.options = given.model_copy(update={side: side for side in SIDES})
         super().__init__(driver, intent, standing, **keep)  # type: ignore[arg-type]
         driver.options = given.model_copy(update=standing.machine.ports())
+        self.driver = driver  # with these; it has no modules that would stay in a lab
 
 
 def excerpt(console: str) -> list[str]:
