@@ -311,6 +311,9 @@ class Worker(object):
             client.stop(ports=ports)
             time.sleep(residual_s)
             self._collect(captures)
+            for recording in recordings.values():  # TRex writes over none
+                with contextlib.suppress(FileNotFoundError):
+                    self.forget(recording["path"])
         else:
             raise Trouble("start", looking.refused)
         ended = self._watch(looking, looking.idle + due_s, looking.began + give_up_s, watched)
