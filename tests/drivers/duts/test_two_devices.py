@@ -211,5 +211,6 @@ def test_restoring_asks_for_no_room_for_connections(tmp_path):
     aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.unique("gone")}}}
     path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
-    assert "keeps 1000 sessions of a B4" in v6t("dut", "apply", *flags, status=2).stderr
+    refused = v6t("run", "--dry-run", *flags, status=2).stderr
+    assert "AFTR keeps 1000 sessions of a B4" in refused
     assert "nothing is left of it" in v6t("dut", "restore", *flags).stdout
