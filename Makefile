@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm fuzz kills faults sites plain docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -87,6 +87,10 @@ test-nat46: $(VENV)/.developed
 # ip6_tunnel of Debian's kernel, likewise: not every kernel that runs tests has it
 test-tunnel-vm: $(VENV)/.developed
 	V6T_TUNNEL_VM=1 $(BIN)/pytest -m tunnelvm tests/tunnelvm
+
+# an OpenBSD that boots in QEMU with the arguments in V6T_OPENBSD_VM (tests/openbsd/vm.py)
+test-openbsd: $(VENV)/.developed
+	$(BIN)/pytest -m openbsd tests/openbsd
 
 # the long attack: every command and file format, with the slowest and the largest input
 INPUTS ?= 100000

@@ -18,7 +18,7 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
-from v6t.procedures.connection_types import Connections
+from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Trial, TrialResult, sizes_key
 from v6t.procedures.validity import assess_trial
@@ -49,7 +49,8 @@ class Judged:
     Attributes:
         when: ``found`` or ``above``.
         rate_fps: offered in it, per direction.
-        lost: frames that the tester missed; None: it did not do its part, and its counts say nothing.
+        lost: frames that the tester missed, or the connections that did not come about; None: it did not do
+            its part, and its counts say nothing.
         notes: why it is not the trial above, if it is not.
     """
 
@@ -210,6 +211,12 @@ def judged(
                 "nothing above the found rate was offered: medium or tester carries no more"
             )
             continue
+        few = _refused(results[when])
+        if few is not None and seen[when]:
+            notes.append(
+                f"of {few.required:,} connections {few.learned:,} went through it: nothing was sent in them"
+            )
+            return Judged(when, trial.rate_fps, few.required - few.learned, tuple(notes))
         verdict = assess_trial(trial, results[when], sending_time_tolerance=sending_time_tolerance)
         if verdict.valid and seen[when]:
             ways = results[when].directions.values()
@@ -263,12 +270,39 @@ def _stretches(
         ends.append(("after", time.time()))
     finally:
         samples = watcher.stop()
+    return parted(samples, ends, results), results
+
+
+def parted(
+    samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
+) -> dict[str, list[Sample]]:
+    """Samples by the stretch that they are of.
+
+    A trial whose connections did not come about may be over between two samples: it has those around it, too.
+
+    Args:
+        samples: all of them, in order.
+        ends: of the stretches [s, wall clock].
+        results: of those that are trials.
+    """
     found, begin = {}, 0.0
     for name, end in ends:
         within = [s for s in samples if begin < s.seen_s <= end]
-        found[name] = within[:-1] if name in results else within
+        if name in results and _refused(results[name]) is not None:
+            last = [s for s in samples if s.seen_s <= begin][-1:]
+            found[name] = [*last, *within, *[s for s in samples if s.seen_s > end][:1]]
+        else:
+            found[name] = within[:-1] if name in results else within
         begin = end
-    return found, results
+    return found
+
+
+def _refused(result: TrialResult) -> PhaseOneResult | None:
+    """The phase 1 of a trial in which the device let too few connections through, and nothing was sent."""
+    phase_one = result.connections
+    if phase_one is None or phase_one.learned >= phase_one.required or result.faults:
+        return None
+    return phase_one
 
 
 def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:

@@ -1,6 +1,8 @@
-"""Programs that a device lacks: one sentence, and where they come from."""
+"""Programs that a device lacks, or that are others: one sentence for each, and where they come from."""
 
 from __future__ import annotations
+
+import re
 
 from v6t.profiles.errors import DutError
 
@@ -18,3 +20,24 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
     if named:
         hint += "; dut.options.program says where it is"
     return DutError(f"the device lacks the program {program}{use}", hint)
+
+
+def version_in(text: str, pattern: str, words: str, command: str) -> str:
+    """What a program says of its version.
+
+    Args:
+        text: of the program.
+        pattern: a regular expression, whose first group is the version.
+        words: the program's name in messages.
+        command: what it was asked.
+
+    Raises:
+        DutError: it says none: it is another program.
+    """
+    found = re.search(pattern, text)
+    if found is None:
+        raise DutError(
+            f"the device has no {words}: '{command}' does not say its version",
+            "set dut.options.program to where it is",
+        )
+    return found[1]

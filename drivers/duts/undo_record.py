@@ -158,7 +158,7 @@ def script(record: Record) -> str:
         f"cd {shlex.quote(record.directory)} || exit 1",
         # one that hangs, or that the device's timer has begun: this one goes on in its place
         'p=$(cat undoing 2>/dev/null); case "$(ps -p "$p" -o args= 2>/dev/null)" in',
-        f"*{SCRIPT}*) kill -9 $p $(ps -eo pid,ppid | while read c q; do",
+        f"*{SCRIPT}*) kill -9 $p $(ps -Ao pid,ppid | while read c q; do",
         '[ "$q" != "$p" ] || echo $c; done);; esac',
         "(umask 077; touch progress undone; echo $$ >undoing)",
         "trap '[ \"$(cat undoing 2>/dev/null)\" != $$ ] || rm -f undoing' EXIT",

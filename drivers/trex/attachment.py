@@ -318,6 +318,7 @@ class Attachment:
             self.directory,
             config,
             self.started,
+            prefix=prefix,
             nics=[full_address(name) for name in interfaces if is_pci(name)],
             fence=(options.rpc_port, options.pub_port) if options.fence else (),
             namespace_pid=self.namespace(),

@@ -178,8 +178,9 @@ class Worker(object):
             taken = ", ".join("port %s: %s" % one for one in owners.items())
             raise Trouble("taken", "the server would have to be ended, and is in use (%s)" % taken)
         process = server_on(self.address[1])
-        self.client.server_shutdown(force=force)
-        self.client, self.ports = None, []
+        client, self.client, self.ports = self.client, None, []
+        client.server_shutdown(force=force)
+        client.conn.disconnect()  # one that is only forgotten hangs when Python collects it
         until = time.monotonic() + wait_s
         while self._answers() or (process is not None and server_words(process)):
             if time.monotonic() > until:
@@ -292,23 +293,27 @@ class Worker(object):
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
-        client.remove_all_streams(ports=self.ports)
-        for port in ports:
-            for number, burst in enumerate(bursts[str(port)]):
-                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
-                    client.add_streams([self._stream(port, burst, number)], ports=[port])
-                    client.ports[port].streams.clear()  # nobody needs the client's copies
-        with self._still():
-            client.clear_stats(ports=self.ports)
-            answered = self._answered()
-        drops_before = self._queue_drop()
-        captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
-        clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, self._preparing_s(bursts))
-        began = looking.start()
-        ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
+        for patience in (1, 2, 4, 8):
+            self._add_streams(bursts)
+            with self._still():
+                client.clear_stats(ports=self.ports)
+                answered = self._answered()
+            drops_before = self._queue_drop()
+            captures = self._start_captures(receive, samples, control, recordings, marked)
+            clean(client)
+            if looking.start(patience):
+                break
+            # one port was late, and others may have begun: what they sent is of no trial, and their
+            # streams would go on with other numbers
+            client.stop(ports=ports)
+            time.sleep(residual_s)
+            self._collect(captures)
+        else:
+            raise Trouble("start", looking.refused)
+        ended = self._watch(looking, looking.idle + due_s, looking.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
@@ -332,7 +337,7 @@ class Worker(object):
             "answered": {str(p): n for p, n in answered.items()},
             "looks": looking.seen,
             "ended": ended,
-            "began_ago_s": time.monotonic() - began,
+            "began_ago_s": time.monotonic() - looking.began,
             "captures": collected,
             "cpu": watched["cpu"],
             "rx_cpu": watched["rx_cpu"],
@@ -388,6 +393,16 @@ class Worker(object):
             for port in self.ports:
                 self._capture_port(port, "stop")
             self.answering.close()
+
+    def _add_streams(self, bursts):
+        """The streams of a trial, and no others."""
+        self.client.remove_all_streams(ports=self.ports)
+        for port in sorted(map(int, bursts)):
+            for number, burst in enumerate(bursts[str(port)]):
+                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
+                    stream = self._stream(port, burst, number)
+                    self.client.add_streams([stream], ports=[port])
+                    self.client.ports[port].streams.clear()  # nobody needs the client's copies
 
     def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])

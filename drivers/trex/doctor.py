@@ -128,8 +128,9 @@ def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
         yield (
             "counting",
             "note",
-            "several data path cores: frames are counted by port counters, no delays; "
-            "`-c 1 --software --hdrh` counts by trailer",
+            "several data path cores: frames are counted by port counters; delays are those of a "
+            "stream that one of them stamps, with memif or --software; `-c 1 --software --hdrh` counts "
+            "by trailer",
         )
     for port in facts.get("port_info") or []:
         owner = port.get("owner")

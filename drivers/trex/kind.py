@@ -136,26 +136,24 @@ class Trex(TesterKind):
                 f"apart, and {compared} compared with the reference translation"
             )
             return
-        if self.options.marks or (self.options.marks is None and self.options.on_linux):
+        marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
+        yield (
+            "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
+            f"{limit} fps, both directions together; beyond that all trials of the search are counted "
+            "by its ports, and some frames carry it for comparison"
+        )
+        if marks or (marks is None and self.options.on_linux):
             where = (
                 "marks: true asks for it"
-                if self.options.marks
+                if marks
                 else f"above {STAMPED_FPS:,.0f} fps, where TRex's threads share CPUs; marks: false "
                 "stamps all"
             )
             yield (
-                "TRex tells frames apart by a trailer in each; where nothing times them it is a mark, "
-                "which TRex counts but does not put in order: one lost frame and one duplicate of its "
-                f"class look like none ({where})"
+                "where nothing times frames, the trailer is a mark, which TRex counts at any rate but "
+                "does not put in order: one lost frame and one duplicate of its class look like none "
+                f"({where})"
             )
-            where = "; marks it counts at any rate"
-        else:
-            where = ""
-        yield (
-            "TRex tells frames apart by its stamp in each where a search's upper bound is at most "
-            f"{MAX_STAMPED_FPS:,.0f} fps, both directions together; beyond that all trials of the "
-            f"search are counted by its ports, and some frames carry one for comparison{where}"
-        )
 
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
         """TRex times frames with one core."""
@@ -207,6 +205,9 @@ def _ports(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Findin
             yield what, state, text
         elif options.start == "never":
             yield what, "missing", text.replace("v6t starts one", "start one, or say start: auto")
+        elif options.elsewhere:
+            fix = "start one there, or say ssh: user@host"
+            yield what, "missing", text.replace("v6t starts one", fix)
         elif options.all_interfaces is None:
             yield (
                 what,

@@ -6,7 +6,7 @@ Handed over with :mod:`v6t.drivers.trex.client_worker`: old syntax, the standard
 import time
 from typing import Any, Dict, List
 
-from v6t.drivers.trex.service_worker import Trouble, one_line
+from v6t.drivers.trex.service_worker import one_line
 
 EARLY_S = 0.2
 """TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
@@ -25,24 +25,24 @@ class Looking(object):
         self.seen: List[Any] = []
         self.at = self.began = self.idle = 0.0
         self.base: Dict[int, int] = {}
+        self.refused = ""
 
-    def start(self):
-        """Order the start for one moment of the server's clock; this clock's reading of it."""
-        client = self.worker.client
-        client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
-        for busy in (1, 2, 4, 8):
-            requested_at = time.monotonic()
-            _, self.base, now = self.worker.look(self.ports)
-            half = (time.monotonic() - requested_at) / 2
-            # TRex wants 0.1 s of time, for every port, after it has made the streams ready
-            lead = busy * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self.preparing_s
-            self.at, self.began = now + lead, requested_at + half + lead
-            done = self._order()
-            if done:
-                break
-            client.stop(ports=self.ports)  # a port was late: again, with more time
-        else:
-            raise Trouble("start", one_line(done.err()))
+    def start(self, patience):
+        """Order the start for one moment of the server's clock: whether all ports took it.
+
+        patience: how many times the time is left that this takes.
+        """
+        self.worker.client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
+        requested_at = time.monotonic()
+        _, self.base, now = self.worker.look(self.ports)
+        half = (time.monotonic() - requested_at) / 2
+        # TRex wants 0.1 s of time, for every port, after it has made the streams ready
+        lead = patience * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self.preparing_s
+        self.at, self.began = now + lead, requested_at + half + lead
+        done = self._order()
+        if not done:
+            self.refused = one_line(done.err())
+            return False
         # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
         # 0.1 s if the machine was busy when it began
         self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
@@ -50,7 +50,7 @@ class Looking(object):
         time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
         while time.monotonic() < self.began + LATE_S and not all(self.look().values()):
             time.sleep(0.001)
-        return self.began
+        return True
 
     def _order(self):
         """Start every port then; what the first that would not said, or the last."""

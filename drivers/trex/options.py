@@ -14,7 +14,13 @@ from pydantic import (
 )
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server_config import RING_FRAMES, is_linux, is_pci
+from v6t.drivers.trex.server_config import (
+    RING_FRAMES,
+    is_linux,
+    is_pci,
+    queues_unread,
+    through_af_packet,
+)
 from v6t.profiles.intent import hosts_on
 from v6t.profiles.strict_model import StrictModel
 
@@ -180,13 +186,23 @@ class TrexOptions(StrictModel):
             )
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
-        if self.cores > 1 and self.on_linux:
+        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
+            raise ValueError("threads can share a CPU with cores: 1 only")
+        return self
+
+    @model_validator(mode="after")
+    def _one_queue_on_linux(self) -> TrexOptions:
+        named = self.all_interfaces or ()
+        if any(map(queues_unread, named)):
+            raise ValueError(
+                "qpairs: TRex reads one queue of an interface of Linux, and frames that the kernel put "
+                "into another would be lost; leave it out"
+            )
+        if self.cores > 1 and (self.on_linux or any(map(through_af_packet, named))):
             raise ValueError(
                 "TRex serves interfaces of Linux with one data path core: cores: 1, or memif or PCI "
                 "addresses as interfaces"
             )
-        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
-            raise ValueError("threads can share a CPU with cores: 1 only")
         return self
 
     def _check_starting(self) -> None:

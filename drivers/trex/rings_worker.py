@@ -33,6 +33,7 @@ def pushed_out(client, ports, receive):
 
     The kernel takes frames out of an interface's send ring when a frame is put there; where it had
     no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
+    TRex sends on such a port with one core by one ring: one frame for each port is enough.
     What comes by itself is the device's: nothing is said of the rings unless there is silence before.
     """
     if not all(client.ports[port].is_virtual() for port in ports):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from v6t.drivers.trex import supervise
-from v6t.drivers.trex.program import FENCED, server_program
+from v6t.drivers.trex.program import FENCED, kept_by_dpdk, server_program
 from v6t.drivers.trex.remote import Remote
 from v6t.profiles.errors import TesterError
 
@@ -35,6 +35,7 @@ class Server:
         config: str,
         arguments: Sequence[str],
         *,
+        prefix: str,
         nics: Sequence[str] = (),
         fence: Sequence[int] = (),
         namespace_pid: int | None = None,
@@ -46,6 +47,7 @@ class Server:
             trex_dir: the installation.
             config: text of the configuration file.
             arguments: after ``-i --cfg FILE``.
+            prefix: see :func:`~v6t.drivers.trex.program.server_program`.
             nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
                 ``_t-rex-64``; at the end they are given back.
             fence: TCP ports that other hosts shall not reach meanwhile.
@@ -63,7 +65,7 @@ class Server:
                 f"env LD_LIBRARY_PATH={shlex.quote(_libraries(directory))} {binary} -i "
                 f'--cfg "$cfg" {shlex.join(arguments)}'
             )
-            program = server_program(directory, config, text, nics=nics, fence=fence)
+            program = server_program(directory, config, text, prefix=prefix, nics=nics, fence=fence)
             if remote is not None:
                 program = supervise.command(remote.command(program))
             environment, where = None, None
@@ -72,7 +74,9 @@ class Server:
             with os.fdopen(cfg, "w", encoding="utf-8") as out:
                 out.write(config)
             self._config = Path(name)
-            program = supervise.command([binary, "-i", "--cfg", name, *arguments], namespace_pid)
+            program = supervise.command(
+                [binary, "-i", "--cfg", name, *arguments], namespace_pid, kept_by_dpdk(prefix)
+            )
             environment = {**os.environ, "LD_LIBRARY_PATH": _libraries(directory)}
             where = directory
         with os.fdopen(handle, "wb") as output:

@@ -20,6 +20,8 @@ _BLOCK_OCTETS = 65_536
 
 _MEMIF_END = {"id", "role", "socket", "socket-abstract"}
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
+_SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,19 @@ def is_pci(interface: str) -> bool:
 def is_linux(interface: str) -> bool:
     """Whether an interface is one of Linux, which TRex has through af_packet."""
     return not (is_pci(interface) or interface.startswith("--") or interface == "dummy")
+
+
+def through_af_packet(interface: str) -> bool:
+    """Whether TRex has an interface through af_packet, be it named or spelled out as a port."""
+    return is_linux(interface) or _AF_PACKET.match(interface) is not None
+
+
+def queues_unread(interface: str) -> bool:
+    """Whether an af_packet port would have queues that nobody reads: TRex uses the first alone.
+
+    The kernel spreads flows over the queues of such a port (PACKET_FANOUT), as long as there is room.
+    """
+    return through_af_packet(interface) and _SEVERAL_QUEUES.search(interface) is not None
 
 
 def full_address(interface: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,12 +22,14 @@ GRACE_S = 6.0
 _PR_SET_PDEATHSIG = 1
 
 
-def command(program: Sequence[str], namespace_pid: int | None = None) -> list[str]:
-    """What to start instead of ``program``."""
+def command(
+    program: Sequence[str], namespace_pid: int | None = None, leaves: str = ""
+) -> list[str]:
+    """What to start instead of ``program``, which leaves a directory that is removed then."""
     where = [] if namespace_pid is None else ["--namespace", str(namespace_pid)]
     return [
         sys.executable, "-m", "v6t.drivers.trex.supervise", "--parent", str(os.getpid()), *where,
-        "--", *program,
+        "--leaves", leaves, "--", *program,
     ]  # fmt: skip
 
 
@@ -38,7 +41,7 @@ def _tell(number: int, frame: object) -> None:
     raise _Told
 
 
-def run(program: Sequence[str], parent: int, namespace_pid: int | None) -> int:
+def run(program: Sequence[str], parent: int, namespace_pid: int | None, leaves: str = "") -> int:
     """Start the program and wait for its end, or for the order to end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for v6t, which then ends us in order
     signal.signal(signal.SIGTERM, _tell)
@@ -53,6 +56,9 @@ def run(program: Sequence[str], parent: int, namespace_pid: int | None) -> int:
     except _Told:
         _end(child)
         return 0
+    finally:
+        if leaves:
+            shutil.rmtree(leaves, ignore_errors=True)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -83,10 +89,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--namespace", type=int)
+    parser.add_argument("--leaves", default="")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     try:
-        sys.exit(run(arguments.program, arguments.parent, arguments.namespace))
+        sys.exit(run(arguments.program, arguments.parent, arguments.namespace, arguments.leaves))
     except OSError as exc:
         print(f"{arguments.program[0]}: {exc.strerror or exc}", file=sys.stderr)
         sys.exit(127)

@@ -289,6 +289,7 @@ def test_fault_determination_3_self_check():
         ("tester: {kind: trex, options: {interfaces: ['ff:1f.7', nic9]}}", "no such interface"),
         ("tester: {kind: trex}", "name its interfaces"),
         ("tester: {kind: trex, options: {start: never}}", "say start: auto"),
+        ("tester: {kind: trex, options: {server: 127.0.0.2}}", "start one there"),
         ("tester: {kind: trex, options: {ssh: a@b.invalid}}", "ssh needs trex_dir"),
         (
             "tester: {kind: trex, options: {ssh: a@b.invalid, trex_dir: /opt/x}}",

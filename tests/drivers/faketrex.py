@@ -21,8 +21,14 @@ class STLStream(object):
 def frames(mode):
     return mode.get("total_pkts") or mode["pkts_per_burst"] * mode["count"]
 
+class _Refused(object):
+    def __bool__(self): return False
+    def err(self): return "start time is in the past"
+
 class _Port(object):
     owner = ""
+    late = before = 0  # starts that come too late, frames of one that was stopped
+    stale = False  # streams that were stopped go on with other numbers
     acquired = False
     active_until = began = 0.0
     streams = {}  # the client's copies
@@ -36,6 +42,9 @@ class _Port(object):
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
         if os.environ.get("FAKE_HANG"): time.sleep(60)
+        if self.late or self.stale:
+            self.late -= 1
+            return _Refused()
         self.began = start_at_ts
         self.active_until = start_at_ts + self.took() + 0.02
         if os.environ.get("FAKE_STOLEN"): self.acquired = False
@@ -71,6 +80,7 @@ class _Rpc(object):
     api_h = "x"
     def __init__(self, client): self.rpc, self.client = self, client
     def create_batch(self): return _Batch(self.client)
+    def disconnect(self): open(os.path.join(os.environ["FAKE_STATE"], "disconnected"), "w").close()
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
 
@@ -88,6 +98,7 @@ class STLClient(object):
         self.conn = _Rpc(self)
         if os.environ.get("FAKE_OWNER"):
             self.ports[1].owner = os.environ["FAKE_OWNER"]
+        self.ports[1].late = int(os.environ.get("FAKE_LATE", 0))
     def connect(self):
         print("noise on stdout")
         if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
@@ -108,15 +119,23 @@ class STLClient(object):
                 raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
             self.ports[p].acquired = True
     def release(self, ports): pass
-    def stop(self, ports): pass
+    def stop(self, ports):
+        for p in ports:
+            if self.ports[p].began:
+                self.ports[p].before += 7
+                self.ports[p].stale = True
+            self.ports[p].began = self.ports[p].active_until = 0.0
     def remove_all_streams(self, ports):
-        for p in ports: self.ports[p].added, self.ports[p].began = [], 0.0
+        for p in ports:
+            self.ports[p].added, self.ports[p].began, self.ports[p].stale = [], 0.0, False
     def remove_all_captures(self): pass
     def add_streams(self, streams, ports):
         for p in ports: self.ports[p].added += streams
-    def clear_stats(self, ports): pass
+    def clear_stats(self, ports):
+        for p in ports: self.ports[p].before = 0
     def wait_on_traffic(self, **kwargs): pass
-    def _sent(self, p): return sum(frames(s.data["mode"]) for s in self.ports[p].added)
+    def _sent(self, p):
+        return self.ports[p].before + sum(frames(s.data["mode"]) for s in self.ports[p].added)
     def get_stats(self, ports):
         stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(p ^ 1),
                      "oerrors": 0, "ierrors": 0} for p in PORTS}

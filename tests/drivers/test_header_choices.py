@@ -33,7 +33,13 @@ from v6t.plugins.siit.siit import Siit
 from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.headerpolicy import Change, change_of, combined_ecn, tolerate
+from v6t.profiles.headerpolicy import (
+    Change,
+    HeaderPolicy,
+    change_of,
+    combined_ecn,
+    tolerate,
+)
 from v6t.profiles.model import DIRECTIONS, Role
 
 pytestmark = pytest.mark.slow
@@ -520,9 +526,10 @@ def test_a_profile_takes_df_set_or_not_and_tells_which(octet, told):
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize("octet", [0x00, 0x40])
 def test_a_chain_takes_df_as_the_last_translator_of_the_direction_makes_it(way, octet):
-    last = {"forward": ExpectProfile(df="set"), "reverse": ExpectProfile(df="set")}
-    last[way] = replace(last[way], dont_fragment="either")
-    chain = ChainOracle(oracle_of("siit"), 0, last)
+    policy = HeaderPolicy(dont_fragment=way)
+    chain = ChainOracle(
+        oracle_of("siit"), dict.fromkeys(DIRECTIONS, 0), dict.fromkeys(DIRECTIONS, "set"), policy
+    )
     right = way == "forward" or bool(octet)
     assert accepted("siit", "forward", 0, None, written(6, octet), chain) == right
 

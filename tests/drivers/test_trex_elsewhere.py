@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -24,7 +26,9 @@ from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab, needs_trex
 
 from .duts import sshserver
+from .figures import assert_timed
 
+PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
 pytestmark = pytest.mark.lab
 needs_sshd = pytest.mark.skipif(
     sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
@@ -203,46 +207,87 @@ def cabled(server, device):
             )
 
 
+@pytest.fixture
+def both(host, tmp_path):
+    """TRex's host and the device's, cabled, and how a testbed file names them."""
+    server, remote = host
+    device = sshserver.Server("audited")
+    config = Path(remote.options.config)
+    config.write_text(config.read_text() + known_as("audited", device, tmp_path))
+    cabled(server, device)
+    trex = {
+        "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": str(config),
+        "start": "always", "interfaces": ["l0", "r0"],
+    }  # fmt: skip
+    ssh = {"host": "audited", "config": str(config)}
+    yield server, device, trex, {"left": "left", "right": "right", "ssh": ssh}
+    sshserver.end(device)
+
+
+@needs_sshd
+@needs_lab
+@pytest.mark.trex
+@pytest.mark.alone
+@needs_trex
+def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
+    """The file of the page, with the names of these hosts and interfaces."""
+    server, device, trex, reached = both
+    (page,) = re.findall(r"```yaml\n# remote-both.yaml.*?\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    content = yaml.safe_load(page)
+    assert set(content["tester"]["options"]) == {"ssh", "trex_dir", "interfaces"}
+    assert content["dut"]["options"].keys() == reached.keys()
+    content["tester"]["options"] |= trex
+    content["dut"]["options"] |= reached
+    del content["links"]
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(json.dumps({**content, "line_rate": "3M"}))
+    own = {
+        "trial_duration_s": 0.5, "sending_time_tolerance": 1.5, "invalid_retries": 10,
+        "latency.duration_s": 1, "latency.first_tag_s": 0.2, "latency.tags": 100,
+    }  # fmt: skip
+    done = v6t(
+        *("run", "--testbed", bed, "--plugin", "ipv4-router", "--measure", "throughput,latency"),
+        *("--frame-size", "84", "--mode", "bidirectional", "--reps", "1", "--resolution", "500"),
+        *(word for name, value in own.items() for word in ("--set-procedure", f"{name}={value}")),
+        *("-o", tmp_path / "made", "--no-report"),
+    )
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "made" / "results.json").read_text())
+    assert found["status"] == "complete"
+    by_name = {r["benchmark"]: r for r in found["results"]}
+    assert by_name["throughput"]["median"] > 0
+    assert by_name["throughput"]["matched"] == 1 and by_name["throughput"]["checked"] > 50
+    assert_timed(by_name["latency"])
+    tester = json.loads((tmp_path / "made" / "manifest.json").read_text())["tester"]
+    assert (tester["started_by_v6t"], tester["reached_by"]) == (True, "its own host only")
+    assert "198.18" not in device.shell("ip route")
+    assert "_t-rex-64" not in server.processes()
+
+
 @needs_sshd
 @needs_lab
 @pytest.mark.trex
 @needs_trex
-def test_an_audit_by_a_trex_elsewhere_of_a_device_elsewhere(host, tmp_path):
-    server, remote = host
-    device = sshserver.Server("audited")
-    try:
-        config = Path(remote.options.config)
-        config.write_text(config.read_text() + known_as("audited", device, tmp_path))
-        cabled(server, device)
-        trex = {
-            "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": str(config),
-            "start": "always", "interfaces": ["l0", "r0"],
-        }  # fmt: skip
-        reached = {
-            "left": "left",
-            "right": "right",
-            "ssh": {"host": "audited", "config": str(config)},
-        }
-        bed = tmp_path / "bed.yaml"
-        bed.write_text(
-            json.dumps(
-                {
-                    "tester": {"kind": "trex", "options": trex},
-                    "dut": {"driver": "nftables", "options": reached},
-                }
-            )
+def test_an_audit_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
+    server, device, trex, reached = both
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(
+        json.dumps(
+            {
+                "tester": {"kind": "trex", "options": trex},
+                "dut": {"driver": "nftables", "options": reached},
+            }
         )
-        clauses = "REQ-1-mapped,REQ-8-filtering-address,tcp-exchange,REQ-1-query,flush-udp"
-        done = v6t(
-            *("audit", "--testbed", bed, "--plugin", "nat44", "--suite", "nat", "--no-variants"),
-            *("--clause", clauses, "-o", tmp_path / "made"),
-        )
-        assert done.status == 6, done.err
-        found = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
-        verdicts = {f["clause"].partition("-")[2]: f["verdict"] for f in found}
-        assert verdicts.pop("REQ-8-filtering-address") == "deviates"
-        assert len(verdicts) > 4 and set(verdicts.values()) == {"conforms"}, verdicts
-        assert "v6t" not in device.shell("nft list tables")
-        assert "_t-rex-64" not in server.processes()
-    finally:
-        sshserver.end(device)
+    )
+    clauses = "REQ-1-mapped,REQ-8-filtering-address,tcp-exchange,REQ-1-query,flush-udp"
+    done = v6t(
+        *("audit", "--testbed", bed, "--plugin", "nat44", "--suite", "nat", "--no-variants"),
+        *("--clause", clauses, "-o", tmp_path / "made"),
+    )
+    assert done.status == 6, done.err
+    found = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
+    verdicts = {f["clause"].partition("-")[2]: f["verdict"] for f in found}
+    assert verdicts.pop("REQ-8-filtering-address") == "deviates"
+    assert len(verdicts) > 4 and set(verdicts.values()) == {"conforms"}, verdicts
+    assert "v6t" not in device.shell("nft list tables")
+    assert "_t-rex-64" not in server.processes()

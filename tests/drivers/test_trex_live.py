@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,6 +157,7 @@ def test_pulling_the_plug_ends_soon_with_the_cause(victim):
         timer.join()
         tester.close()
     assert all(faketrex.gone(p) for p in processes)
+    assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "megabytes of every server"
 
 
 def test_stolen_ports_end_the_trial():
@@ -376,6 +378,26 @@ def test_over_a_cable_what_is_missing_is_the_testers_fault():
                 (count,) = one.classes.values()
                 assert not count.surplus
                 assert count.received == count.required or result.faults
+    finally:
+        tester.close()
+
+
+def test_what_the_kernel_puts_into_a_second_queue_is_lost(monkeypatch):
+    """Why ``qpairs`` is refused: TRex reads the first queue alone."""
+    from v6t.drivers.trex import attachment
+
+    one = attachment.linux_port
+    monkeypatch.setattr(attachment, "linux_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
+    tester = opened(loopback=True)
+    try:
+        counts = [
+            (count.sent, count.received)
+            for _ in range(4)
+            for count in tester.measure(trial("forward")).directions["forward"].classes.values()
+        ]
+        print(counts)
+        # flows go to a queue by their hash, as long as it has room
+        assert all(0.25 * sent < received < 0.75 * sent for sent, received in counts[:2])
     finally:
         tester.close()
 

@@ -11,7 +11,7 @@ import pytest
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.namespace import enter
-from v6t.drivers.trex import machine, program
+from v6t.drivers.trex import machine, program, supervise
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.program import server_program
@@ -53,7 +53,9 @@ def said(worker, *command):
 @pytest.mark.parametrize("fence", [True, False])
 def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
     listening = f'{sys.executable} -c "{LISTEN}"'
-    command = server_program(str(tmp_path), "x", listening, fence=(4501, 4500) if fence else ())
+    command = server_program(
+        str(tmp_path), "x", listening, prefix="v6t0n0", fence=(4501, 4500) if fence else ()
+    )
     server = within(lab.tester, command)
     if fence:
         assert server.stdout.readline().strip() == program.FENCED
@@ -67,6 +69,19 @@ def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
     assert said(lab.tester, sys.executable, "-c", knock) == ""
 
 
+def ended(text, **environment):
+    """How the shell of a server ended by itself."""
+    stays, open_ = os.pipe()
+    try:
+        return subprocess.run(
+            ["sh", "-c", text], stdin=stays, check=False, capture_output=True, timeout=60,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+    finally:
+        os.close(stays)
+        os.close(open_)
+
+
 def gives_back(tmp_path, now):
     """A NIC of a made-up bus, and who it was bound to and unbound from."""
     bus = tmp_path / "bus"
@@ -76,14 +91,10 @@ def gives_back(tmp_path, now):
     nic.mkdir(parents=True)
     (nic / "driver_override").write_text("")
     (nic / "driver").symlink_to(bus / "drivers" / "kernel")
-    text = server_program(str(tmp_path), "x", f"sh -c '{now}'", nics=["0000:00:10.0"])[2]
-    stays, open_ = os.pipe()
-    done = subprocess.run(
-        ["sh", "-c", text.replace("/sys/bus/pci", str(bus))], stdin=stays, check=False,
-        capture_output=True, timeout=60, env={**os.environ, "NIC": str(nic), "BUS": str(bus)},
-    )  # fmt: skip
-    os.close(stays)
-    os.close(open_)
+    text = server_program(
+        str(tmp_path), "x", f"sh -c '{now}'", prefix="v6t0n0", nics=["0000:00:10.0"]
+    )[2]
+    done = ended(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
     assert done.returncode == 7, done
     written = {
         f"{name}/{what}": path.read_text().strip()
@@ -107,7 +118,7 @@ def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
 
 def test_the_end_of_its_guard_ends_a_program(tmp_path):
     running = subprocess.Popen(
-        server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'"),
+        server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'", prefix="v6t0n0"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert running.stdout.readline() == "up\n"
@@ -115,6 +126,37 @@ def test_the_end_of_its_guard_ends_a_program(tmp_path):
     assert running.wait(30) != 0
     running.stdin.close()
     assert running.stdout.read() == ""
+
+
+def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
+    """Its directory and its hugepages; not those of others, nor what is no hugepage."""
+    own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
+    others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}
+    for name in own | others:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        f"none {tmp_path}/no tmpfs rw 0 0\nhugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
+    )
+    text = server_program(str(tmp_path), "x", "true", prefix="v6t7n0")[2]
+    done = ended(text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path))
+    assert done.returncode == 0, done
+    assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
+
+
+@pytest.mark.parametrize("how", ["by itself", "told to"])
+def test_what_dpdk_keeps_of_a_server_of_the_lab_is_removed(tmp_path, how):
+    left = tmp_path / "dpdk"
+    script = f"mkdir {left}; echo >{left}/config; echo up; " + "sleep 1000" * (how == "told to")
+    running = subprocess.Popen(
+        supervise.command(["sh", "-c", script], leaves=str(left)), stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline() == "up\n"
+    if how == "told to":
+        running.terminate()
+    assert running.wait(30) == 0
+    assert not left.exists()
 
 
 HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [["/mnt/huge", 1048576]]}

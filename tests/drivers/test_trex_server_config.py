@@ -80,11 +80,47 @@ def test_several_data_path_cores_share_no_cpu():
     assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
 
 
-def test_interfaces_of_linux_have_one_queue():
-    for named in ({"lab": True}, {"interfaces": ("eth1", "eth2")}):
-        with pytest.raises(ValidationError, match="one data path core: cores: 1"):
-            TrexOptions(cores=2, **named)
-    assert TrexOptions(cores=2, interfaces=("03:00.0", "03:00.1")).cores == 2
+def spelled(more="", name="net_af_packet"):
+    """Ports of Linux interfaces as a user may write them."""
+    return tuple(f"--vdev={name}{n},iface=eth{n}{more}" for n in (0, 1))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"lab": True},
+        {"interfaces": ("eth1", "eth2")},
+        {"interfaces": spelled()},
+        {"interfaces": spelled(",qpairs=1", "eth_af_packet")},
+    ],
+)
+def test_interfaces_of_linux_have_one_data_path_core(named):
+    with pytest.raises(ValidationError, match="one data path core: cores: 1"):
+        TrexOptions(cores=2, **named)
+    assert TrexOptions(cores=1, **named).cores == 1
+
+
+@pytest.mark.parametrize(
+    "named", [("03:00.0", "03:00.1"), tuple(f"--vdev=net_memif{n},id={n}" for n in (0, 1))]
+)
+def test_other_ports_may_have_several(named):
+    assert TrexOptions(cores=2, interfaces=named).cores == 2
+
+
+@pytest.mark.parametrize(
+    "more", [",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4"]
+)
+@pytest.mark.parametrize("name", ["net_af_packet", "eth_af_packet"])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_queues_that_trex_does_not_read_are_refused(more, name, cores):
+    """What the kernel puts there is lost; tests/drivers/test_trex_live.py shows it."""
+    with pytest.raises(ValidationError, match="qpairs: TRex reads one queue .* leave it out"):
+        TrexOptions(cores=cores, interfaces=spelled(more, name))
+
+
+@pytest.mark.parametrize("more", [",qpairs=1", ",qpairs=1,framecnt=8192", ""])
+def test_one_queue_is_what_trex_reads(more):
+    assert TrexOptions(interfaces=spelled(more)).cores == 1
 
 
 def test_the_lab_has_its_own_interfaces_or_memif_ones():

@@ -124,7 +124,7 @@ def measured(tester, asked):
     return result
 
 
-@pytest.mark.parametrize("cores", [2, 4])
+@pytest.mark.parametrize("cores", [2, 3, 4])
 def test_every_core_sends_its_share_and_samples_are_compared(opened, cores):
     tester = opened(cores)
     for mode in ("forward", "bidirectional"):

@@ -356,6 +356,22 @@ def test_many_frames_are_marked_where_threads_share_cpus(
         made.close()
 
 
+@pytest.mark.parametrize("late", ["1", "3", "4"])
+def test_what_was_sent_before_all_ports_began_is_of_no_trial(
+    installation, monkeypatch, request, late
+):
+    """Where one port was asked too late, those that had begun are stopped, and all begin again."""
+    monkeypatch.setenv("FAKE_LATE", late)
+    opened = request.getfixturevalue("opened")
+    if late == "4":
+        with pytest.raises(TesterError, match="start time is in the past"):
+            opened.measure(TRIAL)
+        return
+    result = opened.measure(TRIAL)
+    assert [d.total("sent") for d in result.directions.values()] == [500, 500]
+    assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
+
+
 def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
     assert opened.attachment.cpu_limit == 100
     opened.attachment.facts["ports"][1]["driver"] = "net_i40e"
@@ -469,7 +485,7 @@ def test_a_server_that_cannot_measure_is_ended_before_another_is_started(
     tester.open()
     try:
         assert early == [False]
-        assert (state / "started").exists()
+        assert (state / "started").exists() and (state / "disconnected").exists()
         assert tester.describe()["started_by_v6t"]
         assert tester.describe()["counting"] == "trailer"
         assert tester.describe().get("displaced") == ({"1": "alice"} if owner else None)
@@ -491,7 +507,7 @@ def test_a_server_that_does_not_end_is_told(restarted, monkeypatch):
     monkeypatch.setattr(attachment, "ENDING_S", 0.3)
     with pytest.raises(WorkerError, match="did not end within 0.3 s"):
         made().open()
-    assert [one.name for one in state.iterdir()] == ["ended"]
+    assert {one.name for one in state.iterdir()} == {"ended", "disconnected"}
 
 
 @pytest.mark.parametrize(
@@ -543,7 +559,7 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
 
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
-    server = Server(path, "- version: 2\n", ["-c", "1"])
+    server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
     assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)  # with the watcher
     processes = faketrex.children(server.pid)
     server.close()
@@ -637,7 +653,7 @@ def test_which_server_listens_on_a_port_is_seen_among_several():
 
 def test_a_server_does_not_outlive_its_guard(tmp_path):
     path = faketrex.make(tmp_path / "v3.08")
-    server = Server(path, "", [])
+    server = Server(path, "", [], prefix="v6t0n0")
     assert wait_until(lambda: faketrex.children(server.pid))
     processes = faketrex.children(server.pid)
     server._process.send_signal(signal.SIGTERM)

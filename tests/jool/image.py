@@ -6,7 +6,6 @@ from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Recipe
 
 KERNEL = "cloud-amd64"
-LISTENS = "v6t: sshd listens"
 INIT = """\
 #!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin

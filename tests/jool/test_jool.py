@@ -40,9 +40,6 @@ pytestmark = [
 ]
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
-TO_RESET, TO_REBOOT = "debian-to-reset", "debian-to-reboot"
-"""Machines of their own, which begin as Debian's: QEMU that has translated much boots slowly the second time,
-for minutes at last."""
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
 
 
@@ -89,31 +86,12 @@ def release(which, image):
 
 
 @pytest.fixture(scope="module")
-def booted(image):
-    """Every release boots once: whatever needs another machine of it begins as the first one is."""
-    stand = {}
-
-    def of(which):
-        if which not in stand:
-            found = release(which, image)
-            stand[which] = Standing(image, found.files, found.version)
-        return stand[which]
-
-    yield of
-    for each in stand.values():
-        each.end()
-
-
-@pytest.fixture(scope="module")
-def machine(request, booted):
+def machine(request, image):
     """One that stands for all that is tried of a version; pytest has those of one behind each other."""
-    which = request.param
-    if which in (TO_RESET, TO_REBOOT):
-        made = booted(DEBIAN).twin()
-        yield made
-        made.end()
-    else:
-        yield booted(which)
+    found = release(request.param, image)
+    made = Standing(image, found.files, found.version)
+    yield made
+    made.end()
 
 
 @pytest.fixture
@@ -288,12 +266,12 @@ def test_another_translator_makes_the_driver_refuse(machine, bedded):
         session.transport.run("jool_siit instance remove theirs")
 
 
-@only(TO_REBOOT)
+@only(DEBIAN)
 def test_nat64_is_emptied_by_a_reboot(machine, bedded):
     emptied_and_goes_on("reboot", bedded)
 
 
-@only(TO_RESET)
+@only(DEBIAN)
 def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
     path = tmp_path / "run"

@@ -5,7 +5,7 @@
     tester              device namespace
       left  === left -- bridge -- tap --- left   of the machine
       right === right - bridge -- tap --- right
-                        loopback -- NAT - mgmt   sshd of the machine
+                                    tap --- mgmt   sshd of the machine
 """
 
 from __future__ import annotations
@@ -20,18 +20,14 @@ from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.intent import Links
-from v6t.tests.jool.image import LISTENS
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
-from v6t.tests.machine.machine import Machine, management
+from v6t.tests.machine.machine import Machine
 
-PORT = 2222
 SIDES = ("left", "right")
 MANAGEMENT_MAC = "52:54:00:00:00:01"
 MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
 """After each start; most technologies have these."""
-CONNECT_DEADLINE_S = 15.0
-"""Who knocks while it boots is heard by QEMU's NAT, which repeats itself ever more rarely: better anew."""
 OFF = (
     "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
     "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,romfile="
@@ -42,7 +38,8 @@ OFF = (
 class JoolMachine(Machine):
     """QEMU without hardware acceleration, in a namespace."""
 
-    listens = LISTENS
+    address = "10.0.2.15"
+    anew = True
 
     def __init__(
         self,
@@ -65,11 +62,15 @@ class JoolMachine(Machine):
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
         own = [cpio.file("etc/v6t-interfaces", lines), *files]
-        super().__init__(image, PORT, _arguments(macs), own, enter(pid), like)
+        super().__init__(image, 22, _arguments(macs), own, enter(pid), like)
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
-        lines = []
+        lines = [
+            "ip tuntap add tap-mgmt mode tap",
+            "ip address add 10.0.2.2/24 dev tap-mgmt",
+            "ip link set dev tap-mgmt up",
+        ]
         for side in SIDES:
             lines += [
                 f"ip tuntap add tap-{side} mode tap",
@@ -84,12 +85,13 @@ class JoolMachine(Machine):
     @property
     def options(self) -> SshOptions:
         """From within the namespace."""
-        inside = {"host": "", "lab": "jool-vm", "connect_deadline_s": CONNECT_DEADLINE_S}
+        # while it boots nobody answers: rather knock anew than wait for long
+        inside = {"lab": "jool-vm", "connect_deadline_s": 15.0}
         return super().options.model_copy(update=inside)
 
     def transport(self) -> LabTransport:
         """A way to it, not open yet."""
-        return LabTransport(self._pid, self.options, PORT)
+        return LabTransport(self._pid, self.options)
 
 
 def _carried_out(pid: int, lines: Sequence[str]) -> None:
@@ -99,11 +101,9 @@ def _carried_out(pid: int, lines: Sequence[str]) -> None:
 
 def _arguments(macs: Mapping[str, str]) -> list[str]:
     command = ["-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "512"]
-    command += management(PORT, MANAGEMENT_MAC)
-    for side in SIDES:
-        tap = f"tap,id={side},ifname=tap-{side},script=no,downscript=no"
-        device = f"virtio-net-pci,netdev={side},mac={macs[side]},{OFF}"
-        command += ["-netdev", tap, "-device", device]
+    for name, mac in {"mgmt": MANAGEMENT_MAC, **macs}.items():
+        tap = f"tap,id={name},ifname=tap-{name},script=no,downscript=no"
+        command += ["-netdev", tap, "-device", f"virtio-net-pci,netdev={name},mac={mac},{OFF}"]
     return command
 
 

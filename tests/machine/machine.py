@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -22,15 +24,22 @@ from .image import Image
 
 BOOT_DEADLINE_S = 600.0
 QEMU = "qemu-system-x86_64"
+_STARTS = """\
+anew=$1; first=$2; shift 2
+"$@" $first && [ -n "$anew" ] && while "$@"; do :; done
+"""
+"""Runs QEMU; again and again where its end is the machine's reset."""
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
 
 
 class Machine:
-    """A virtual machine whose sshd is reached at a port of the loopback interface."""
+    """A virtual machine, and its sshd."""
 
-    listens = ""
-    """What its console shows when sshd listens; empty: nothing. Who knocks before waits for QEMU's NAT, which
-    repeats itself ever more rarely."""
+    address = "127.0.0.1"
+    """Where its sshd is reached."""
+    anew = False
+    """Whether QEMU itself starts anew when the machine does: what it has translated slows the next start, to
+    minutes. Who is to notice nothing of that must not reach sshd by way of QEMU's own NAT."""
 
     def __init__(
         self,
@@ -57,23 +66,31 @@ class Machine:
         self._files = list(files)
         self._before = list(before)
         self._like = like
-        self._boots = 0 if like else 1
         self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Boot; returns when its sshd lets us in."""
-        begin: list[str] = []
+        first = ""
         if self._like is None:
             self._keys()
         else:
             state = self._like.kept()
             for name in ("id", "known_hosts", "initrd"):
                 shutil.copy(self._like.place / name, self.place)
-            begin = ["-incoming", f"exec:cat {state}"]
+            first = f"-incoming exec:cat<{state}"
         with (self.place / "qemu.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*self._before, *self._command(), *begin],
+                [
+                    *self._before,
+                    "sh",
+                    "-c",
+                    _STARTS,
+                    "sh",
+                    "anew" if self.anew else "",
+                    first,
+                    *self._command(),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -85,7 +102,7 @@ class Machine:
     def options(self) -> SshOptions:
         """How to log in."""
         return SshOptions(
-            host="127.0.0.1",
+            host=self.address,
             port=self._port,
             user="root",
             identity=(str(self.place / "id"),),
@@ -108,7 +125,6 @@ class Machine:
 
     def reset(self) -> None:
         """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
-        self._boots += 1
         self._ask("system_reset")
 
     def kept(self) -> Path:
@@ -139,14 +155,13 @@ class Machine:
     def await_login(self) -> None:
         """Wait until its sshd lets us in."""
         end = time.monotonic() + BOOT_DEADLINE_S
-        while not self._is_up() and not self._ended() and time.monotonic() < end:
-            time.sleep(0.1)
         while True:
             transport = self.transport()
             try:
                 transport.open()
             except DutError as exc:
-                if self._ended() or time.monotonic() > end:
+                ended = self._process is None or self._process.poll() is not None
+                if ended or time.monotonic() > end:
                     words = f"the virtual machine does not answer: {exc}; {self._said()}"
                     raise DutError(words) from exc
                 time.sleep(0.5)
@@ -154,27 +169,11 @@ class Machine:
                 transport.close()
                 return
 
-    def _is_up(self) -> bool:
-        """Whether it has said that sshd listens after its last start, and is at work."""
-        console = self.place / "console.log"
-        said = console.read_text(errors="replace") if console.exists() else ""
-        if self.listens and said.count(self.listens) < self._boots:
-            return False
-        if self._like is None:
-            return True
-        try:
-            return bool(self._ask("query-status")["running"])
-        except OSError:  # it has not begun to listen
-            return False
-
-    def _ended(self) -> bool:
-        return self._process is None or self._process.poll() is not None
-
     def stop(self) -> None:
         """End it. May be called twice."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         shutil.rmtree(self.place, ignore_errors=True)
 
@@ -186,7 +185,7 @@ class Machine:
                 check=True,
             )
         kind, key = (self.place / "hostkey.pub").read_text().split()[:2]
-        names = ["localhost", "127.0.0.1"]
+        names = ["localhost", self.address]
         names += [f"[{name}]:{self._port}" for name in names]
         (self.place / "known_hosts").write_text("".join(f"{n} {kind} {key}\n" for n in names))
         own = [
@@ -202,7 +201,8 @@ class Machine:
     def _command(self) -> list[str]:
         return [
             QEMU, "-nodefaults", "-no-user-config", "-display", "none",
-            "-serial", f"file:{self.place}/console.log",
+            "-chardev", f"file,id=console,path={self.place}/console.log,append=on",
+            "-serial", "chardev:console", *(["-no-reboot"] if self.anew else []),
             "-qmp", f"unix:{self.place}/qmp,server=on,wait=off",
             "-kernel", str(self._image.kernel), "-initrd", str(self.place / "initrd"),
             "-append", KERNEL_LINE, *self._arguments,

@@ -72,7 +72,7 @@ class Operator:
         return process.returncode, said
 
     def reset_when_reached(self) -> None:
-        until(lambda: "here" in self.device.run("cat /run/reached").out, "the step that waits", 120)
+        until(lambda: "here" in self.device.run("cat /run/reached").out, "the step that waits", 300)
         assert "v6tdummy" in self.device.done("ip -o link")
         self.device.reset()
 

@@ -9,10 +9,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.procedures.trial import DelayRequest, Trial
+from v6t.procedures.validity import assess_trial
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
@@ -35,6 +41,17 @@ pytestmark = [
 MOUNT = "mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize=2M hugetlbfs /dev/hugepages"
 LINE_RATE = "4M"
 """So little that a processor that is a program reaches it: a search is at its end soon then."""
+TOLERANCE = 1.1
+"""How long sending may take: when a burst ends is known to some hundredths of a second only, and of less
+nothing is proven while others are at work beside the machine."""
+PATIENT = ("--sleeps", "--no-watchdog")
+"""Arguments of TRex whose threads have virtual CPUs, of which there are more than of this host's: who waits
+sleeps, and none is thought to hang that waits for its turn."""
+MEMIF = tuple(
+    f"--vdev=net_memif{n},id=0,role={role},socket=v6t-cable,rsize=13"
+    for n, role in enumerate(("server", "client"))
+)
+"""Two ports joined to each other."""
 
 
 def routed(kind: str, wire: int, first: int, name: str) -> list[Nic]:
@@ -48,7 +65,8 @@ CABLES = {"vmxnet3": nics("vmxnet3", [1, 1]), "e1000": nics("e1000", [2, 2], 2, 
 ROUTERS = {"vmxnet3": routed("vmxnet3", 3, 4, "new"), "e1000": routed("e1000", 5, 8, "slow")}
 ALL = [card for cards in (*CABLES.values(), *ROUTERS.values()) for card in cards]
 FOUR = nics("vmxnet3", [1, 1, 2, 2])
-GUESTS = {"all NICs": (ALL, {}), "six CPUs": (FOUR, {"cpus": 6, "mib": 6144})}
+# where each thread has a CPU, TRex's wrapper takes 4 GiB of hugepages
+GUESTS = {"all NICs": (ALL, {}), "six CPUs": (FOUR, {"cpus": 6, "mib": 8192})}
 with_all = pytest.mark.parametrize("guest", ["all NICs"], indirect=True)
 with_cores = pytest.mark.parametrize("guest", ["six CPUs"], indirect=True)
 
@@ -134,10 +152,8 @@ def selftest(bed, *more):
         bed,
         "--frame-size",
         "84",
-        # when a burst ends is known to some 20 ms where the processor is a program: of short trials
-        # nothing is proven, and those of the results' length look for the rate
-        *("--duration", "3", "--json"),
-        *more,
+        *("--duration", "3", "--set-procedure", f"sending_time_tolerance={TOLERANCE}"),
+        *("--json", *more),
     )
     assert done.status == 0, done.err
     rows = json.loads(done.out)
@@ -178,7 +194,7 @@ def test_a_cable_between_two_nics(guest, tmp_path, kind):
     tagged = bed(guest, tmp_path / "vlan.yaml", cards, cards[::-1], links={"vlan": 100})
     selftest(tagged, "--mode", "forward")
     assert [guest.driver(card) for card in cards] == [before, before]
-    assert "v6t_trex" not in guest.done("nft list tables")
+    assert "v6t" not in guest.done("nft list tables; ls /dev/hugepages /var/run/dpdk")
 
 
 @with_all
@@ -226,8 +242,7 @@ def test_a_router_between_two_nics(guest, tmp_path, kind):
     what = ["--plugin", "ipv4-router", "--testbed", file, "--measure", "throughput,latency"]
     how = ["--mode", "forward", "--frame-size", "84", "--reps", "1", "--resolution", "1000"]
     how += ["--duration", "3", "--set-procedure", "latency.duration_s=3"]
-    # as with the self-test: of less nothing is proven while others are at work beside the machine
-    how += ["--set-procedure", "sending_time_tolerance=1.1"]
+    how += ["--set-procedure", f"sending_time_tolerance={TOLERANCE}"]
     done = v6t("run", *what, *how, "--output", out, "--no-report")
     assert done.status == 0, done.err
     results = json.loads((out / "results.json").read_text())
@@ -243,18 +258,61 @@ def test_a_router_between_two_nics(guest, tmp_path, kind):
 
 
 @with_cores
-def test_two_pairs_and_several_cores(guest, tmp_path):
-    cards = FOUR
+@pytest.mark.parametrize(
+    ("ports", "cores"), [("two pairs", 1), ("two pairs", 2), ("one pair", 4), ("memif", 4)]
+)
+def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
+    """As far as the machine's CPUs go: each pair sends its share, all of it comes back, proven."""
     hugepages(guest, mounted=True)
     pair = {
         "ports": [2, 3],
-        "interfaces": [cards[2].address, cards[3].address],
-        "left": link(cards[2], cards[3]),
-        "right": link(cards[3], cards[2]),
+        "interfaces": [FOUR[2].address, FOUR[3].address],
+        "left": link(FOUR[2], FOUR[3]),
+        "right": link(FOUR[3], FOUR[2]),
     }
-    for cores in (1, 2):
-        file = bed(
-            guest, tmp_path / f"{cores}.yaml", cards[:2], cards[1::-1], pairs=[pair], cores=cores
+    more = {"two pairs": {"pairs": [pair]}, "memif": {"interfaces": MEMIF}}.get(ports, {})
+    # NICs are told that delays are wanted of several cores; see docs/trex.md
+    software = ["--software"] if cores > 1 else []
+    arguments = {
+        "cores": cores,
+        "extra_arguments": [*PATIENT, *software],
+        "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
+    }
+    file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
+    bound = bind(resolve(testbed_path=file, flags=Flags(plugin="ipv4-router")))
+    tester = make_tester(bound, loopback=True)
+    tester.open()
+    try:
+        assert tester.describe()["data_path_cores"] == cores * (1 + len(more.get("pairs", ())))
+        sizes = bound.technology.frame_pair(84)
+        tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
+        asked = Trial(
+            "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 100.0, 20.0, 1.0, 0.2
         )
-        selftest(file, "--mode", "bidirectional")
-    assert [guest.driver(card) for card in cards] == ["vmxnet3"] * 4
+        for one in proven(tester, asked).directions.values():
+            assert one.total("received") == asked.frames
+            assert one.checked == one.matched
+            assert one.checked > 20 or (ports, cores) == ("two pairs", 2)
+        if ports != "two pairs":
+            tags = DelayRequest(tags=100, first_tag_s=1.0)
+            (one,) = proven(tester, replace(asked, mode="forward", delays=tags)).directions.values()
+            assert [(d.frames, d.lost) for d in one.delays.values()] == [(100, 0)]
+    finally:
+        tester.close()
+    assert [guest.driver(card) for card in FOUR] == ["vmxnet3"] * 4
+
+
+def proven(tester, asked):
+    """The result of a trial that passes; what the host does meanwhile may spoil the first ones."""
+    for _ in range(6):
+        result = tester.measure(asked)
+        # six virtual CPUs wait for each other: when all has left is known to some seconds
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
+        print(
+            verdict,
+            {w: (d.sending_time_s, d.sending_error_s) for w, d in result.directions.items()},
+        )
+        if verdict.valid:
+            break
+    assert verdict.passed, verdict
+    return result

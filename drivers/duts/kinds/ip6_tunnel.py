@@ -21,6 +21,7 @@ from v6t.drivers.duts.kinds.linux.steps import address, module, sysctl
 from v6t.drivers.duts.kinds.netfilter.nftables import table
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge, Softwire, Softwires, settings_of
 
@@ -98,10 +99,7 @@ class Ip6Tunnel(LinuxDriver):
                 "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's",
             )
         if self.options.checks and filters.PROGRAM not in facts.programs:
-            raise DutError(
-                f"the device lacks the program {filters.PROGRAM}, which checks are made with",
-                "apt-get install nftables",
-            )
+            raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
         if self.options.checks and customer.edge is None:
             raise UsageError(
                 "a B4 of DS-Lite has no address and no port set to check",

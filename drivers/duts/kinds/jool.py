@@ -19,6 +19,7 @@ from v6t.drivers.duts.kinds.linux.steps import module, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import (
     AddressTable,
@@ -29,7 +30,12 @@ from v6t.profiles.intent_settings import (
     settings_of,
 )
 
-SIIT, NAT64, MAPT = PROGRAMS = ("jool_siit", "jool", "jool_mapt")
+SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
+PROGRAMS = {
+    **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
+    MAPT: "https://github.com/NICMx/Jool",
+}
+"""Where each comes from: see :func:`lacking`."""
 MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""
 
@@ -65,6 +71,7 @@ class Jool(LinuxDriver):
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
+    helpers = tuple(PROGRAMS)
     version_command = (
         "cat /sys/module/jool*/version 2>/dev/null | head -1; "
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
@@ -73,9 +80,6 @@ class Jool(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         commands = dict(super().survey())
-        commands["programs"] = commands["programs"].replace(
-            " ethtool", f" ethtool {' '.join(PROGRAMS)}", 1
-        )
         for program in sorted(PROGRAMS):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return commands
@@ -93,11 +97,8 @@ class Jool(LinuxDriver):
 
     def example(self, intent: Intent) -> Facts:
         """The oldest version that can do it, unless one is given."""
-        facts = super().example(intent)
         newest = "4.2.0-rc3" if program_of(intent) == MAPT else "4.1.9"
-        version = self.options.version or newest
-        programs = facts.programs | set(PROGRAMS)
-        return Facts(facts.system, version, interfaces=facts.interfaces, programs=programs)
+        return replace(super().example(intent), version=self.options.version or newest)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """MAP-T without a release candidate, other translators in the way."""
@@ -109,7 +110,7 @@ class Jool(LinuxDriver):
                 "build 4.2.0-rc3 on the device, or measure MAP-T on VPP",
             )
         if program not in facts.programs:
-            raise DutError(f"the device lacks the program {program}", "apt-get install jool-tools")
+            raise lacking(program, PROGRAMS[program])
         for name, text in facts.sections.items():
             others = [line for line in text.splitlines() if line.strip() and ",v6t," not in line]
             if name.startswith("instances_") and others:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import (
-    IPv4Address,
     IPv4Interface,
-    IPv6Address,
     IPv6Interface,
-    ip_address,
     ip_interface,
     ip_network,
 )
@@ -100,19 +97,14 @@ def info(text: str) -> Mapping[str, float]:
     return counters
 
 
-def states(text: str) -> list[frozenset[IPv4Address | IPv6Address]]:
-    """``pfctl -ss``: the addresses of each state; those that wait to be freed are not printed."""
-    lines = (line for line in text.splitlines() if re.search(r" (<-|->) ", line))
-    return [
-        frozenset(
-            ip_address(four or six)
-            for four, six in re.findall(
-                r"(?<!\S)[({]?(?:(\d+(?:\.\d+){3})(?::\d+)?|([\da-f]*:[\da-f:.]*:[\da-f:.]*)(?:\[\d+\])?)[)}]?(?!\S)",
-                line,
-            )
-        )
-        for line in lines
-    ]
+def translated(text: str) -> float | None:
+    """``pfctl -vsr``: the states that the rules which translate have made, those included that are marked
+    and not freed yet; None if there is no such rule.
+    """
+    found = re.findall(
+        r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", text, re.MULTILINE
+    )
+    return float(sum(int(n) for n in found)) if found else None
 
 
 def limits(text: str) -> Mapping[str, float]:

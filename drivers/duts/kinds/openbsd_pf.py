@@ -1,4 +1,4 @@
-"""OpenBSD PF: NAT64 with af-to, NAT44 with nat-to. Executed over a console."""
+"""OpenBSD PF: NAT64 with af-to, NAT44 with nat-to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -25,7 +26,7 @@ from v6t.drivers.duts.kinds.openbsd_outputs import (
     printed,
     read_ifconfig,
     rules,
-    states,
+    translated,
     way_back,
 )
 from v6t.drivers.duts.options import DutOptions
@@ -38,13 +39,20 @@ STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
 UNDO_TRIES = 60
+INTERVAL_S = 10
+"""Within so many seconds the purge looks at every state."""
 _TABLES = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
 done
 """
-OTHERS = "others"
-"""File in the state directory: how many states the last flush left that are not the test's."""
+_PURGED = f"""\
+n=0; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
+grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
+[ $n -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
+n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
+"""What is marked is freed within the interval; a few that stay longer are somebody else's, whom the rule
+translates, too."""
 _LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 
 
@@ -71,9 +79,9 @@ class OpenBsdPf(Driver):
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
     technologies = ("nat44", "nat64", "ipv4-router", "ipv6-router")
     executed = (
-        "OpenBSD of December 2024 (7.6 to 7.7), built from a fork's sources, in QEMU over its serial "
-        "console: every step, check, flush by purge and undo, NAT44, NAT64 and router seen by frames; "
-        "not over SSH, no reboot, nothing measured"
+        "OpenBSD of February 2025 (7.6 to 7.7), built from a fork's sources, in QEMU over SSH: NAT44, NAT64 "
+        "and routers configured, read back, seen by frames, measured with the embedded tester, emptied by "
+        "purge and by reboot, put back; no release as it is installed, one core, no hardware"
     )
     versions = ("7.6",)
     options_model = OpenBsdOptions
@@ -168,23 +176,24 @@ class OpenBsdPf(Driver):
                 notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """``pf_translate_af`` of sys/net/pf.c; RFC 7915 section 5.1 has DF clear up to 1260 octets."""
+        if not isinstance(settings_of(intent), Nat64):
+            return ExpectProfile()
+        return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
+
     def sessions(self, intent: Intent) -> Reading | None:
-        """``current entries`` of ``pfctl -si`` without those that others had at the last flush, as
-        connections.
+        """States that the rule which translates has made: one a connection. Those of others, and those that
+        come in for a NAT44, are other rules'.
         """
         if not isinstance(settings_of(intent), Nat):
             return None
-        each = states_of_one(intent)
 
         def connections(text: str) -> Mapping[str, float]:
-            counters = dict(info(text))
-            if "sessions" in counters:
-                others = re.search(r"^others\s+(\d+)$", text, re.MULTILINE)
-                own = counters["sessions"] - (float(others[1]) if others else 0)
-                counters["sessions"] = max(0, own) // each
-            return counters
+            found = translated(text)
+            return {} if found is None else {"sessions": found}
 
-        return Reading(f"pfctl -si; echo others $(cat {self._others} 2>/dev/null)", connections)
+        return Reading("pfctl -vsr", connections)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
@@ -208,14 +217,10 @@ class OpenBsdPf(Driver):
         """``states`` of ``pfctl -sm``."""
         return Reading("pfctl -sm", limits) if isinstance(settings_of(intent), Nat) else None
 
-    @property
-    def _others(self) -> str:
-        return f"{self.options.state_dir}/{OTHERS}"
-
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
         text = ruleset(intent, self.options)
-        disable = f"rm -f {self._others}; case {{old}} in *Disabled*) pfctl -q -d;; esac; true"
+        disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
         rule = "af-to" if isinstance(settings_of(intent), Nat64) else "nat-to"
         return [
             write_file(file, text, "the rules, in place of /etc/pf.conf"),
@@ -245,22 +250,16 @@ class OpenBsdPf(Driver):
                 deadline_s=self.options.reboot_deadline_s,
             )
 
-        nets = [ip_network(net) for net in _nets(intent)]
-
         def checker(output: str) -> str | None:
-            total, listed_ = info(output).get("sessions"), states(output)
-            if total is None:
-                return "it does not say how many states there are"
-            own = sum(any(a in net for a in state for net in nets) for state in listed_)
-            if own > NEARLY_EMPTY:
-                return f"{own} states of the test are left"
-            waiting = total - len(listed_)
-            return f"{waiting:.0f} states wait to be freed" if waiting > NEARLY_EMPTY else None
+            left = translated(output)
+            if left is None:
+                return "it has no rule that translates"
+            return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
 
         return Step(
-            f"{_kill(intent)} && {_purged(self._others)}",
+            f"{_kill(intent)} && {_PURGED}",
             "no state of an earlier trial is left, once the purge has run",
-            check=checked("pfctl -si; pfctl -ss", checker, "hardly any state but those of others"),
+            check=checked("pfctl -vsr", checker, "hardly any state of the rule that translates"),
             deadline_s=300.0,
         )
 
@@ -277,7 +276,7 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
-        "set timeout { interval 10, adaptive.start 0, adaptive.end 0, "
+        f"set timeout {{ interval {INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
         f"udp.first {t}, udp.single {t}, udp.multiple {t} }}",
         "set skip on lo",
         "pass",
@@ -310,28 +309,11 @@ def _kill(intent: Intent) -> str:
     """Mark the test's states: those of an operator's session, which ``-F states`` would take, too,
     may be all that lets it through the rules of ``/etc/pf.conf``.
     """
-    return " && ".join(f"pfctl -q -k {net}" for net in _nets(intent))
-
-
-def _nets(intent: Intent) -> list[str]:
-    """Where the test's hosts are."""
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):
         nets += [str(ip_interface(text).network) for text in side.get("addresses", ())]
         nets += [str(net) for net in side.get("routes", {})]
-    return list(dict.fromkeys(nets))
-
-
-def _purged(others: str) -> str:
-    """Wait until the purge has freed what was marked. Marked states are counted and not listed; what
-    is listed belongs to others, who may have many, and is written down for the counts under test.
-    """
-    entries = "$(pfctl -si | sed -n 's/^  current entries *//p')"
-    return (
-        f"n=0; until pfctl -ss | wc -l >{others} && "
-        f'[ "{entries}" -le $(($(cat {others}) + {NEARLY_EMPTY})) ]; do\n'
-        "n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"
-    )
+    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
 
 
 def _reload(intent: Intent) -> str:
@@ -392,6 +374,17 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
             check=contains(f"ifconfig {port}", "<UP"),
         )
     ]
+    if any(ip_interface(text).version == 6 for text in side.get("addresses", ())):
+        steps.append(
+            Step(
+                f"ifconfig {port} inet6 eui64",
+                f"IPv6 on {port}: the first address would bring a link-local one that stays",
+                undo=f"ifconfig {port} -inet6",
+                before=f"ifconfig {port} | grep -o 'inet6 fe80:[^ ]*' || true",
+                was=Was.THERE,
+                check=contains(f"ifconfig {port}", "inet6 fe80:"),
+            )
+        )
     for text in side.get("addresses", ()):
         a = ip_interface(text)
         family = "inet" if a.version == 4 else "inet6"

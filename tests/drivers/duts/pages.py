@@ -97,7 +97,8 @@ def _telemetry(name: str) -> list[str]:
         for reading, found in known.items()
     ]
     if not rows:
-        return ["## Telemetry", "", "None."]
+        parts = "That of its parts' drivers, watched one after the other; [what becomes of it](index.md#telemetry)."
+        return ["## Telemetry", "", parts if name == "chain" else "None."]
     return [*head, "", "| reading | figures | command |", "|---|---|---|", *rows]
 
 

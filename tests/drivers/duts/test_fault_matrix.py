@@ -94,6 +94,7 @@ SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[m]ap646|[c]latd|[s
 STATE = (
     field.STATE
     + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
+    + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED} 2>/dev/null; true"
 )
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
@@ -157,16 +158,21 @@ def _built(directory):
     made = field.Field("matrix", directory)
     made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves its tables' empty chains when it was used once
-    made.device.shell(
-        "for c in 'nat POSTROUTING' 'filter FORWARD' 'mangle FORWARD'; do "
-        "iptables -t ${c% *} -A ${c#* } -j ACCEPT && iptables -t ${c% *} -D ${c#* } -j ACCEPT; done"
-    )
+    chains = {
+        "iptables": ("nat POSTROUTING", "filter FORWARD", "mangle FORWARD"),
+        "ip6tables": ("mangle POSTROUTING", "mangle PREROUTING"),
+    }
+    for program, used in chains.items():
+        for chain in used:
+            line = f"{program} -t {chain.replace(' ', ' -{} ')} -j ACCEPT"
+            made.device.shell(f"{line.format('A')} && {line.format('D')}")
     made.before = state(made)
     return made
 
 
 def state(site):
-    return [line for line in site.device.shell(STATE).splitlines() if line not in OURS]
+    # what was taken and has come back is the last of its kind
+    return sorted(line for line in site.device.shell(STATE).splitlines() if line not in OURS)
 
 
 def do(site, fault, session):
@@ -276,10 +282,8 @@ def test_every_driver_is_tried_or_left_out_by_name():
     tried = {name.partition(",")[0] for name in DEVICES | BUILT}
     assert tried | set(LEFT_OUT) == kinds
     assert not tried & set(LEFT_OUT)
-    words = Path(__file__).parents[3] / "CONTRIBUTING.md"
-    said = (
-        words.read_text(encoding="utf-8").partition("`make faults` (")[2].partition("V6T_FAULTS")[0]
-    )
+    words = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    said = words.partition("`make faults` (")[2].partition("V6T_FAULTS")[0]
     assert set(re.findall(r"`([\w-]+)`", said)) == set(LEFT_OUT)
 
 

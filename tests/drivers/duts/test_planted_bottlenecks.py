@@ -1,27 +1,26 @@
-"""Bottlenecks that are planted in real devices: each verdict names the one that is there.
+"""Bottlenecks that are planted in real devices: ``v6t dut bottleneck`` names the one that is there.
 
-No rate and no time is compared: a trial offers what the planted part cannot take, on any machine.
+A run finds what the untouched device forwards on a slow medium; something is planted in the device that
+stands for the second look, behind its driver's back. No rate and no time is compared: what is offered then
+is more than the planted part can take, on any machine.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+import re
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs import bottleneck
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.drivers.duts.bottleneck import verdict_of
-from v6t.drivers.duts.shape import shaped
+from v6t.core.runs.bench import Bench
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import Trial
 from v6t.tests.core.support import v6t, v6t_process
 
 from .test_devices import missing
+from .test_vpp import OWN, PROGRAM
 
 POSSIBLE, WHY = available()
 pytestmark = [
@@ -29,7 +28,13 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
 ]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
 CGROUPS = Path("/sys/fs/cgroup")
+PROCEDURE = {
+    "repetitions": 1, "trial_duration_s": 0.4, "pause_s": 0.05, "residual_wait_s": 0.2,
+    "resolution_ratio": 0.25, "sending_time_tolerance": 1.5, "invalid_retries": 1,
+    "connections": {"count": 300, "rate_cps": 400, "wait_ms": 300},
+}  # fmt: skip
 
 
 def needs(driver):
@@ -37,36 +42,62 @@ def needs(driver):
     return pytest.mark.skipif(lacking is not None, reason=f"needs {lacking}")
 
 
+def written(place, plugin, mode, dut, line_rate, **params):
+    run, bed = place / "run.yaml", place / "testbed.yaml"
+    content = {"plugin": plugin, "modes": [mode], "procedure": PROCEDURE, "params": params}
+    run.write_text(json.dumps(content))
+    bed.write_text(json.dumps({"dut": dut, "line_rate": line_rate}))
+    return run, bed
+
+
+@pytest.fixture
+def second_look(tmp_path, monkeypatch):
+    """What ``v6t dut bottleneck`` says of a finished run whose device has something planted in it."""
+
+    def look(plant, plugin, mode, dut, line_rate="1M", **params):
+        run, bed = written(tmp_path, plugin, mode, dut, line_rate, **params)
+        out = tmp_path / "out"
+        done = v6t("run", run, "--testbed", bed, "--no-report", "-o", out)
+        assert done.status == 0, done.err
+
+        class Planted(Bench):
+            planted = None
+
+            def open(self):
+                tester = super().open()
+                if self.planted is None:
+                    self.planted = ExitStack()
+                    ((_, session),) = self.session.devices()
+                    self.planted.enter_context(plant(session))
+                return tester
+
+            def close(self):
+                if self.planted is not None:
+                    self.planted.close()
+                super().close()
+
+        monkeypatch.setattr(bottleneck, "Bench", Planted)
+        monkeypatch.setattr(bottleneck, "UNLOADED_S", 0.5)
+        done = v6t("dut", "bottleneck", out, "--duration", "5")
+        assert done.status == 0, done.err
+        (watched,) = json.loads((out / "results.json").read_text())["bottleneck"]
+        assert watched["says"] in done.out
+        return watched
+
+    return look
+
+
+def at(watched):
+    """The telemetry that a verdict rests on."""
+    return watched["telemetry"][watched["judged_at"]]
+
+
 @contextmanager
-def device(plugin, dut, **options):
-    """A device that stands, and what sends a few seconds through it and tells what was seen."""
-    bound = resolve_and_bind(flags=Flags(plugin, dut=dut, dut_params=options))
-    tool = bound.technology
-    sizes = tool.sizes_of(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
-
-    def watched(rate_fps, mode="bidirectional"):
-        trial = Trial(
-            *("bottleneck", "bottleneck/planted", sizes.ipv6, sizes.ipv4, mode),
-            rate_fps=rate_fps,
-            duration_s=5.0,
-            residual_wait_s=0.3,
-            pause_s=0.0,
-        )
-        watcher = session.watcher()
-        try:
-            bench.measure(trial)
-        finally:
-            samples = watcher.stop()
-        return samples
-
-    try:
-        bench.load(compile_point(tool, sizes, bound.settings.seed))
-        bench.open()
-        ((_, session),) = bench.session.devices()
-        yield session, watched
-    finally:
-        bench.close()
+def told(session, command):
+    """A line on the device; it goes with the device."""
+    done = session.transport.run(command)
+    assert done.status == 0, done.err
+    yield
 
 
 @contextmanager
@@ -114,59 +145,69 @@ def host_pid(session, file):
     raise AssertionError(f"no process {inner}")
 
 
+@as_root
 @needs("tayga")
-def test_a_core_that_a_cgroup_limits():
-    with device("siit", "tayga") as (session, watched):
-        pid = host_pid(session, "/run/v6t/tayga.pid")
-        with quota(pid, 0.02):
-            samples = watched(6000)
-    verdict, told = verdict_of(samples), shaped(samples)
-    assert verdict.limited_by == "cpu", verdict
-    assert "held" in verdict.says or "hold" in verdict.says
+def test_a_core_that_a_cgroup_limits(second_look):
+    def plant(session):
+        return quota(host_pid(session, "/run/v6t/tayga.pid"), 0.02)
+
+    watched = second_look(plant, "siit", "bidirectional", {"driver": "tayga"}, "5M")
+    assert watched["limited_by"] == "cpu", watched
+    assert "held" in watched["says"] or "hold" in watched["says"]
     # what it was given is a small part of what it asked for
-    assert told.process["wait"] > 5 * told.process["run"]
+    assert at(watched)["process"]["wait"] > 5 * at(watched)["process"]["run"]
 
 
+@as_root
 @needs("tayga")
-def test_a_queue_that_is_full():
-    with device("siit", "tayga", queue_length="1") as (_, watched):
-        samples = watched(2000)
-    verdict, told = verdict_of(samples), shaped(samples)
-    assert verdict.limited_by == "queue", verdict
-    assert "tun v6t-nat64 tx.dropped" in verdict.says
-    assert told.drops["tun v6t-nat64 tx.dropped"] > 100
+def test_a_queue_that_is_full(second_look):
+    def plant(session):
+        return told(session, "ip link set dev v6t-nat64 txqueuelen 1")
+
+    watched = second_look(plant, "siit", "bidirectional", {"driver": "tayga"}, "2M")
+    assert watched["limited_by"] == "queue", watched
+    assert "tun v6t-nat64 tx.dropped" in watched["says"]
+    assert at(watched)["drops"]["tun v6t-nat64 tx.dropped"] > 100
 
 
+@as_root
 @needs("nftables")
 @pytest.mark.alone
-def test_a_table_that_is_full():
-    """32 ports in place of all of them, behind the driver's back: a NAT's table is its ports, too."""
-    with device("nat44", "nftables") as (session, watched):
-        fewer = "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -"
-        assert session.transport.run(fewer).status == 0
-        samples = watched(500, "forward")
-    verdict, told = verdict_of(samples), shaped(samples)
-    assert verdict.limited_by == "table", verdict
-    assert told.table["used"] < 4000
-    assert "limit" in told.table
+def test_a_nat_without_ports(second_look):
+    """32 ports in place of all of them: a NAT's table is its ports, too."""
+
+    def plant(session):
+        return told(session, "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -")
+
+    one = {"min": 1, "max": 1}  # a port serves once for each port on the other side
+    watched = second_look(plant, "nat44", "forward", {"driver": "nftables"}, responder_ports=one)
+    assert watched["limited_by"] == "table", watched
+    assert "conntrack insert_failed" in watched["says"]
+    assert "limit" in at(watched)["table"]
+
+
+@as_root
+@pytest.mark.alone
+@pytest.mark.vpp
+@pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one")
+def test_a_table_that_is_full(second_look):
+    """VPP's NAT44 with room for 50 sessions; the kernel's table is one for all of this machine."""
+
+    def plant(session):
+        own = [step for step in session.plan.steps if " nat44 " in step.command]
+        taken = [step.undo for step in reversed(own) if step.undo and "{old}" not in step.undo]
+        made = [re.sub(r"sessions \d+", "sessions 50", step.command) for step in own]
+        return told(session, "\n".join([*taken, *made]))
+
+    watched = second_look(plant, "nat44", "forward", {"driver": "vpp", "options": OWN})
+    assert watched["limited_by"] == "table", watched
+    assert "maximum sessions exceeded" in watched["says"]
+    assert at(watched)["table"]["used"] == 50
 
 
 def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
     """The kernel forwards what the embedded tester sends, and more."""
-    run = tmp_path / "run.yaml"
-    procedure = {
-        "repetitions": 1,
-        "trial_duration_s": 0.4,
-        "pause_s": 0.05,
-        "residual_wait_s": 0.2,
-        "resolution_ratio": 0.25,
-        "sending_time_tolerance": 1.5,
-        "invalid_retries": 1,
-    }
-    content = {"plugin": "ipv4-router", "modes": ["forward"], "procedure": procedure}
-    run.write_text(json.dumps(content))
-    bed = tmp_path / "testbed.yaml"
-    bed.write_text(json.dumps({"dut": {"driver": "linux-router"}, "line_rate": "1G"}))
+    run, bed = written(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
     out = tmp_path / "out"
     monkeypatch.setattr(bottleneck, "SHORTEST_S", 2.0)  # of what takes all cores
     # an ordinary user's namespace could not be left again

@@ -7,6 +7,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.files import Flags
+from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.shape import shaped
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 
@@ -50,3 +52,27 @@ def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
         assert "lwaftr" not in left
         assert "[snabb" not in left
         assert "hugetlbfs" not in left
+
+
+def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
+    """Its worker is stopped: a core that polls would look as busy as ever."""
+    intent = intents.lwaftr()
+    link = intent.links.left
+    with standing("snabb-lwaftr", intent, **OWN) as bed:
+        shell = bed.session.transport
+        frame = bytes(
+            Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4)
+        )
+        samples = [bed.session.read()]
+        worker = "$(ps -o pid= --ppid $(cat /run/v6t/snabb.pid))"
+        assert shell.run(f"kill -STOP {worker}").status == 0
+        for _ in range(3000):
+            bed.left.send(frame)
+        samples.append(bed.session.read())
+        shell.run(f"kill -CONT {worker}")
+    told = shaped(samples)
+    assert told.polls and told.cores
+    assert told.drops["sockets dropped"] > 1000
+    verdict = verdict_of(samples, lost=3000)
+    assert verdict.limited_by == "cpu", verdict
+    assert "it polls, and frames came faster than it fetched them" in verdict.says

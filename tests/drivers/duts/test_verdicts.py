@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, rate_above
+from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, parted, rate_above
 from v6t.drivers.duts.bottleneck import Verdict, verdict_of, verdict_of_all
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -13,6 +13,7 @@ from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
+from v6t.procedures.connection_types import PhaseOneResult
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
 
 from . import intents
@@ -498,6 +499,33 @@ def test_the_verdict_is_above_the_found_rate_if_the_tester_did_its_part(
     assert (at.when, at.rate_fps, at.lost) == (when, rate_fps, lost)
     assert words in " ".join(at.notes)
     assert bool(at.notes) == bool(words)
+
+
+def test_connections_that_do_not_come_about_are_lost_and_no_fault_of_the_testers():
+    """The table of the device is full before a frame is sent in them."""
+    refused = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, learned=50))
+    seen = {"found": seconds(50)}
+    at = judged({"found": AT}, {"found": refused}, seen, 1.01)
+    assert (at.when, at.lost) == ("found", 250)
+    assert at.notes[-1] == "of 300 connections 50 went through it: nothing was sent in them"
+    assert (
+        judged({"found": AT}, {"found": replace(refused, faults=("late",))}, seen, 1.01).lost
+        is None
+    )
+
+
+def test_a_refused_trial_has_the_samples_around_it_too():
+    samples = [Sample({}, float(n)) for n in range(10)]
+    ends = [("before", 2.5), ("found", 2.9), ("after", 9.0)]
+    refused = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, 50))}
+    times = {
+        name: [s.seen_s for s in part] for name, part in parted(samples, ends, refused).items()
+    }
+    assert times["before"] == [1.0, 2.0]
+    assert times["found"] == [2.0, 3.0]
+    ends[1] = ("found", 6.5)
+    loaded = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, 300))}
+    assert [s.seen_s for s in parted(samples, ends, loaded)["found"]] == [3.0, 4.0, 5.0]
 
 
 def test_a_trial_nobody_watched_or_that_was_not_made_is_told():

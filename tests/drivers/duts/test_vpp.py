@@ -220,15 +220,17 @@ def test_sessions_come_and_go(technology_name):
                 assert (back[IP].src, back[IP].dst) == (new_dst, "10.0.0.1")
             else:
                 assert (back.payload.src, back.payload.dst) == (dst, src)
+        table = bed.dut.report()["table"]
+        assert table["used"] == 20 and table["limit"] >= 1000
         reading = bed.session.driver.sessions(intent)
         if reading is not None:
             count = lambda: reading.parse(bed.session.transport.run(reading.command).out)  # noqa: E731
             assert count() == {"sessions": 20}
-            assert bed.dut.report()["table"]["used"] == 20
             bed.session.flush()
             assert count() == {"sessions": 0}
         else:
             bed.session.flush()
+        assert bed.dut.report()["table"]["used"] == 0
         assert bed.session.verify()
         out = exchange(bed, intent, src, dst, 6000, b"once more")
         assert out is not None, "nothing passes after the flush"
@@ -317,6 +319,32 @@ def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
     assert any("maximum sessions exceeded" in line for line in verdict.evidence)
 
 
+def test_frames_of_another_psid_are_told_by_their_reason():
+    """RFC 7597 section 8.1: not a queue's, and not twice, though the interface counts them, too."""
+    intent = intents.paper_mape()
+    link = intent.links.left
+    with standing("vpp", intent, **OWN) as bed:
+        inner = (
+            IP(src="192.0.2.80", dst="203.0.113.56") / UDP(sport=1234, dport=53) / b"not its own"
+        )
+        outer = IPv6(src="2001:db8:ce:a11:0:c000:250:11", dst="2001:db8:6::1")
+        frame = bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / outer / inner)
+        bed.left.send(frame)
+        assert bed.right.await_udp(b"not its own") is None
+        samples = [bed.session.read()]
+        for _ in range(40):
+            bed.left.send(frame)
+        assert bed.right.await_udp(b"not its own") is None
+        samples.append(bed.session.read())
+    verdict = verdict_of(samples, lost=40)
+    assert verdict.limited_by == "rules", verdict
+    assert "security check failed" in verdict.says
+    told = shaped(samples)
+    assert set(told.drops.values()) == {40.0}
+    assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
+    assert sum(told.reasons.values()) == 40
+
+
 def exchange(bed, intent, src, dst, port, payload):
     """One frame from the left; a B4's is IPv4 in IPv6."""
     if intent.technology != "dslite-aftr":
@@ -380,7 +408,15 @@ def test_its_telemetry_is_read():
     with standing("vpp", intents.ROUTER4, **OWN) as bed:
         for n in range(20):
             assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
+        first = bed.session.read()
+        for n in range(20):
+            assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"again %d" % n)
+        told = shaped([first, bed.session.read()])
+        assert told.polls and told.cores
+        assert told.per_packet["clocks"] > 0
+        assert told.drops == {}
         found = bed.dut.report()
+        assert found["interfaces"]["rx.packets"] >= 40
         assert found["interfaces"]["host-left.rx_packets"] >= 20
         assert found["interfaces"]["host-right.tx_packets"] >= 20
         assert found["runtime"]["node.ip4-lookup.vectors_per_call"] >= 1

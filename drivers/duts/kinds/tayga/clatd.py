@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from ipaddress import IPv6Network, ip_network
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from v6t.drivers.duts.kinds.linux.steps import routes, write_file
 from v6t.drivers.duts.kinds.tayga.siit import MendOptions, Tayga
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
+from v6t.drivers.duts.programs import version_in
 from v6t.profiles.errors import DutError, UsageError
 
 PROGRAM = "clatd"
@@ -78,15 +78,9 @@ class Clatd(Tayga):
 
     def read_version(self, text: str) -> str:
         """``clatd v2.1.0 - a 464XLAT ...``; another text: a library of Perl's is missing."""
-        found = re.search(r"\bclatd v(\d+(?:\.\d+)+)", text)
-        if found:
-            return found.group(1)
         if "Net/IP" in text:
             raise DutError("clatd lacks Net::IP", "apt-get install libnet-ip-perl")
-        raise DutError(
-            f"the device has no clatd: '{self.options.program} -h' does not say its version",
-            "set dut.options.program to where it is",
-        )
+        return version_in(text, r"\bclatd v(\d+(?:\.\d+)+)", "clatd", f"{self.options.program} -h")
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """One host in place of a network, and a prefix that TAYGA takes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Any
@@ -13,7 +12,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import DutError
+from v6t.drivers.duts.programs import version_in
 
 PROGRAM = "tundra-nat64"
 OWN_PREFIX = "2001:db8:64::/96"
@@ -48,14 +47,9 @@ class TundraTranslator(TunTranslator):
         self.version_command = f"{self.options.program} --version 2>&1 | head -1"
 
     def read_version(self, text: str) -> str:
-        """``Tundra-NAT64 / v6.0.2 / Copyright ...``; another text: there is none."""
-        found = re.search(r"\bv(\d+(?:\.\d+)+)", text)
-        if not found:
-            raise DutError(
-                f"the device has no Tundra-NAT64: '{self.options.program} --version' says nothing",
-                "set dut.options.program to where it is",
-            )
-        return found.group(1)
+        """``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
+        asked = f"{self.options.program} --version"
+        return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device, translated, and routed again."""

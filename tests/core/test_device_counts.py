@@ -1,0 +1,118 @@
+"""What a driven device counted over each benchmark, beside the results of ordinary runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from v6t.analysis.records.results import DeviceCounts as Entry
+from v6t.core.runs.device_counts import DeviceCounts
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.lab.privilege import available
+from v6t.profiles.errors import DutError
+from v6t.tests.core.support import v6t_process
+from v6t.tests.drivers.duts import intents
+
+READINGS = make_driver("nftables", {}).telemetry(intents.nat44())
+WHERE = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward"}
+POSSIBLE, WHY = available()
+
+
+class Device:
+    """Drops seven frames between each two readings, and keeps ten connections more."""
+
+    def __init__(self, *, silent=False):
+        self.read_s = 0
+        self.silent = silent
+
+    def devices(self):
+        return [("nat", self)]
+
+    def read(self):
+        if self.silent:
+            raise DutError("it does not answer")
+        self.read_s += 1
+        table = {"used": 10.0 * self.read_s, "limit": 1000.0}
+        figures = {
+            "link left": {"rx.dropped": 7.0 * self.read_s, "rx.packets": 99.0},
+            "table": table,
+        }
+        return Sample(figures, 2.0 * self.read_s, READINGS)
+
+
+def test_a_reading_ends_one_benchmark_and_begins_the_next():
+    device, counts = Device(), DeviceCounts(())
+    counts.end(device, WHERE)
+    assert counts.entries == [] and device.read_s == 0, "no trial was made"
+    for _ in range(3):
+        counts.begin(device)
+    assert device.read_s == 1
+    counts.end(device, WHERE)
+    counts.begin(device)
+    counts.end(device, {**WHERE, "direction": "reverse"})
+    assert device.read_s == 3
+    first, second = counts.entries
+    assert first["drops"] == second["drops"] == {"link left rx.dropped": 7.0}
+    assert first["lost_for"] == {"link left rx.dropped": "queue"}
+    assert (first["seconds"], first["direction"], second["direction"]) == (
+        2.0,
+        "forward",
+        "reverse",
+    )
+    assert first["table"]["after"] == {"used": 20.0, "limit": 1000.0, "full": 2.0}
+    assert Entry.model_validate(json.loads(json.dumps(first))).to_json() == first
+
+
+def test_what_a_resumed_run_measures_again_replaces_its_entry():
+    before = DeviceCounts(())
+    before.begin(Device())
+    before.end(Device(), WHERE)
+    held = [{**before.entries[0], "drops": {}}, {**before.entries[0], "benchmark": "latency"}]
+    counts, device = DeviceCounts(held), Device()
+    counts.begin(device)
+    counts.end(device, WHERE)
+    assert [(e["benchmark"], len(e["drops"])) for e in counts.entries] == [
+        ("throughput", 1),
+        ("latency", 0),
+    ]
+
+
+def test_a_device_that_cannot_be_read_has_no_entry():
+    for session in (None, Device(silent=True)):
+        counts = DeviceCounts(())
+        counts.begin(session)
+        counts.end(session, WHERE)
+        assert counts.entries == []
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+def test_an_ordinary_run_keeps_what_the_device_counted(tmp_path):
+    procedure = {
+        "repetitions": 1, "trial_duration_s": 0.2, "pause_s": 0.0, "residual_wait_s": 0.1,
+        "resolution_ratio": 0.5, "sending_time_tolerance": 2.0,
+    }  # fmt: skip
+    run, bed, out = tmp_path / "run.yaml", tmp_path / "testbed.yaml", tmp_path / "out"
+    content = {"plugin": "ipv4-router", "modes": ["forward"], "procedure": procedure}
+    run.write_text(json.dumps(content))
+    bed.write_text(json.dumps({"dut": {"driver": "linux-router"}, "line_rate": "1M"}))
+    done = v6t_process("run", run, "--testbed", bed, "-o", out)
+    assert done.status == 0, done.err
+    results = json.loads((out / "results.json").read_text())
+    page = "What the device counted over all trials of each benchmark"
+    assert page in (out / "report.html").read_text()
+    (entry,) = results["device"]
+    assert (entry["benchmark"], entry["direction"]) == ("throughput", "forward")
+    assert entry["seconds"] > 0
+    assert set(entry) == {
+        "device",
+        "benchmark",
+        "frame_sizes",
+        "direction",
+        "seconds",
+        "drops",
+        "lost_for",
+        "table",
+    }

@@ -1,0 +1,357 @@
+"""OpenBSD PF in a virtual machine, configured over SSH by its driver.
+
+Asked for with ``make test-openbsd`` where somebody has an OpenBSD that boots in QEMU, see :mod:`.vm`. Without
+hardware acceleration a machine is slow, and rates are low accordingly. ``V6T_OPENBSD_SEEN`` names a directory
+for what the machine printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from v6t.core.runs import bench
+from v6t.drivers.duts.guard import GUARD
+from v6t.drivers.duts.lock import Busy
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.setup import Bed
+from v6t.profiles.errors import DutError
+from v6t.tests.core.support import v6t
+from v6t.tests.drivers.duts import intents
+from v6t.tests.drivers.duts.bench import Standing as Bedded
+from v6t.tests.drivers.duts.field import until
+
+from .vm import OpenBsdDut, Standing, excerpt, lacking
+
+pytestmark = [
+    pytest.mark.openbsd,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(lacking()), reason=lacking()),
+]
+NAT64 = intents.nat64("64:ff9b::/96")
+INTENTS = {
+    "nat44": intents.nat44(),
+    "nat64": NAT64,
+    "ipv4-router": intents.ROUTER4,
+    "ipv6-router": intents.ROUTER6,
+}
+LINE_RATE = "20M"
+SHORT = (
+    *("--measure", "throughput", "--mode", "bidirectional", "--reps", "1", "--no-report"),
+    *("--duration", "0.5", "--resolution", "1000"),
+    # the machine, the tester and the tests share the cores
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
+    *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
+)
+CONNECTIONS = (
+    *("--set-procedure", "connections.count=500"),
+    *("--set-procedure", "connections.rate_cps=500"),
+    *("--set-procedure", "connections.wait_ms=500"),
+)
+STATE = (
+    "sysctl net.inet.ip.forwarding net.inet6.ip6.forwarding; ifconfig -A | grep -v -e index -e scopeid; "
+    "for f in -inet -inet6; do route -n show $f | grep -v UHLc | sed 's/  */ /g' | cut -d' ' -f1,2,3; done; "
+    "pfctl -sr; pfctl -st; pfctl -sm; pfctl -si | grep -o 'Status: [A-Za-z]*'; "
+    "arp -na | grep permanent; ndp -na | grep permanent; ls /var/run/v6t"
+)
+
+
+def state(machine) -> list[str]:
+    """All that the driver changes, but for what counts."""
+    return machine.machine.run(STATE).splitlines()
+
+
+@pytest.fixture(scope="module")
+def machine():
+    """One that stands for all."""
+    possible, why = available()
+    assert possible, why
+    made = Standing()
+    try:
+        made.machine.start()
+        yield made
+    finally:
+        seen("console", made.machine.console)
+        made.end()
+
+
+def seen(name: str, text: str) -> str:
+    """What it printed, kept if somebody wants it."""
+    place = os.environ.get("V6T_OPENBSD_SEEN")
+    if place:
+        Path(place).mkdir(parents=True, exist_ok=True)
+        (Path(place) / f"{name}.txt").write_text(text)
+    return text
+
+
+@contextmanager
+def configured(machine, technology, intent=None, **options):
+    """It stands between the cables, and is restored."""
+    driver = make_driver("openbsd-pf", {"flush": "purge", **options})
+    dut = OpenBsdDut(driver, intent or INTENTS[technology], machine)
+    bed = Bed(dut.intent.links, dut)
+    stands = None
+    try:
+        stands = Bedded(dut, bed.open())
+        yield stands
+    finally:
+        bed.close()
+        for port in (stands.left, stands.right) if stands else ():
+            port._socket.close()  # it would keep the tester's namespace, and the cables with it
+
+
+def counted(bed):
+    """Connections that it says it has."""
+    reading = bed.session.driver.sessions(bed.session.intent)
+    return reading.parse(bed.session.transport.run(reading.command).out)["sessions"]
+
+
+def answered(bed, technology, first, number):
+    """Clients reach a server, and its answers them; the frames as they came out."""
+    six = technology in ("nat64", "ipv6-router")
+    client = "2001:2::2" if six else "198.18.0.2"
+    server = {"nat64": "64:ff9b::c613:2", "ipv6-router": "2001:2:0:8000::2"}.get(
+        technology, "198.19.0.2"
+    )
+    translated = technology.startswith("nat")
+    for port in range(first, first + number):
+        out = bed.through("forward", client, server, port, 53, b"from port %d" % port)
+        assert out is not None, "the frame was dropped"
+        assert (out.payload.src == "198.19.0.1") == translated
+        source, sport = (out.payload.src, out["UDP"].sport)
+        if translated:
+            assert sport >= 1024
+        back = bed.through("reverse", out.payload.dst, source, 53, sport, b"answer %d" % port)
+        assert back is not None, "the answer was dropped"
+        assert (back.payload.src, back.payload.dst) == (server, client)
+        assert back["UDP"].dport == port
+        yield out, back
+
+
+def test_what_it_is(machine):
+    """It says who it is, and the driver knows its own way from the rest."""
+    print("\n".join(excerpt(machine.machine.console)))
+    driver = make_driver("openbsd-pf", machine.machine.ports())
+    session = Session(driver, machine.machine.transport(), INTENTS["nat44"])
+    session.open()
+    try:
+        facts = session.survey()
+        print(seen("uname", session.transport.run("uname -a").out))
+    finally:
+        session.close()
+    assert facts.system.startswith("OpenBSD")
+    assert facts.root
+    assert facts.boot
+    assert len(facts.management) == 1
+    assert facts.management.isdisjoint(machine.machine.ports().values())
+    assert facts.way.unknown == ""
+    assert {str(p.address) for p in facts.way.peers} >= {"10.0.2.2", "10.0.2.15"}
+
+
+@pytest.mark.parametrize("technology", INTENTS)
+def test_configured_seen_by_frames_and_put_back(machine, technology):
+    before = state(machine)
+    with configured(machine, technology) as bed:
+        run = bed.session.transport.run
+        checks = bed.session.verify()
+        assert len(checks) >= 7
+        pairs = list(answered(bed, technology, 5000, 20))
+        assert len(pairs) == 20
+        lines = [f"{out.summary()}\n{back.summary()}\n" for out, back in pairs[:2]]
+        print(seen(f"{technology}-frames", "".join(lines)))
+        for name, command in {
+            "pfctl-sr": "pfctl -sr", "pfctl-vsr": "pfctl -vsr", "pfctl-ss": "pfctl -ss", "pfctl-si": "pfctl -si", "pfctl-sm": "pfctl -sm",
+            "ifconfig": "ifconfig -A", "route-show": "route -n show", "sysctl": "sysctl hw.ncpuonline kern.cp_time",
+            "arp": "arp -na", "ndp": "ndp -na", "route-get": "route -n get -inet default",
+            "route-get-six": "route -n get -inet6 default", "way": "route -n get 10.9.9.2",
+            "no-way": "route -n get 2001:db8::9 2>&1",
+        }.items():  # fmt: skip
+            print(seen(f"{technology}-{name}", run(command).out))
+        report = bed.dut.report()
+        assert report["cpu"]["cpu0.total"] > 0
+        assert report["table"]["limit"] >= 100_000
+        if technology.startswith("nat"):
+            assert counted(bed) == 20
+            rule = "af-to" if technology == "nat64" else "nat-to"
+            assert rule in run("pfctl -sr").out
+            began = time.monotonic()
+            bed.session.flush()
+            print(f"purged within {time.monotonic() - began:.0f} s")
+            assert counted(bed) == 0
+            assert bed.session.verify()
+            assert sum(1 for _ in answered(bed, technology, 7000, 40)) == 40
+            assert counted(bed) == 40
+        assert any("undone" in line for line in bed.session.restore())
+    assert state(machine) == before
+
+
+@pytest.mark.parametrize("technology", INTENTS)
+def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
+    """A search for throughput with the lab's own tester; every frame compared is the reference translation."""
+    monkeypatch.setattr(
+        bench,
+        "lab_device",
+        lambda run, keep=None, say=None: OpenBsdDut(
+            run.driver, run.intent, machine, keep=keep, say=say
+        ),
+    )
+    bed, path = tmp_path / "bed.yaml", tmp_path / "run"
+    dut = {"driver": "openbsd-pf", "options": {"flush": "purge"}}
+    bed.write_text(
+        yaml.safe_dump({"tester": {"kind": "embedded"}, "line_rate": LINE_RATE, "dut": dut})
+    )
+    more = CONNECTIONS if technology.startswith("nat") else ()
+    done = v6t("run", "--plugin", technology, "--testbed", bed, *SHORT, *more, "--output", path)
+    print(done.out, done.err)
+    assert done.status == 0, done.err
+    results = json.loads((path / "results.json").read_text())
+    assert results["status"] == "complete"
+    points = [p for p in results["results"] if p["benchmark"] == "throughput"]
+    assert points
+    for point in points:
+        print(technology, point["median"], point["checked"], point["matched"])
+        assert point["median"] > 0
+        assert point["checked"] > 0
+        assert point["matched"] == 1
+
+
+def test_states_of_others_are_left_alone_and_not_counted(machine):
+    """More than a few, of hosts that the test knows nothing of, beside the operator's own session."""
+    with configured(machine, "nat44") as bed:
+        run = bed.session.transport.run
+        link = bed.links.left
+        strange = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
+            src="203.0.113.9", dst="192.0.2.9"
+        )
+        for port in range(9000, 9030):
+            bed.left.send(bytes(strange / UDP(sport=port, dport=53) / b"of somebody else"))
+        until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
+        others = len(run("pfctl -ss | grep 203.0.113.9").out.splitlines())
+        assert others >= 30
+        assert sum(1 for _ in answered(bed, "nat44", 5000, 5)) == 5
+        bed.session.flush()
+        assert counted(bed) == 0
+        assert len(run("pfctl -ss | grep 203.0.113.9").out.splitlines()) == others
+
+
+def test_an_address_with_another_length_is_refused(machine):
+    port = machine.machine.ports()["left"]
+    machine.machine.run(f"ifconfig {port} inet 198.18.0.1/25")
+    try:
+        with pytest.raises(DutError, match="198.18.0.1/25 already"), configured(machine, "nat44"):
+            pass
+        assert "198.18.0.1 netmask 0xffffff80" in machine.machine.run(f"ifconfig {port}")
+    finally:
+        machine.machine.run(f"ifconfig {port} inet 198.18.0.1 delete; ifconfig {port} down")
+
+
+LISTS = """\
+set skip on { lo }
+block return
+pass
+pass out quick proto tcp from { 10.1.0.0/16 10.2.0.1 10.3.0.1 10.4.0.1 10.5.0.1 10.6.0.1 10.7.0.1 } to any
+"""
+
+
+def test_rules_with_lists_are_those_of_the_file_and_put_back(machine):
+    """pfctl makes a table of a long list, whose name is another one after each loading."""
+    run = machine.machine.run
+    run(
+        f"cp -p /etc/pf.conf /tmp/pf.conf; cat >/etc/pf.conf <<'END'\n{LISTS}END\npfctl -f /etc/pf.conf"
+    )
+    try:
+        loaded = run("pfctl -sr")
+        assert "<__automatic_" in loaded
+        survey = make_driver("openbsd-pf", {}).survey()
+        for section in ("rules", "tables", "file"):
+            print(seen(f"lists-{section}", run(survey[section])))
+        with configured(machine, "nat44") as bed:
+            assert "nat-to" in run("pfctl -sr")
+            assert any("undone" in line for line in bed.session.restore())
+        assert run("pfctl -sr | wc -l") == f"{len(loaded.splitlines()):8}\n"
+        run("pfctl -t $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*') -T delete 10.7.0.1")
+        with (
+            pytest.raises(DutError, match="not those of /etc/pf.conf"),
+            configured(machine, "nat44"),
+        ):
+            pass
+    finally:
+        run("cp -p /tmp/pf.conf /etc/pf.conf; rm /tmp/pf.conf; pfctl -f /etc/pf.conf")
+
+
+def test_one_at_a_time(machine):
+    with configured(machine, "ipv4-router") as bed:
+        driver = make_driver("openbsd-pf", machine.machine.ports())
+        second = Session(driver, machine.machine.transport(), bed.session.intent)
+        with pytest.raises(Busy, match="is in use by"):
+            second.open()
+
+
+def test_a_device_that_hears_nothing_undoes_everything(machine):
+    """The operator's ssh is gone without a word."""
+    before = state(machine)
+    options = {"ssh": {"lab": "openbsd-vm"}, "undo_after_s": 5}
+    with configured(machine, "nat44", **options) as bed:
+        assert "nat-to" in machine.machine.run("pfctl -sr")
+        bed.session.transport.close()
+        until(
+            lambda: "undid" in machine.machine.run(f"cat /var/run/v6t/{GUARD}/fired"),
+            "its undoing",
+            120,
+        )
+        assert "nat-to" not in machine.machine.run("pfctl -sr")
+        bed.dut._session = None
+    machine.machine.run("rm -rf /var/run/v6t")
+    assert state(machine) == before
+
+
+@pytest.mark.skipif(
+    not os.environ.get("V6T_OPENBSD_USER"),
+    reason="V6T_OPENBSD_USER names no user who may `doas -n`",
+)
+def test_an_ordinary_user_with_doas(machine):
+    machine.machine.login(os.environ["V6T_OPENBSD_USER"])
+    try:
+        with configured(machine, "nat64") as bed:
+            assert bed.session.transport.run("id -u").out.strip() == "0"
+            assert sum(1 for _ in answered(bed, "nat64", 5000, 3)) == 3
+            assert any("undone" in line for line in bed.session.restore())
+    finally:
+        machine.machine.login("root")
+
+
+def test_ports_run_out(machine):
+    """PF says so by its own counter."""
+    few = replace(NAT64, settings={**NAT64.settings, "ports": [2000, 2009]})
+    with configured(machine, "nat64", few) as bed:
+        assert sum(1 for _ in answered(bed, "nat64", 5000, 10)) == 10
+        before = bed.dut.report()["pf"]["translate"]
+        for port in (6000, 6001):
+            late = b"too late: %d" % port
+            assert bed.through("forward", "2001:2::2", "64:ff9b::c613:2", port, 53, late) is None
+        assert bed.dut.report()["pf"]["translate"] - before == 2
+        print(seen("no-ports-pfctl-si", bed.session.transport.run("pfctl -si").out))
+
+
+def test_emptied_by_a_reboot(machine):
+    """The last: QEMU that has translated much boots slowly the second time."""
+    with configured(machine, "nat64", flush="reboot") as bed:
+        assert sum(1 for _ in answered(bed, "nat64", 5000, 5)) == 5
+        assert counted(bed) == 5
+        boot = bed.session.transport.run("ps -o lstart= -p 1").out
+        bed.session.flush()
+        assert bed.session.transport.run("ps -o lstart= -p 1").out != boot
+        assert counted(bed) == 0
+        assert bed.session.verify()
+        assert sum(1 for _ in answered(bed, "nat64", 7000, 5)) == 5
+        assert any("undone" in line for line in bed.session.restore())

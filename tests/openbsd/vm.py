@@ -1,0 +1,203 @@
+"""OpenBSD in QEMU between the lab's cables, driven over SSH as a device elsewhere would be.
+
+``V6T_OPENBSD_VM`` holds QEMU's arguments that boot it (``-drive file=openbsd.qcow2,if=virtio,snapshot=on``, or
+``-kernel ... -initrd ...``), ``V6T_OPENBSD_KEY`` names the private key that its root takes. Of its three virtio
+interfaces the first has 10.0.2.15/24, by itself or by DHCP, and sshd listens there; the others are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from v6t.drivers.duts.kinds.openbsd_outputs import read_ifconfig
+from v6t.drivers.duts.standing import host
+from v6t.drivers.duts.standing.ssh import LabTransport
+from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import DutError
+from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, PORT, SIDES, MachineDut
+from v6t.tests.machine.machine import management
+
+BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
+BOOT_DEADLINE_S = 600.0
+PLACE = "pc -accel tcg -cpu max -smp 1 -m 512"
+QEMU = "qemu-system-x86_64 -nodefaults -no-user-config -display none -M"
+
+
+def lacking() -> str:
+    """What is not there; empty: nothing."""
+    unset = [name for name in (BOOTS, KEY) if not os.environ.get(name)]
+    return f"set {' and '.join(unset)}, see tests/openbsd/vm.py" if unset else ""
+
+
+class OpenBsdMachine:
+    """QEMU without hardware acceleration, in a namespace."""
+
+    def __init__(self, pid: int) -> None:
+        """Remember; nothing is started.
+
+        Args:
+            pid: of a process in the device's namespaces.
+        """
+        self._pid = pid
+        self.place = Path(tempfile.mkdtemp(prefix="v6t-openbsd-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._user = "root"
+        self._ports: dict[str, str] = {}
+
+    @property
+    def console(self) -> str:
+        """All that it has said on its serial line."""
+        path = self.place / "console.log"
+        return path.read_bytes().decode(errors="replace").replace("\r", "") if path.exists() else ""
+
+    def start(self) -> None:
+        """Taps, then the machine; returns when its sshd lets us in."""
+        for side in SIDES:
+            carried_out(
+                self._pid,
+                f"ip tuntap add tap-{side} mode tap; ip link add br-{side} type bridge mcast_snooping 0; "
+                f"ip link set dev tap-{side} master br-{side} up; ip link set dev br-{side} up",
+            )
+        words = [*QEMU.split(), *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
+        words += management(PORT, MANAGEMENT_MAC)
+        for side in SIDES:
+            tap = f"tap,id={side},ifname=tap-{side},script=no,downscript=no"
+            words += ["-netdev", tap]
+            words += ["-device", f"virtio-net-pci,netdev={side},mac={MACS[side]},{OFF}"]
+        words += shlex.split(os.environ[BOOTS])
+        with (self.place / "qemu.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*enter(self._pid), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._await_login()
+
+    def _await_login(self) -> None:
+        """Wait until its sshd shows its keys, which are trusted: nothing else is at that port here."""
+        end = time.monotonic() + BOOT_DEADLINE_S
+        scan = [*enter(self._pid), "ssh-keyscan", "-T", "10", "-p", str(PORT), "127.0.0.1"]
+        keys: list[list[str]] = []
+        while not keys:
+            shown = subprocess.run(scan, capture_output=True, text=True, check=False).stdout
+            keys = [line.split()[1:3] for line in shown.splitlines() if line.startswith("[")]
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.monotonic() > end:
+                said = (self.place / "qemu.log").read_text(errors="replace")[-800:]
+                raise DutError(f"OpenBSD does not answer: {said} {self.console[-1500:]}")
+        names = [f"[{name}]:{PORT}" for name in ("localhost", "127.0.0.1")]
+        known = "".join(f"{name} {kind} {key}\n" for name in names for kind, key in keys)
+        (self.place / "known_hosts").write_text(known)
+
+    @property
+    def options(self) -> SshOptions:
+        """From within the namespace."""
+        return SshOptions(
+            lab="openbsd-vm",
+            user=self._user,
+            port=PORT,
+            identity=(os.environ[KEY],),
+            known_hosts=str(self.place / "known_hosts"),
+            config="",
+            become="" if self._user == "root" else "doas -n",
+            connect_deadline_s=120,
+            command_deadline_s=120,
+        )
+
+    def login(self, user: str) -> None:
+        """Log in as somebody else from now on, who becomes root by ``doas``."""
+        self._user = user
+
+    def transport(self) -> LabTransport:
+        """A way to it, not open yet."""
+        return LabTransport(self._pid, self.options, PORT)
+
+    def run(self, command: str) -> str:
+        """What a command says."""
+        way = self.transport()
+        way.open()
+        try:
+            done = way.run(command)
+        finally:
+            way.close()
+        return done.out + done.err
+
+    def ports(self) -> dict[str, str]:
+        """Its names for left and right."""
+        if not self._ports:
+            interfaces, _ = read_ifconfig(self.run("ifconfig -A"))
+            named = {i.mac: name for name, i in interfaces.items()}
+            self._ports = {side: named[MACS[side].lower()] for side in SIDES}
+        return self._ports
+
+    def stop(self) -> None:
+        """End it. May be called twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+class Standing:
+    """The machine and its namespaces, for one configuration after the other."""
+
+    def __init__(self) -> None:
+        self._host, self._pid = host.start(persistent=False)
+        self.machine = OpenBsdMachine(self._pid)
+
+    def namespace(self) -> int:
+        """The id of a process in its namespaces."""
+        return self._pid
+
+    def cable(self, macs: Mapping[str, str]) -> None:
+        """Join it to the lab's new cables; its addresses are those it has.
+
+        Args:
+            macs: that its interfaces are to have.
+        """
+        assert {side: mac.lower() for side, mac in macs.items()} == {
+            side: mac.lower() for side, mac in MACS.items()
+        }
+        for s in SIDES:
+            carried_out(self._pid, f"ip link set dev {s} master br-{s}; ip link set dev {s} up")
+
+    def end(self) -> None:
+        """No further configuration."""
+        self.machine.stop()
+        self._host.kill()
+        self._host.communicate()
+
+
+class OpenBsdDut(MachineDut):
+    """The lab's device is that machine; its interfaces have the names that it gives them."""
+
+    def __init__(self, driver, intent, standing: Standing, **keep) -> None:
+        given = driver.options
+        # nobody names the interfaces of the lab's device; those of this one have names already
+        driver.options = given.model_copy(update={side: side for side in SIDES})
+        super().__init__(driver, intent, standing, **keep)  # type: ignore[arg-type]
+        driver.options = given.model_copy(update=standing.machine.ports())
+
+
+def excerpt(console: str) -> list[str]:
+    """What is worth keeping of a boot: who it is, its processor and its interfaces."""
+    wanted = re.compile(
+        r"^(OpenBSD|cpu0:? (at|:)|cpu0: [A-Z]|real mem|vio\d at|em\d at|root on|kern\.version)"
+    )
+    return [line for line in console.splitlines() if wanted.search(line)]
+
+
+def carried_out(pid: int, line: str) -> None:
+    """A shell line in a process's namespaces."""
+    done = NamespaceTransport(pid).run(f"set -e; {line}")
+    assert done.status == 0, done
