@@ -44,8 +44,8 @@ NO_LAB = {
     "openbsd-pf": "the lab is Linux",
     "command": "it does what the user's shell lines say",
 }
-MODULES = {"jool": "jool", "nat46": "nat46"}
-"""Of the kernel's, that no survey looks for: they are loaded by the first step."""
+MODULES = {"jool": "jool", "nat46": "nat46", "ip6-tunnel": "ip6_tunnel"}
+"""Of the kernel's, that are looked for, or loaded, only where the device stands."""
 PAIRS = [
     (technology, driver)
     for driver in names()

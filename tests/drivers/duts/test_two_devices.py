@@ -13,7 +13,7 @@ import pytest
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core import warm
 
-from . import sites
+from . import sites, sshserver
 
 POSSIBLE, WHY = available()
 pytestmark = [
@@ -204,3 +204,13 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         done = v6t("dut", "apply", "--plugin", "clat", "--testbed", alone, status=4)
         assert "parts of a chain are configured on it: plat" in done.stderr
         assert "sh /run/v6t/part-plat/undo.sh" in done.stderr
+
+
+def test_restoring_asks_for_no_room_for_connections(tmp_path):
+    path = tmp_path / "aftr.yaml"
+    aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.unique("gone")}}}
+    path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))
+    flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
+    refused = v6t("run", "--dry-run", *flags, status=2).stderr
+    assert "AFTR keeps 1000 sessions of a B4" in refused
+    assert "nothing is left of it" in v6t("dut", "restore", *flags).stdout
