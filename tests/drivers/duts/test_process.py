@@ -90,7 +90,8 @@ def test_one_that_does_not_end_is_told(tmp_path):
     file = tmp_path / "pid"
     file.write_text(f"{deaf.pid}\n")
     try:
-        assert stop(file, "sh").wait(30) != 0
+        assert stop(file, "sh").wait(60) != 0
+        assert file.read_text() == f"{deaf.pid}\n", "the next try would find nothing to do"
     finally:
         deaf.kill()
         deaf.wait()

@@ -24,7 +24,8 @@ def runs(pid_file: str, name: str) -> Check:
 def stop(pid_file: str, name: str) -> str:
     """Shell line that ends our process of this name, and no other.
 
-    If ours has ended by itself, its number may be another's: that one is not waited for, either.
+    If ours has ended by itself, its number may be another's: that one is not waited for, either. If it does
+    not end, its number is kept for the next try.
     """
     return _stop(pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {name} ]', "kill $p")
 
@@ -37,6 +38,6 @@ def stop_all(pid_file: str, name: str) -> str:
 def _stop(pid_file: str, ours: str, kill: str) -> str:
     return (
         f"p=$(cat {pid_file} 2>/dev/null) || exit 0; ours() {{ {ours}; }}; ours && {kill}; "
-        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do ours || break; sleep 0.2; done; "
-        f"rm -f {pid_file}; ! ours"
+        "n=0; while ours && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.2; done; "
+        f"! ours && rm -f {pid_file}"
     )

@@ -249,7 +249,7 @@ def logging(options: ConntrackOptions) -> list[Step]:
             f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
             f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3",
             "every connection that begins has its record",
-            undo=f"{stop(pid, 'conntrack')}; rm -f {pid} {file} {place}/connections.err",
+            undo=f"( {stop(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err",
             check=checked(
                 look, lambda output: None if "writes" in output else shown(output), "writes"
             ),

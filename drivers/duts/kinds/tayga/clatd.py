@@ -145,14 +145,14 @@ class Clatd(Tayga):
         local = "ip -6 rule show prio 0 table local"
         return (
             f"p=$(cat {self.pid} 2>/dev/null) || exit 0; "
-            f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {PROGRAM} ] && kill -- -$p; '
-            "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.2; done; "
+            f'ours() {{ [ "$(cat /proc/$p/comm 2>/dev/null)" = {PROGRAM} ]; }}; ours && kill -- -$p; '
+            "n=0; while ours && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.2; done; "
             f"[ ! -f {self._tayga} ] || ! ip link show dev {TUN} >/dev/null 2>&1 || "
             f"{{ kill -- -$p 2>/dev/null; sleep 0.5; tayga --config {self._tayga} --rmtun; }}; "
             f"ip -6 rule del prio 0 table {RULES} 2>/dev/null; "
             f'[ -n "$({local})" ] || ip -6 rule add prio 0 table local; '
             "ip -6 rule del prio 1 table local 2>/dev/null; "
-            f"rm -f {self.pid} {self._log} {self._tayga}; [ ! -d /proc/$p ]"
+            f"! ours && rm -f {self.pid} {self._log} {self._tayga}"
         )
 
     @property
