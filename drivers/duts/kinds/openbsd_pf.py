@@ -83,8 +83,8 @@ class OpenBsdPf(Driver):
     technologies = ("nat44", "nat64", "ipv4-router", "ipv6-router")
     executed = (
         "OpenBSD of February 2025 (7.6 to 7.7), built from a fork's sources, in QEMU over SSH: NAT44, NAT64 "
-        "and routers configured, read back, seen by frames, emptied by purge and by reboot, put back; all "
-        "but NAT64 measured with the embedded tester; no release as it is installed, one core, no hardware"
+        "and routers configured, read back, seen by frames, measured with the embedded tester, emptied by "
+        "purge and by reboot, put back; no release as it is installed, one core, no hardware"
     )
     versions = ("7.6",)
     options_model = OpenBsdOptions
