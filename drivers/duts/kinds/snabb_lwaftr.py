@@ -219,7 +219,7 @@ def _directory() -> Step:
     return Step(
         "true",
         "Snabb's directory of shared memory, which it leaves behind",
-        undo=f"for i in 1 2 3 4 5 6 7 8 9 10; do [ -e {SHARED} ] || break; used=; {used}; "
+        undo=f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
         f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]',
         before=f"ls -d {SHARED} 2>/dev/null || true",
         was=Was.THERE,
