@@ -98,7 +98,7 @@ def test_an_ordinary_run_keeps_what_the_device_counted(tmp_path):
     content = {"plugin": "ipv4-router", "modes": ["forward"], "procedure": procedure}
     run.write_text(json.dumps(content))
     bed.write_text(json.dumps({"dut": {"driver": "linux-router"}, "line_rate": "1M"}))
-    done = v6t_process("run", run, "--testbed", bed, "-o", out)
+    done = v6t_process("run", run, "--testbed", bed, "--report", "-o", out)
     assert done.status == 0, done.err
     results = json.loads((out / "results.json").read_text())
     page = "What the device counted over all trials of each benchmark"

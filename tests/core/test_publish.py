@@ -260,6 +260,7 @@ def inner_models(kind):
 
 WITHHELD = {
     *("ssh", "host", "port", "user", "identity", "known_hosts", "config", "jump", "become", "lab"),
+    "netns",
     *("ask_password", "connect_deadline_s", "command_deadline_s", "hooks", "command", "tries"),
     *("left", "right", "state_dir", "undo_after_s", "control_port", "program", "vppctl", "socket"),
     *("plugins", "start", "base", "steps", "sessions_command", "version_command", "watch", "check"),
