@@ -24,6 +24,10 @@ from .test_guard import DUMMY, configured, reached, step
 
 PLUGIN = ("--plugin", "ipv4-router")
 WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
+SCRIPTS = {
+    "waits": WAITS,
+    "says": "echo here >/run/reached\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,8 @@ def site(tmp_path_factory):
     if sshserver.lacking() is not None:
         pytest.skip(f"needs {sshserver.lacking()}")
     made = field.Field("stopping", tmp_path_factory.mktemp("field"))
-    made.device.shell("cat >/run/waits", WAITS)
+    for name, text in SCRIPTS.items():
+        made.device.shell(f"cat >/run/{name}", text)
     yield made
     made.close()
 
@@ -272,7 +277,7 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
 
 
 def audit(device, path, out):
-    """An audit whose first clause is being asked: the links of the operator's answer nothing."""
+    """An audit that has begun to configure its device; the links of the operator's answer nothing."""
     words = ["--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device"]
     process = device.start("audit", "--testbed", path, *words, "--wait", "60", "-o", out)
     until(lambda: configured(device), "the device's configuration")
@@ -293,9 +298,10 @@ def test_an_audit_that_is_stopped_puts_its_device_back(device, tmp_path):
 @pytest.mark.lab
 def test_an_audit_that_is_given_up_prints_how_to_put_its_device_back(device, tmp_path):
     before = device.state()
-    path = bed(device, [step("true", "sh /run/waits")])
-    device.device.shell("touch /run/true")
+    path = bed(device, [step("says", "sh /run/waits")])
     process = audit(device, path, tmp_path / "audit")
+    until(lambda: reached(device), "the last step: one that was not begun is not undone")
+    device.device.shell("rm /run/reached")
     process.send_signal(signal.SIGINT)
     until(lambda: reached(device), "the undo that waits")
     process.send_signal(signal.SIGINT)
