@@ -69,14 +69,21 @@ def _keep(directory: Path) -> None:
 def named_programs(environment: Mapping[str, str]) -> Iterator[None]:
     """Programs that variables name are in PATH by the names that drivers call them by."""
     path = os.environ.get("PATH", "")
+    own = []
     with tempfile.TemporaryDirectory(prefix="v6t-programs-") as place:
-        links = Path(place)
         for device, (name, variable) in NAMED.items():
             # the other TAYGA stands in PATH under that name
-            if device != MULTIQUEUE and environment.get(variable):
+            if device == MULTIQUEUE or not environment.get(variable):
+                continue
+            program = Path(environment[variable]).absolute()
+            if (
+                program.name == name
+            ):  # VPP looks for its plugins beside itself, and not beside a link
+                own.append(str(program.parent))
+            else:
                 with contextlib.suppress(FileExistsError):  # of two drivers
-                    (links / name).symlink_to(Path(environment[variable]).absolute())
-        os.environ["PATH"] = f"{place}:{path}"
+                    (Path(place) / name).symlink_to(program)
+        os.environ["PATH"] = ":".join(dict.fromkeys([place, *own, path]))
         try:
             yield
         finally:

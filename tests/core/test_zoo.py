@@ -72,13 +72,15 @@ def test_what_was_interrupted_is_continued_and_what_ended_is_made_anew(tmp_path)
 def test_programs_of_variables_are_found_by_their_names(tmp_path):
     before = os.environ["PATH"]
     programs = {}
-    for name in ("vpp", "tundra-nat64"):
-        programs[name] = tmp_path / f"built-{name}"
+    # one as its driver calls it, which is found where it stands, and one that is not
+    for name, called in (("vpp", "vpp"), ("tundra-nat64", "built")):
+        programs[name] = tmp_path / called
         programs[name].touch(0o755)
     own = {"V6T_VPP": str(programs["vpp"]), "V6T_TUNDRA": str(programs["tundra-nat64"])}
     with zoo.named_programs(own):
         for name, program in programs.items():
             assert os.path.realpath(shutil.which(name)) == str(program)
+            assert os.path.islink(shutil.which(name)) is (program.name != name)
     assert os.environ["PATH"] == before
 
 
