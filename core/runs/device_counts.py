@@ -1,6 +1,7 @@
 """What a driven device counted over each benchmark: read before its first trial and after its last.
 
-Nothing is read while frames are sent, and one reading serves as the end of one and the beginning of the next.
+Nothing is read while frames are sent, and one reading serves as the end of one and the beginning of the next,
+unless the device was given frames of neither in between.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class DeviceCounts:
         """
         self._entries = {_key(entry): dict(entry) for entry in held}
         self._before: Mapping[str, Any] | None = None
+        self._begun = False
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -36,13 +38,19 @@ class DeviceCounts:
         return list(self._entries.values())
 
     def begin(self, session: DeviceSession | None) -> None:
-        """Read the devices, unless that was done after the benchmark before.
+        """Read the devices, unless that was done after the benchmark before; at its first trial.
 
         Args:
             session: with the devices, configured; None: nobody drives them.
         """
+        self._begun = True
         if self._before is None:
             self._before = _read(session)
+
+    def other_frames(self) -> None:
+        """The devices are given frames of no benchmark: what they counted before is no beginning any more."""
+        if not self._begun:
+            self._before = None
 
     def end(self, session: DeviceSession | None, where: Mapping[str, Any]) -> None:
         """Read them again, if any trial was made.
@@ -51,13 +59,13 @@ class DeviceCounts:
             session: with the devices.
             where: benchmark, frame sizes and direction.
         """
-        if self._before is None:
+        if not self._begun or self._before is None:
             return
         after = _read(session)
         for name in self._before.keys() & after.keys():
             entry = {"device": name, **where, **_counted(self._before[name], after[name])}
             self._entries[_key(entry)] = entry
-        self._before = after
+        self._before, self._begun = after, False
 
 
 def _key(entry: Mapping[str, Any]) -> str:

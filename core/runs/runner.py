@@ -573,23 +573,23 @@ class JournaledTester:
                     _refuse(self._state, Finding(False, direction, why, counted.mismatch))
         return result
 
-    def _counted(self, trial: Trial) -> bool:
-        """Whether what the device counts meanwhile is that of a benchmark."""
+    def _read_device(self, trial: Trial) -> None:
+        """What the device counts from here on, where the trial is of a benchmark and meets the device."""
         state = self._state
-        return (
-            state.run.procedure.read_device
-            and self._bench is state.bench
-            and trial.benchmark != "preflight"
-        )
+        if self._bench is not state.bench:
+            return
+        if trial.benchmark == "preflight":
+            state.counts.other_frames()
+        elif state.run.procedure.read_device:
+            self._bench.ready()
+            state.counts.begin(self._bench.session)
 
     def _run(self, trial: Trial) -> TrialResult:
         state = self._state
         state.measured += 1
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
-        if self._counted(trial):
-            self._bench.ready()
-            state.counts.begin(self._bench.session)
+        self._read_device(trial)
         # a rehearsal, of all things, must not reset the device that its testbed file names
         hooks = {} if state.bound.tester.simulates else state.bound.driver.hooks
         with (

@@ -64,6 +64,29 @@ def test_a_reading_ends_one_benchmark_and_begins_the_next():
     assert Entry.model_validate(json.loads(json.dumps(first))).to_json() == first
 
 
+def test_frames_of_no_benchmark_are_none_of_the_next():
+    """Those of a preflight, at another frame size or in another mode."""
+    device, counts = Device(), DeviceCounts(())
+    counts.begin(device)
+    counts.end(device, WHERE)
+    counts.other_frames()
+    device.read_s += 5  # it dropped 35 of them
+    counts.begin(device)
+    counts.other_frames()  # a check in the middle of a benchmark does not make it begin anew
+    counts.end(device, {**WHERE, "direction": "reverse"})
+    assert [e["drops"]["link left rx.dropped"] for e in counts.entries] == [7.0, 7.0]
+    assert counts.entries[1]["table"]["before"]["used"] == 80.0
+
+
+def test_a_benchmark_without_a_trial_has_no_entry():
+    device, counts = Device(), DeviceCounts(())
+    counts.begin(device)
+    counts.end(device, WHERE)
+    counts.end(device, {**WHERE, "benchmark": "ipdv"})
+    assert [e["benchmark"] for e in counts.entries] == ["throughput"]
+    assert device.read_s == 2
+
+
 def test_what_a_resumed_run_measures_again_replaces_its_entry():
     before = DeviceCounts(())
     before.begin(Device())
