@@ -106,7 +106,7 @@ def _machines(asked: bool) -> Iterator[None]:
         return
     from v6t.core.runs import bench
     from v6t.tests.jool.vm import MachineDut, Standing
-    from v6t.tests.machine.standins import standing_of
+    from v6t.tests.standins import standing_of
 
     stands: dict[str, Standing] = {}
 

@@ -410,15 +410,8 @@ class Attachment:
         return int(self.facts.get("dp_core_count_per_port", total))
 
     def compares(self) -> bool:
-        """Whether some frames can be stamped and captured, where not all are.
-
-        Which core's draws a frame of one pair among several is, with several cores each, nobody
-        has tried.
-        """
-        options = self._options
-        some = bool(options.sample) and options.by_trailer is None
-        some = some and not (options.cache or options.pairs)
-        return self.trailer or (some and self._software())
+        """Whether some frames can be stamped and captured, where not all are."""
+        return self.trailer or (self._options.compares_some and self._software())
 
     def times(self) -> bool:
         """Whether some frames can be timed, where not all are."""

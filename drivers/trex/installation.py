@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,7 +141,6 @@ def start_client(
     )
 
 
-@cache
 def find_interpreter(installation: Installation, named: str = "") -> tuple[str, dict[str, object]]:
     """First interpreter whose attempt to import the client succeeds, and what it said.
 

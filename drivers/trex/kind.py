@@ -128,9 +128,8 @@ class Trex(TesterKind):
     def caveats(self) -> Iterator[str]:
         """How frames are told apart, which is decided before a search (GEN-24)."""
         if self._by_ports:
-            own = self.options
-            some = own.by_trailer is None and own.sample and not (own.cache or own.pairs)
-            compared = "some are" if some and self.options.in_software else "none is"
+            some = self.options.compares_some and self.options.in_software
+            compared = "some are" if some else "none is"
             yield (
                 "frames are counted by TRex's ports, less control frames: classes are not told "
                 f"apart, and {compared} compared with the reference translation"

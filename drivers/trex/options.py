@@ -307,6 +307,14 @@ class TrexOptions(StrictModel):
         return _remote(self.ssh.model_copy(update=own))
 
     @property
+    def compares_some(self) -> bool:
+        """Whether some frames are stamped to be compared, where ports count all: as far as these options go.
+
+        Which core's draws a frame of one pair among several is, with several cores each, nobody has tried.
+        """
+        return bool(self.sample) and self.by_trailer is None and not (self.cache or self.pairs)
+
+    @property
     def by_trailer(self) -> bool | None:
         """True, False, or None where the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]

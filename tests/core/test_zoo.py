@@ -8,7 +8,7 @@ import shutil
 import pytest
 from v6t.drivers.duts.registry import names
 from v6t.tests import zoo
-from v6t.tests.machine.standins import standing_of
+from v6t.tests.standins import standing_of
 
 
 class Calls:

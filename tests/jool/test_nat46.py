@@ -15,7 +15,7 @@ from v6t.drivers.lab.setup import Bed
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.cases import CASES
-from v6t.tests.machine.standins import nat46
+from v6t.tests.standins import nat46
 
 from .measuring import THROUGHPUT, measured
 from .vm import MachineDut, stands_in

@@ -10,10 +10,9 @@ from v6t.profiles.errors import EnvironmentLacking
 from v6t.tests.jool.built import LackingError, built_mapt, kernel_of
 from v6t.tests.jool.image import JOOL
 from v6t.tests.jool.vm import Standing
+from v6t.tests.machine import cpio
+from v6t.tests.machine.image import Image, Recipe, lacking
 from v6t.tests.tunnelvm.image import TUNNEL
-
-from . import cpio
-from .image import Image, Recipe, lacking
 
 
 def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Standing]] | None:
