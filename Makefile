@@ -53,11 +53,17 @@ quick: $(VENV)/.developed
 AGAIN := --last-failed --last-failed-no-failures none
 
 # who marks none need not be imported a second time
-ALONE = $(shell grep -rlF 'mark.alone' tests --include='test_*.py')
+marked = $(shell grep -rlE 'mark\.($(1))\b' tests --include='test_*.py')
+ENGINES := (trex or vpp) and not alone
+OTHERS := not (trex or vpp or alone)
 
+# engines wait for their own start and for trials most of the time, but during these want a core each
 unit: $(VENV)/.developed
-	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) * 3)) -m "not alone" || $(BIN)/pytest $(AGAIN) -m "not alone"
-	$(BIN)/pytest -m alone $(ALONE) || $(BIN)/pytest $(AGAIN) -m alone $(ALONE)
+	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) * 3)) -m "$(OTHERS)" || \
+	    $(BIN)/pytest $(AGAIN) -m "$(OTHERS)"
+	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) * 2)) -m "$(ENGINES)" $(call marked,trex|vpp) || \
+	    $(BIN)/pytest $(AGAIN) -m "$(ENGINES)" $(call marked,trex|vpp)
+	$(BIN)/pytest -m alone $(call marked,alone) || $(BIN)/pytest $(AGAIN) -m alone $(call marked,alone)
 
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed

@@ -6,13 +6,12 @@ set keeps each as it is shown, in ``recorded/machines.json``. :mod:`.matrix` wri
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tests.drivers.shown import FACTS, Run
 
 RECORD = Path(__file__).parent / "recorded" / "machines.json"
@@ -111,8 +110,7 @@ def table() -> Iterator[str]:
 
 def recorded() -> dict[str, dict[str, str]]:
     """What was seen, by the names of rows: of each fact the words, then how, version and date."""
-    found: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
-    return found
+    return kept(RECORD)
 
 
 def note(name: str, run: Run, hypervisor: str, *, version: str = "", where: str = "") -> None:
@@ -126,16 +124,16 @@ def note(name: str, run: Run, hypervisor: str, *, version: str = "", where: str 
         where: the tester was, besides; empty: in the lab.
     """
     (row,) = (row for row in ROWS if row.name == name)
-    kept = {
+    seen = {
         "how": f"{_ways(run)}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
         "version": _version(run, version),
         "date": date.today().isoformat(),
     }
     # what an earlier run has shown does not stand for what this one does not
-    _keep(row, kept)
+    _keep(row, seen)
     for fact in FACTS:
-        kept[fact] = run.fact(fact)
-        _keep(row, kept)
+        seen[fact] = run.fact(fact)
+        _keep(row, seen)
 
 
 def _ways(run: Run) -> str:
@@ -163,8 +161,6 @@ def _version(run: Run, version: str) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _keep(row: Row, kept: dict[str, str]) -> None:
-    if not os.environ.get("V6T_RECORD"):
-        return
-    seen = {**recorded(), row.name: kept}
-    RECORD.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def _keep(row: Row, seen: dict[str, str]) -> None:
+    with kept_anew(RECORD) as found:
+        found[row.name] = seen

@@ -18,6 +18,7 @@ from typing import Any
 
 from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.tests.drivers import machines
+from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tests.needs import NO_TREX
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
@@ -286,21 +287,17 @@ def key(tester: str, row: Row) -> str:
 
 def recorded() -> dict[str, dict[str, str]]:
     """What passed, by tester, device and technology: benchmarks, modes and the day."""
-    found: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
-    return found
+    return kept(RECORD)
 
 
 def note(tester: str, row: Row) -> None:
     """Keep that a cell passed today, where this is asked for."""
-    if not os.environ.get("V6T_RECORD"):
-        return
-    kept = recorded()
-    kept[key(tester, row)] = {
-        "benchmarks": ", ".join(benchmarks(tester, row)),
-        "modes": ", ".join(row.modes),
-        "date": date.today().isoformat(),
-    }
-    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    with kept_anew(RECORD) as found:
+        found[key(tester, row)] = {
+            "benchmarks": ", ".join(benchmarks(tester, row)),
+            "modes": ", ".join(row.modes),
+            "date": date.today().isoformat(),
+        }
 
 
 def main() -> None:

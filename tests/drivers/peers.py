@@ -35,6 +35,7 @@ from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.validity import Verdict
 from v6t.profiles.errors import TesterError
+from v6t.tests.drivers.keeping import kept, kept_anew
 
 RECORD = Path(__file__).parent / "recorded" / "peers.json"
 TOLERANCE = 1.02
@@ -243,21 +244,18 @@ def one_round(case) -> dict[str, float]:
 
 def recorded():
     """Rates by case and tester."""
-    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    return kept(RECORD)
 
 
 def note(name, found):
     """Keep a round, where this is asked for."""
-    if not os.environ.get("V6T_RECORD"):
-        return
-    kept = recorded()
-    here = machine()
-    kept["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
-    of = kept.setdefault(name, {})
-    of["date"] = date.today().isoformat()
-    for tester, rate in found.items():
-        of.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
-    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    with kept_anew(RECORD) as all_found:
+        here = machine()
+        all_found["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
+        of = all_found.setdefault(name, {})
+        of["date"] = date.today().isoformat()
+        for tester, rate in found.items():
+            of.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
 
 
 WORDS = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}

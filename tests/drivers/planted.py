@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -28,6 +27,7 @@ from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleAround
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
+from v6t.tests.drivers.keeping import kept, kept_anew
 
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
@@ -379,19 +379,16 @@ def often():
 
 def recorded():
     """What was found, by tester and fault."""
-    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    return kept(RECORD)
 
 
 def note(tester, fault, found, of, example):
     """Add how often a fault was found to what is kept, where this is asked for."""
-    if not os.environ.get("V6T_RECORD"):
-        return
-    kept = recorded()
-    before = kept.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
-    kept[f"{tester} {fault.name}"] = {
-        "found": before["found"] + found,
-        "of": before["of"] + of,
-        "said": example,
-        "date": date.today().isoformat(),
-    }
-    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    with kept_anew(RECORD) as all_found:
+        before = all_found.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
+        all_found[f"{tester} {fault.name}"] = {
+            "found": before["found"] + found,
+            "of": before["of"] + of,
+            "said": example,
+            "date": date.today().isoformat(),
+        }

@@ -18,7 +18,7 @@ from v6t.tests.needs import needs_lab, needs_trex
 KINDS = [
     pytest.param("sim"),
     pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
-    pytest.param("trex", marks=[pytest.mark.trex, pytest.mark.alone, needs_trex, needs_lab]),
+    pytest.param("trex", marks=[pytest.mark.trex, needs_trex, needs_lab]),
 ]
 
 

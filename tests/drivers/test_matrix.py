@@ -20,9 +20,9 @@ def marks(tester, row):
     """What takes whole cores has them alone; the others measure slowly enough for company."""
     found = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
     if tester == "trex":
-        found += [pytest.mark.trex, pytest.mark.alone]
+        found += [pytest.mark.trex]
     if row.device == "vpp":
-        found += [pytest.mark.vpp, pytest.mark.alone]
+        found += [pytest.mark.vpp]
     why = matrix.lacking(tester, row)
     return [*found, pytest.mark.skipif(bool(why), reason=why)]
 

@@ -29,7 +29,6 @@ KINDS = [
         "trex",
         marks=[
             pytest.mark.trex,
-            pytest.mark.alone,
             needs_trex,
         ],
     ),

@@ -21,7 +21,6 @@ from v6t.tests.needs import needs_lab, needs_trex
 
 pytestmark = [
     pytest.mark.trex,
-    pytest.mark.alone,
     needs_trex,
     needs_lab,
 ]

@@ -143,7 +143,6 @@ def passed(tester, **changes):
 @needs_sshd
 @needs_lab
 @pytest.mark.trex
-@pytest.mark.alone
 @needs_trex
 @pytest.mark.parametrize(
     "pairs",
@@ -227,7 +226,6 @@ def both(host, tmp_path):
 @needs_sshd
 @needs_lab
 @pytest.mark.trex
-@pytest.mark.alone
 @needs_trex
 def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
     """The file of the page, with the names of these hosts and interfaces."""

@@ -26,7 +26,6 @@ from . import faketrex
 
 pytestmark = [
     pytest.mark.trex,
-    pytest.mark.alone,
     needs_trex,
     needs_lab,
 ]

@@ -37,7 +37,6 @@ POSSIBLE, WHY = available()
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.alone,
     pytest.mark.vpp,
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one"),
