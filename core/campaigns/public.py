@@ -38,7 +38,7 @@ OPTIONS = frozenset(
         *("lowest_ipv6_mtu", "most_mappings", "ipv4_addr", "ipv6_addr", "dynamic_pool"),
         *("inner_network", "multi_queue", "nat44", "dscp", "hop_limit", "checks"),
         *("lab", "ring", "pairs", "ports", "core_list", "rps_cpus", "counting", "marks", "cache"),
-        *("rows", "sample", "cpu_limit", "catch_up_ms"),
+        *("rows", "sample", "cpu_limit", "catch_up_ms", "hardware_filter"),
     )
 )
 """Of testers that send frames, and of device drivers."""

@@ -302,12 +302,7 @@ class Attachment:
             pub_port=options.pub_port,
             prefix=prefix,
         )
-        # software mode finds the trailer whatever the headers became; one core keeps sequence
-        # numbers and histograms whole (TRX-03)
-        by_trailer = options.by_trailer is not False and options.cores == 1
-        mode = ["--software", "--hdrh"] if by_trailer else []
-        if self._engine == "ASTF":
-            mode = ["--astf", "--software"]
+        mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
         if shared(plan):  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
         self.started = [

@@ -120,6 +120,9 @@ class TrexOptions(StrictModel):
     memif ports as ``interfaces``, a VPP that runs already."""
     cores: int = Field(default=1, ge=1, le=64)
     """Data path cores of a server that v6t starts."""
+    hardware_filter: bool = False
+    """Several cores on NICs without TRex's software mode: its data path receives nothing, so that no
+    frame can be compared or timed, and the server's one receiving core sees what comes."""
     core_list: tuple[int, ...] = ()
     """CPU numbers: master, latency, then the data path cores; empty: chosen. With one data path
     core a CPU may stand for several threads."""
@@ -183,6 +186,11 @@ class TrexOptions(StrictModel):
         if self.cache and self.counting == "trailer":
             raise ValueError(
                 "TRex keeps no cache of frames it stamps: use rows, or counting: ports"
+            )
+        if self.hardware_filter and self.cores == 1:
+            raise ValueError(
+                "hardware_filter: true is for several cores; a server with one has no software mode "
+                "with counting: ports"
             )
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
@@ -250,7 +258,19 @@ class TrexOptions(StrictModel):
         """Whether a server that v6t starts finds trailers whatever the headers became."""
         named = self.all_interfaces or ()
         virtual = self.lab or (bool(named) and not any(map(is_pci, named)))
-        return virtual or self.cores == 1 or "--software" in self.extra_arguments
+        return virtual or "--software" in (*self.mode, *self.extra_arguments)
+
+    @property
+    def mode(self) -> list[str]:
+        """Arguments of a server that v6t starts: how it is to receive.
+
+        Software mode finds trailers whatever the headers became. NICs' filters do not; and as captures want
+        service mode, they hand all frames to one queue then. One core keeps sequence numbers and
+        histograms whole (TRX-03).
+        """
+        if self.cores == 1:
+            return [] if self.by_trailer is False else ["--software", "--hdrh"]
+        return [] if self.hardware_filter else ["--software"]
 
     @property
     def on_linux(self) -> bool:

@@ -108,6 +108,28 @@ def test_other_ports_may_have_several(named):
 
 
 @pytest.mark.parametrize(
+    ("options", "mode", "in_software"),
+    [
+        ({}, ["--software", "--hdrh"], True),
+        ({"counting": "ports"}, [], False),
+        ({"cores": 4}, ["--software"], True),
+        ({"cores": 4, "hardware_filter": True}, [], False),
+        ({"cores": 4, "hardware_filter": True, "extra_arguments": ["--software"]}, [], True),
+    ],
+)
+def test_nics_are_received_from_in_software_unless_told_otherwise(options, mode, in_software):
+    """Only so frames behind a translator are compared and timed, with one core and with several."""
+    read = TrexOptions(interfaces=("03:00.0", "03:00.1"), **options)
+    assert read.mode == mode
+    assert read.in_software is in_software
+
+
+def test_the_filter_of_a_nic_is_for_several_cores():
+    with pytest.raises(ValidationError, match="hardware_filter: true is for several cores"):
+        TrexOptions(hardware_filter=True)
+
+
+@pytest.mark.parametrize(
     "more", [",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4"]
 )
 @pytest.mark.parametrize("name", ["net_af_packet", "eth_af_packet"])

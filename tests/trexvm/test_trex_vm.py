@@ -271,11 +271,9 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
         "right": link(FOUR[3], FOUR[2]),
     }
     more = {"two pairs": {"pairs": [pair]}, "memif": {"interfaces": MEMIF}}.get(ports, {})
-    # NICs are told that delays are wanted of several cores; see docs/trex.md
-    software = ["--software"] if cores > 1 else []
     arguments = {
         "cores": cores,
-        "extra_arguments": [*PATIENT, *software],
+        "extra_arguments": [*PATIENT],
         "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
     }
     file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
