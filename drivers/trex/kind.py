@@ -134,6 +134,11 @@ class Trex(TesterKind):
                 "frames are counted by TRex's ports, less control frames: classes are not told "
                 f"apart, and {compared} compared with the reference translation"
             )
+            if self.options.cores > 1:
+                yield (
+                    "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
+                    "of the device that it does not see is taken for a test frame, and hides a lost one"
+                )
             return
         marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
         yield (

@@ -120,6 +120,13 @@ def test_the_user_is_told_what_marks_do_not_see(options, marks):
     assert "counted by its ports" in said
 
 
+def test_the_user_is_told_what_several_cores_do_not_see():
+    nics = {"interfaces": ["03:00.0", "03:00.1"]}
+    hides = "is taken for a test frame, and hides a lost one"
+    assert any(hides in said for said in Trex({**nics, "cores": 2}).caveats())
+    assert not any(hides in said for said in Trex({**nics, "counting": "ports"}).caveats())
+
+
 PORTS = "trailer up to 2,500,000 fps, by ports beyond"
 
 
