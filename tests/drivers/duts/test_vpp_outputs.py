@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.kinds.vpp import dslite, syntax
+from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
 from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import settings_of
 
 from . import intents
 
@@ -33,6 +34,30 @@ def test_its_version():
     )
     assert facts.version == "26.06-release"
     assert syntax.key(facts.version) == (26, 6)
+
+
+@pytest.mark.parametrize(
+    ("intent", "options", "lacking"),
+    [
+        (intents.paper_mape(), {}, ""),
+        (intents.lwaftr(), {}, ""),
+        (intents.ROUTER4, {}, ""),
+        (intents.nat44(), {}, ""),
+        (intents.nat44(), {"nat44": "ei"}, "nat44_ei"),
+        (intents.nat44(), {"nat44": "ei", "version": "20.05"}, ""),
+        (intents.nat64(), {}, "nat64"),
+        (intents.dslite(), {}, "dslite"),
+    ],
+)
+def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(intent, options, lacking):
+    version = options.pop("version", "26.06")
+    nat44 = options.get("nat44", "ed")
+    if not lacking:
+        loaded.check(said("show-plugins"), settings_of(intent), nat44, version)
+        return
+    with pytest.raises(DutError, match=f"VPP has not loaded {lacking}_plugin.so") as wrong:
+        loaded.check(said("show-plugins"), settings_of(intent), nat44, version)
+    assert f"plugin {lacking}_plugin.so {{ enable }}" in wrong.value.hint
 
 
 def test_the_papers_domain():

@@ -13,7 +13,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.spare import spare, two_ways
-from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, sides, start, syntax
+from v6t.drivers.duts.kinds.vpp import dslite, loaded, map_domains, nat, sides, start, syntax
 from v6t.drivers.duts.kinds.vpp.det44 import Deterministic
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     OWN_TIMEOUT_S,
@@ -85,6 +85,7 @@ class Vpp(Driver):
             **LINUX,
             "version": self.cli("show version"),
             "hardware": self.cli("show hardware-interfaces"),
+            "plugins": self.cli("show plugins"),
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
@@ -106,6 +107,12 @@ class Vpp(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
         map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
+        loaded.check(
+            facts.sections.get("plugins", ""),
+            settings_of(intent),
+            self.options.nat44,
+            facts.version,
+        )
         match settings_of(intent):
             case DsLite():
                 dslite.refuse(intent, self.options)
