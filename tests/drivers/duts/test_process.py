@@ -95,3 +95,14 @@ def test_one_that_does_not_end_is_told(tmp_path):
     finally:
         deaf.kill()
         deaf.wait()
+
+
+def test_nothing_runs_whose_number_could_not_be_kept(tmp_path):
+    """On a full disk a file is made, and stays empty."""
+    ran = tmp_path / "ran"
+    line = process.in_background("/dev/full", f"touch {ran}") + " wait"
+    subprocess.run(["sh", "-c", line], check=True)
+    assert not ran.exists()
+    line = process.in_background(str(tmp_path / "pid"), f"touch {ran}") + " wait"
+    subprocess.run(["sh", "-c", line], check=True)
+    assert ran.exists()

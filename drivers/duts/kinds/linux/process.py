@@ -6,8 +6,11 @@ from v6t.drivers.duts.plan import Check, contains
 
 
 def in_background(pid_file: str, command: str, said: str = "/dev/null") -> str:
-    """Shell line that starts a program which stays in the foreground; ``said`` takes what it says."""
-    run = f"echo $$ >{pid_file}; exec {command}"
+    """Shell line that starts a program which stays in the foreground; ``said`` takes what it says.
+
+    Nothing is started whose number could not be kept, as on a full disk: nobody could end it.
+    """
+    run = f"echo $$ >{pid_file} && exec {command}"
     return f"setsid sh -c '{run}' </dev/null >{said} 2>&1 &"
 
 
