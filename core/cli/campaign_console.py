@@ -22,7 +22,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import UsageError, interrupted
 from v6t.profiles.plain_text import in_one_line
 
 if TYPE_CHECKING:
@@ -150,9 +150,10 @@ def _work(
     with contextlib.nullcontext(watch) if view is None else view.beside(watch) as watch:
         try:
             failed = carry_out(directory, runs, watch, begun)
-        except KeyboardInterrupt:
-            again = f"v6t campaign --resume {shlex.quote(str(directory))}"
-            watch.say(f"interrupted: {again} continues")
+        except BaseException as exc:
+            if interrupted(exc):
+                again = f"v6t campaign --resume {shlex.quote(str(directory))}"
+                watch.say(f"interrupted: {again} continues")
             raise
         finally:
             if live:

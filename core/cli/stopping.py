@@ -114,19 +114,23 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
     def first(number: int, _frame: FrameType | None) -> None:
         for name in CAUGHT:
             signal.signal(name, second)
-        if number == signal.SIGHUP:
-            _forget_the_terminal()
-        (drawing[-1] if drawing else tell)(means().first)
-        raise KeyboardInterrupt
+        try:
+            if number == signal.SIGHUP:
+                _forget_the_terminal()
+            (drawing[-1] if drawing else tell)(means().first)
+        finally:  # whatever keeps it from being said
+            raise KeyboardInterrupt
 
     def second(number: int, _frame: FrameType | None) -> None:
         for name in CAUGHT:
             signal.signal(name, signal.SIG_DFL)
         if os.isatty(2):
             _write(SHOW_CURSOR)
-        for line in means().second:
-            tell(line)
-        os.kill(os.getpid(), number)
+        try:
+            for line in means().second:
+                tell(line)
+        finally:
+            os.kill(os.getpid(), number)
 
     before = {name: signal.signal(name, first) for name in CAUGHT}
     try:

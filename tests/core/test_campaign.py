@@ -18,12 +18,13 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
+from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, lay_out, start
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.yaml_document import Document
 from v6t.core.modifiers.base import MODIFIERS
-from v6t.profiles.errors import TranslationError
+from v6t.profiles.errors import DutError, TranslationError
 
 from . import warm
 from .support import complaint, tree, v6t
@@ -268,6 +269,22 @@ def test_one_failed_run_does_not_end_the_others(tmp_path):
     assert found == ["translation incorrect", "complete", "complete", "complete"]
     assert "1 of 4 runs" not in done.out
     assert "3 of 4 runs complete" in done.out
+
+
+def test_a_run_that_is_stopped_but_not_put_back_ends_the_campaign(tmp_path, monkeypatch):
+    """The error takes the interrupt's place; no further run is begun for all that."""
+    made = []
+
+    def fails(_directory, run, _watch):
+        made.append(run.directory)
+        raise DutError("the device is not put back", "this does it") from KeyboardInterrupt()
+
+    monkeypatch.setattr(campaigns, "_make", fails)
+    done = v6t("campaign", written(tmp_path), "--no-report", "-o", tmp_path / "out")
+    assert done.status == DutError.exit_code
+    assert len(made) == 1
+    assert f"v6t campaign --resume {tmp_path / 'out'} continues" in done.err
+    assert done.err.splitlines()[-2:] == ["v6t: the device is not put back", "     this does it"]
 
 
 def test_testbeds_work_at_the_same_time(tmp_path):
