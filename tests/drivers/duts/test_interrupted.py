@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
@@ -9,11 +11,13 @@ from types import SimpleNamespace
 import pytest
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import do_all
+from v6t.drivers.duts.lock import lock_script
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.transport.here import HereTransport
 from v6t.profiles.errors import DutError, interrupted
 
+from .field import until
 from .intents import ROUTER4
 
 
@@ -127,6 +131,34 @@ def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured
     assert is_stopped(partial(apply, monkeypatch, device, said.append))
     assert {"one", "two"} <= set(found(tmp_path))
     assert said[-1].endswith("is configured and stays so; `this` takes it back")
+
+
+def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
+    """The connection ended while it was taken, and its line meets nobody: that ends its shell."""
+    place = tmp_path / "state"
+    reads, writes = os.pipe()
+    os.close(reads)
+    process = subprocess.Popen(
+        ["sh", "-c", lock_script(str(place), "alice")], stdin=subprocess.PIPE, stdout=writes
+    )
+    os.close(writes)
+    process.wait(60)
+    process.stdin.close()
+    assert list(place.iterdir()) == []
+
+
+def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 1)
+    place = tmp_path / "state"
+    process = subprocess.Popen(
+        ["sh", "-c", lock_script(str(place), "alice")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"locked\n"
+    process.kill()
+    process.communicate()
+    until(lambda: not list(place.iterdir()), "nothing is left")
 
 
 def test_a_restore_that_is_stopped_is_carried_to_its_end(tmp_path):
