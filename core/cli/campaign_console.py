@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.sheet import number_of
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
-from v6t.core.cli.stopping import of_campaign, signals
+from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.export import configuration
@@ -84,7 +84,8 @@ def continue_campaign(
     groups = campaign.groups()
     if group not in groups:
         raise UsageError(f"this campaign has no group of runs '{group}'")
-    return _work(directory, groups[group], report, f"[{group}] ", None)
+    with signals_of_a_worker():
+        return _work(directory, groups[group], report, f"[{group}] ", None)
 
 
 def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:

@@ -140,6 +140,31 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
             signal.signal(name, handler)
 
 
+@contextmanager
+def signals_of_a_worker() -> Iterator[None]:
+    """The first ends the work in order; the others are that Ctrl-C once more.
+
+    A worker hears of one from the terminal, and then from the process that started it and says all
+    there is to say; that one is also who ends a worker that does not come to its end.
+    """
+
+    def first(number: int, _frame: FrameType | None) -> None:
+        for name in CAUGHT:  # SIG_IGN would be inherited by programs it starts
+            signal.signal(name, lambda *_: None)
+        try:
+            if number == signal.SIGHUP:
+                _forget_the_terminal()
+        finally:
+            raise KeyboardInterrupt
+
+    before = {name: signal.signal(name, first) for name in CAUGHT}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
 def tell(text: str) -> None:
     """A line on standard error, whatever is being drawn there; nobody need hear it."""
     _write(f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())

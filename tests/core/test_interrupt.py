@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.cli.stopping import signals
+from v6t.core.cli.stopping import CAUGHT, signals, signals_of_a_worker
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
@@ -235,6 +235,25 @@ with signals(Words):
         [sys.executable, str(program)], check=False, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "stopping\n")
+
+
+def test_a_worker_hears_of_one_stop_once():
+    """From the terminal and from who started it: what it does about the first is not disturbed."""
+    before = [signal.getsignal(number) for number in CAUGHT]
+    done = []
+
+    def work():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            for number in CAUGHT:
+                os.kill(os.getpid(), number)
+            done.append("put back")
+
+    with pytest.raises(KeyboardInterrupt), signals_of_a_worker():
+        work()
+    assert done == ["put back"]
+    assert [signal.getsignal(number) for number in CAUGHT] == before
 
 
 @pytest.mark.lab
