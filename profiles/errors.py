@@ -32,6 +32,24 @@ class V6tError(Exception):
         self.hint = "; ".join(filter(None, (self.hint, words)))
 
 
+def interrupted(error: BaseException | None) -> bool:
+    """Whether an error came in the place of a Ctrl-C that was on its way: the work is to end all the same.
+
+    So it is where something cannot be put back on that way: who goes on after an error of one run or one
+    configuration has lost the Ctrl-C.
+    """
+    seen: list[BaseException] = []
+    left = [error]
+    while left:
+        each = left.pop()
+        if isinstance(each, KeyboardInterrupt):
+            return True
+        if each is not None and each not in seen:
+            seen.append(each)
+            left += [each.__cause__, each.__context__]
+    return False
+
+
 class UsageError(V6tError):
     """What the user gave cannot be used as it is.
 

@@ -33,7 +33,7 @@ from v6t.plugins.reference import Expected
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
-from v6t.profiles.errors import TesterError, UsageError
+from v6t.profiles.errors import TesterError, UsageError, interrupted
 from v6t.profiles.files import read_json
 
 if TYPE_CHECKING:
@@ -189,9 +189,9 @@ class _Bench:
         while True:
             try:
                 return "counted", comparing.counted(check, *self._measure(check, rate, attempts=2))
-            except TesterError:
+            except TesterError as exc:
                 rate /= 2
-                if rate < SLOWEST_FPS:
+                if rate < SLOWEST_FPS or interrupted(exc):
                     raise
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from v6t.core.runs.manifest import commit, now
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.plugins.clauses.carry import Outcome, carry_out
 from v6t.plugins.clauses.ends import NOTHING, worded
-from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.errors import DutError, UsageError, interrupted
 from v6t.profiles.export.pcap import write_pcap
 
 if TYPE_CHECKING:
@@ -223,11 +223,11 @@ def audit(
             findings.rest_untold(clauses, "", UNASKED)
     for suite, words, params in variants:
         try:
-            if isinstance(trouble, KeyboardInterrupt) or (trouble and wanted.interfaces):
+            if interrupted(trouble) or (trouble and wanted.interfaces):
                 _leave_out(bound, suite, words, wanted, findings)
             else:
                 _vary(bound, suite, words, params, wanted, keep, findings, say)
-        except KeyboardInterrupt as exc:
+        except (DutError, KeyboardInterrupt) as exc:
             if not findings.rows:
                 raise
             trouble = exc
@@ -310,7 +310,11 @@ def _vary(
     findings: _Findings,
     say: Say,
 ) -> None:
-    """One further configuration; one that cannot be had leaves its clauses untold."""
+    """One further configuration; one that cannot be had leaves its clauses untold.
+
+    Raises:
+        DutError: it came in the place of a Ctrl-C.
+    """
     clauses = [c for c in suite.varied(bound.technology, words) if wanted.keeps(c)]
     if not clauses:
         return
@@ -322,6 +326,8 @@ def _vary(
     except UsageError as exc:
         findings.rest_untold(clauses, words, f"not with this device: {exc.message}")
     except DutError as exc:
+        if interrupted(exc):
+            raise
         findings.rest_untold(clauses, words, f"the device was not configured: {exc.message}")
 
 

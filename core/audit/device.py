@@ -16,7 +16,13 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
 from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
-from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
+from v6t.profiles.errors import (
+    DutError,
+    EnvironmentLacking,
+    TesterError,
+    UsageError,
+    interrupted,
+)
 from v6t.profiles.intent import hosts_on, played
 
 if TYPE_CHECKING:
@@ -82,6 +88,8 @@ class ProbedDevice:
                 return
             self.revive()
         except DutError as exc:
+            if interrupted(exc):
+                raise
             raise CannotBeDone(exc.message) from exc
 
     def revive(self) -> None:

@@ -28,7 +28,7 @@ from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import Watch, execute, resume
 from v6t.core.runs.wording import duration
 from v6t.drivers.testers import kind_of
-from v6t.profiles.errors import UsageError, V6tError
+from v6t.profiles.errors import UsageError, V6tError, interrupted
 from v6t.profiles.extensions import blaming
 from v6t.profiles.files import read_json
 
@@ -247,6 +247,9 @@ def carry_out(
 
     Returns:
         The errors of the runs that failed.
+
+    Raises:
+        V6tError: a run's, in the place of a Ctrl-C.
     """
     errors: list[V6tError] = []
     clock = _Clock(runs)
@@ -264,6 +267,8 @@ def carry_out(
         except V6tError as exc:
             errors.append(exc)
             _note_failure(directory, run, exc)
+            if interrupted(exc):
+                raise
             watch.say(f"{run.directory} failed: {exc.message}")
         clock.made(run, time.monotonic() - began)
     begun("")

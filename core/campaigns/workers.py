@@ -52,16 +52,16 @@ def work_in_parallel(
         meanwhile(lambda: any(worker.poll() is None for worker in workers))
         statuses = [worker.wait() for worker in workers]
     finally:
+        for worker in workers:  # all are told before one is waited for
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGINT)
         for worker in workers:
-            _end(worker)
+            _see_its_end(worker)
     return next((status for status in statuses if status), 0)
 
 
-def _end(worker: subprocess.Popen[bytes]) -> None:
+def _see_its_end(worker: subprocess.Popen[bytes]) -> None:
     """Let a worker clean up after its run; then make sure."""
-    if worker.poll() is not None:
-        return
-    worker.send_signal(signal.SIGINT)
     try:
         worker.wait(timeout=60)
     except subprocess.TimeoutExpired:

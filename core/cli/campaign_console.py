@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.sheet import number_of
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
-from v6t.core.cli.stopping import of_campaign, signals
+from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import UsageError, interrupted
 from v6t.profiles.plain_text import in_one_line
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def continue_campaign(
     groups = campaign.groups()
     if group not in groups:
         raise UsageError(f"this campaign has no group of runs '{group}'")
-    return _work(directory, groups[group], report, f"[{group}] ", None)
+    with signals_of_a_worker():
+        return _work(directory, groups[group], report, f"[{group}] ", None)
 
 
 def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
@@ -150,9 +151,10 @@ def _work(
     with contextlib.nullcontext(watch) if view is None else view.beside(watch) as watch:
         try:
             failed = carry_out(directory, runs, watch, begun)
-        except KeyboardInterrupt:
-            again = f"v6t campaign --resume {shlex.quote(str(directory))}"
-            watch.say(f"interrupted: {again} continues")
+        except BaseException as exc:
+            if interrupted(exc):
+                again = f"v6t campaign --resume {shlex.quote(str(directory))}"
+                watch.say(f"interrupted: {again} continues")
             raise
         finally:
             if live:

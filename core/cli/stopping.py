@@ -114,19 +114,48 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
     def first(number: int, _frame: FrameType | None) -> None:
         for name in CAUGHT:
             signal.signal(name, second)
-        if number == signal.SIGHUP:
-            _forget_the_terminal()
-        (drawing[-1] if drawing else tell)(means().first)
-        raise KeyboardInterrupt
+        try:
+            if number == signal.SIGHUP:
+                _forget_the_terminal()
+            (drawing[-1] if drawing else tell)(means().first)
+        finally:  # whatever keeps it from being said
+            raise KeyboardInterrupt
 
     def second(number: int, _frame: FrameType | None) -> None:
         for name in CAUGHT:
             signal.signal(name, signal.SIG_DFL)
         if os.isatty(2):
             _write(SHOW_CURSOR)
-        for line in means().second:
-            tell(line)
-        os.kill(os.getpid(), number)
+        try:
+            for line in means().second:
+                tell(line)
+        finally:
+            os.kill(os.getpid(), number)
+
+    before = {name: signal.signal(name, first) for name in CAUGHT}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+@contextmanager
+def signals_of_a_worker() -> Iterator[None]:
+    """The first ends the work in order; the others are that Ctrl-C once more.
+
+    A worker hears of one from the terminal, and then from the process that started it and says all
+    there is to say; that one is also who ends a worker that does not come to its end.
+    """
+
+    def first(number: int, _frame: FrameType | None) -> None:
+        for name in CAUGHT:  # SIG_IGN would be inherited by programs it starts
+            signal.signal(name, lambda *_: None)
+        try:
+            if number == signal.SIGHUP:
+                _forget_the_terminal()
+        finally:
+            raise KeyboardInterrupt
 
     before = {name: signal.signal(name, first) for name in CAUGHT}
     try:

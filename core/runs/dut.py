@@ -131,16 +131,23 @@ def session(
 
 
 def apply(bound: BoundRun, say: Say) -> str:
-    """Configure, read back; it stays so."""
-    with session(bound, say) as device:
-        device.apply()
-        try:
-            device.verify()
-        except DutError:
-            device.restore()
-            raise
-        device.keep()
-        return f"{device.name} is configured and stays so; `{bound.again}` takes it back"
+    """Configure, read back; it stays so, or it is put back."""
+    done = ""
+    try:
+        with session(bound, say) as device:
+            device.apply()
+            try:
+                device.verify()
+                device.keep()
+            except BaseException:  # Ctrl-C, too
+                device.restore()
+                raise
+            done = f"{device.name} is configured and stays so; `{bound.again}` takes it back"
+    except KeyboardInterrupt:
+        if done:  # it came too late
+            say(done)
+        raise
+    return done
 
 
 def verify(bound: BoundRun, say: Say) -> str:

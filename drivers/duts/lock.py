@@ -68,10 +68,10 @@ def lock_script(directory: str, owner: str) -> str:
         "echo 0 >$d/beat\n"
         "( while sleep 1; do mine || exit 0; now=$(cat $d/beat); "
         'if [ "$now" != "$last" ]; then last=$now; idle=0; else idle=$((idle + 1)); fi; '
-        f"[ $idle -lt {SILENCE_S} ] || {{ kill $me; sleep 1; mine && rm -f $d/lock; exit 0; }}; "
+        f"[ $idle -lt {SILENCE_S} ] || {{ kill $me; sleep 1; mine && rm -f $d/beat $d/lock; exit 0; }}; "
         "done ) </dev/null >/dev/null 2>&1 &\n"
         "w=$!; free() { kill $w 2>/dev/null; mine && rm -f $d/beat $d/lock; exit 0; }\n"
-        "trap free HUP TERM\n"
+        "trap free HUP TERM PIPE\n"  # PIPE: nobody reads any more what is said next
         "echo locked; n=0; while read -r x; do n=$((n + 1)); echo $n >$d/beat; echo $n; done; free"
     )
 

@@ -161,20 +161,20 @@ class Session:
             netns="" if self.driver.options.ssh is None else self.driver.options.ssh.netns,
         )
         self._record = record
-        self._store().write(record)
         try:
+            self._store().write(record)
             self.guard()
-        except DutError:
+        except BaseException:  # Ctrl-C, too: nothing was changed yet, and no record shall say so
             with contextlib.suppress(DutError):
                 self._store().remove()
             raise
         try:
             for number, step in enumerate(plan.steps, 1):
                 self._do(step, number)
+            self.say(f"{self.name}: configured as {self.intent.technology} in {len(entries)} steps")
         except BaseException as cause:
             self._undo_after(cause)
             raise
-        self.say(f"{self.name}: configured as {self.intent.technology} in {len(entries)} steps")
         return plan
 
     def verify(self) -> list[str]:

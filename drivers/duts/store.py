@@ -147,7 +147,8 @@ class Store:
         guard.stop(self._transport, self._directory)
         known = " ".join(f"-e {name}" for name in (*HELD_NAMES, f"'{PART_PREFIX}.*'"))
         done = self._transport.run(
-            f"cd {self._place} && rm -f {RECORD} && rm -f {SCRIPT} && rm -f {PROGRESS} {UNDONE} undoing && "
+            f"cd {self._place} && rm -f {RECORD} {RECORD}.part && rm -f {SCRIPT} {SCRIPT}.part && "
+            f"rm -f {PROGRESS} {UNDONE} undoing && "
             f"ls -A | grep -vx {known}; true"
         )
         if done.out.strip():

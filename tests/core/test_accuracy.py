@@ -23,6 +23,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.latency import latency_spec, measure_latency
 from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial, TrialResult
+from v6t.profiles.errors import TesterError
 
 from .support import v6t, v6t_process
 
@@ -277,6 +278,22 @@ class Interrupted:
         self.said.append(text)
         if text.startswith("3/"):
             raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_check_that_was_stopped_is_not_made_again_at_half_the_rate(monkeypatch, stopped):
+    """The tester's error takes the interrupt's place."""
+    rates = []
+
+    def fails(_bench, _check, rate_fps, **_rest):
+        rates.append(rate_fps)
+        raise TesterError("it does not end") from KeyboardInterrupt() if stopped else None
+
+    monkeypatch.setattr(certifying._Bench, "_measure", fails)
+    bench = object.__new__(certifying._Bench)
+    with pytest.raises(TesterError):
+        bench.run(next(check for check in checks() if check.kind == "loss"))
+    assert (len(rates) == 1) == stopped
 
 
 @pytest.mark.lab

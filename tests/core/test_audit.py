@@ -20,11 +20,12 @@ from v6t.analysis.report.html import to_html
 from v6t.analysis.sheet import Sheet
 from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
+from v6t.core.audit.device import Listening, ProbedDevice
 from v6t.core.cli.tables import print_table
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
-from v6t.plugins.clauses.base import Clause, Exchange, Frame, Judgement, Send
+from v6t.plugins.clauses.base import CannotBeDone, Clause, Exchange, Frame, Judgement, Send
 from v6t.plugins.clauses.carry import TRIES, carry_out
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
@@ -468,6 +469,9 @@ class _Deaf:
         if isinstance(self.ends, DutError):
             raise self.ends
 
+    def revive(self) -> None:
+        """In vain."""
+
 
 def test_what_was_asked_before_an_interruption_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _probed_by(monkeypatch, _Deaf(KeyboardInterrupt()))
@@ -479,6 +483,42 @@ def test_what_was_asked_before_an_interruption_is_kept(monkeypatch: pytest.Monke
     assert said == sorted(said)  # those that were asked first, then all others
     assert said[-1]
     assert {f.verdict for f in done.record.findings if f.got == auditing.UNASKED} == {UNTOLD}
+
+
+@pytest.mark.parametrize(("nth", "asked"), [(1, 0), (2, 4)])
+def test_an_interrupted_audit_whose_device_is_not_put_back_ends(
+    monkeypatch: pytest.MonkeyPatch, nth: int, asked: int
+) -> None:
+    """The error takes the interrupt's place, and no further configuration is begun for all that."""
+    device, begun = _Deaf(KeyboardInterrupt()), []
+
+    @contextmanager
+    def probed(*rest: Any) -> Iterator[Any]:
+        begun.append(device)
+        device.asked = asked if len(begun) == nth else -1_000_000
+        try:
+            yield device
+        except KeyboardInterrupt as exc:
+            raise DutError("the device is not put back") from exc
+
+    monkeypatch.setattr(auditing, "probed", probed)
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    done = auditing.audit(bound, auditing.Wanted(), None, lambda text: None)
+    assert len(begun) == nth
+    assert "not put back" in str(done.trouble)
+    assert done.record.findings[-1].got == auditing.UNASKED
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_stop_while_a_device_is_made_anew_is_no_answer(stopped: bool) -> None:
+    class Device:
+        def restore(self) -> None:
+            error = KeyboardInterrupt() if stopped else OSError()
+            raise DutError("the device is not put back") from error
+
+    device: Any = ProbedDevice(None, Listening(), Device(), "a device")  # type: ignore[arg-type]
+    with pytest.raises(DutError if stopped else CannotBeDone, match="not put back"):
+        device.carry(Send(frames=(), first="configure"))
 
 
 def test_a_device_that_is_no_longer_configured_deviates_from_nothing(

@@ -18,15 +18,16 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
+from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, lay_out, start
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.yaml_document import Document
 from v6t.core.modifiers.base import MODIFIERS
-from v6t.profiles.errors import TranslationError
+from v6t.profiles.errors import DutError, TranslationError
 
 from . import warm
-from .support import complaint, tree, v6t
+from .support import COMMAND, complaint, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -270,8 +271,24 @@ def test_one_failed_run_does_not_end_the_others(tmp_path):
     assert "3 of 4 runs complete" in done.out
 
 
-def test_testbeds_work_at_the_same_time(tmp_path):
-    """Each waits for the other's first trial, in vain if they were made one after the other."""
+def test_a_run_that_is_stopped_but_not_put_back_ends_the_campaign(tmp_path, monkeypatch):
+    """The error takes the interrupt's place; no further run is begun for all that."""
+    made = []
+
+    def fails(_directory, run, _watch):
+        made.append(run.directory)
+        raise DutError("the device is not put back", "this does it") from KeyboardInterrupt()
+
+    monkeypatch.setattr(campaigns, "_make", fails)
+    done = v6t("campaign", written(tmp_path), "--no-report", "-o", tmp_path / "out")
+    assert done.status == DutError.exit_code
+    assert len(made) == 1
+    assert f"v6t campaign --resume {tmp_path / 'out'} continues" in done.err
+    assert done.err.splitlines()[-2:] == ["v6t: the device is not put back", "     this does it"]
+
+
+def two_testbeds(tmp_path):
+    """A campaign file: the same run on each."""
     beds = "".join(
         f"  {name}:\n    tester: {{kind: sim, options: {{trial_delay_s: 0.05}}}}\n"
         for name in ("one", "two")
@@ -279,8 +296,35 @@ def test_testbeds_work_at_the_same_time(tmp_path):
     text = SMALL[: SMALL.index("testbeds:")] + "testbeds:\n" + beds + (
         "experiments:\n  - name: both\n    matrix:\n      testbed: [one, two]\n"
     )  # fmt: skip
+    return written(tmp_path, text)
+
+
+def test_a_terminal_that_is_closed_ends_every_testbeds_run_in_order(tmp_path):
+    """All processes hear of it at once, and those that make the runs put their devices back, too."""
     out = tmp_path / "out"
-    process = begun(written(tmp_path, text), "-o", out)
+    words = ["campaign", str(two_testbeds(tmp_path)), "-o", str(out)]
+    process = subprocess.Popen(
+        [*COMMAND, *words], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    logs = [
+        out / f"00{number}-both-{name}" / "log.txt" for number, name in ((1, "one"), (2, "two"))
+    ]
+    end = time.monotonic() + PATIENCE_S
+    while not all(log.exists() for log in logs):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGHUP)
+    assert process.communicate(timeout=PATIENCE_S)[1].count("stopping the campaign") == 1
+    assert process.returncode == 130
+    assert [log.read_text().splitlines()[-1].split()[-1] for log in logs] == ["interrupted"] * 2
+
+
+def test_testbeds_work_at_the_same_time(tmp_path):
+    """Each waits for the other's first trial, in vain if they were made one after the other."""
+    out = tmp_path / "out"
+    process = begun(two_testbeds(tmp_path), "-o", out)
     end = time.monotonic() + PATIENCE_S
     while process.poll() is None:
         assert time.monotonic() < end

@@ -8,10 +8,12 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from v6t.core.cli.stopping import CAUGHT, signals, signals_of_a_worker
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
@@ -197,6 +199,61 @@ def test_interrupted_before_anything_began(tmp_path, monkeypatch):
     assert done.status == 130
     assert done.err.strip() == "v6t: interrupted"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_signal_that_cannot_be_explained_stops_all_the_same():
+    def means():
+        raise OSError("the run's directory is gone")
+
+    with pytest.raises(KeyboardInterrupt), signals(means):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_signal_that_cannot_be_explained_ends_it_all_the_same(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""\
+import os, signal
+from v6t.core.cli.stopping import Stop, signals
+
+class Words:
+    first = "stopping"
+
+    @property
+    def second(self):
+        raise OSError("the run's directory is gone")
+
+with signals(Words):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except OSError:
+            print("it goes on", flush=True)
+""")
+    done = subprocess.run(
+        [sys.executable, str(program)], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "stopping\n")
+
+
+def test_a_worker_hears_of_one_stop_once():
+    """From the terminal and from who started it: what it does about the first is not disturbed."""
+    before = [signal.getsignal(number) for number in CAUGHT]
+    done = []
+
+    def work():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            for number in CAUGHT:
+                os.kill(os.getpid(), number)
+            done.append("put back")
+
+    with pytest.raises(KeyboardInterrupt), signals_of_a_worker():
+        work()
+    assert done == ["put back"]
+    assert [signal.getsignal(number) for number in CAUGHT] == before
 
 
 @pytest.mark.lab

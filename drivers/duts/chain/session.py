@@ -189,16 +189,26 @@ class ChainState:
 def do_all(
     actions: Sequence[Callable[[], list[str] | None]], reports: list[str] | None = None
 ) -> None:
-    """Do all, then raise the first error; the words of further ones are in it."""
+    """Do all, then raise the first error; the words of further ones are in it.
+
+    Ctrl-C in the middle keeps no device configured: the others are done before it goes on.
+    """
     errors: list[V6tError] = []
+    stopped: KeyboardInterrupt | None = None
     lines = [] if reports is None else reports
     for action in actions:
         try:
             lines += action() or []
         except V6tError as exc:
             errors.append(exc)
+        except KeyboardInterrupt as exc:
+            stopped = exc
     if len(errors) > 1:
         hints = "; ".join(filter(None, dict.fromkeys(exc.hint for exc in errors)))
-        raise DutError("; ".join(exc.message for exc in errors), hints) from errors[0]
+        raise DutError("; ".join(exc.message for exc in errors), hints) from (stopped or errors[0])
+    if errors and stopped is not None:
+        raise errors[0] from stopped
     if errors:
         raise errors[0]
+    if stopped is not None:
+        raise stopped

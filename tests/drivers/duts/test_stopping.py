@@ -27,6 +27,7 @@ WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 SCRIPTS = {
     "waits": WAITS,
     "says": "echo here >/run/reached\n",
+    "waits-again": f"[ -e /run/once ] || {{ touch /run/once; exit; }}\n{WAITS}",
 }
 
 
@@ -44,7 +45,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def device(site):
     before = site.state()
-    site.device.shell("rm -f /run/reached /run/go")
+    site.device.shell("rm -f /run/reached /run/go /run/once")
     yield site
     site.device.shell("touch /run/go")
     site.v6t("dut", "restore", "--testbed", bed(site, []), *PLUGIN)
@@ -99,6 +100,20 @@ def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
     else:
         device.v6t("dut", "restore", "--testbed", path, *PLUGIN)
         assert device.state() == before
+
+
+@pytest.mark.lab
+def test_a_signal_while_the_configuration_is_read_back_takes_it_back(device):
+    before = device.state()
+    look = {"command": "sh /run/waits-again; echo fine", "equals": "fine"}
+    path = bed(device, [{"command": "true", "why": "nothing", "undo": "", "check": look}])
+    process = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the read-back that waits")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "stopping: putting 10.8.8.2 back as it was" in said
+    assert device.state() == before
 
 
 @pytest.mark.lab

@@ -1,0 +1,221 @@
+"""Ctrl-C after each single command on a device, and on the way from one device to the next."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+from v6t.core.runs import dut
+from v6t.drivers.duts.chain.session import do_all
+from v6t.drivers.duts.lock import lock_script
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.drivers.transport.here import HereTransport
+from v6t.profiles.errors import DutError, interrupted
+
+from .field import until
+from .intents import ROUTER4
+
+
+class Stopped(HereTransport):
+    """Whoever uses it is interrupted once: when so many commands have been run; 0: never."""
+
+    def __init__(self, after):
+        super().__init__("a machine")
+        self.left = after
+
+    def run(self, command, text="", deadline_s=None):
+        done = super().run(command, text, deadline_s)
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+        return done
+
+
+class StoppedLate(HereTransport):
+    """Whoever uses it is interrupted when the connection is given back."""
+
+    def close(self):
+        raise KeyboardInterrupt
+
+
+class StoppedWithin(HereTransport):
+    """Whoever uses it is interrupted while the record is written, of which a part is on the device."""
+
+    def run(self, command, text="", deadline_s=None):
+        if "cat >" in command and "record.json.part" in command:
+            super().run(command.partition(" && ")[0], text, deadline_s)
+            raise KeyboardInterrupt
+        return super().run(command, text, deadline_s)
+
+
+def session(place, transport):
+    """With a device that is a directory: two files are its configuration."""
+    steps = [
+        {
+            "command": f"touch {place}/{name}",
+            "why": name,
+            "undo": f"rm {place}/{name}",
+            "before": f"ls {place}/{name} 2>/dev/null || true",
+            "was": "foreign",
+            "check": {"command": f"ls {place}", "contains": name},
+        }
+        for name in ("one", "two")
+    ]
+    options = {"base": False, "steps": steps, "state_dir": f"{place}/state"}
+    driver = make_driver("command", {**options, "ssh": {"host": "dut.example.net"}})
+    return Session(driver, transport, ROUTER4)
+
+
+def found(place):
+    """What is on the device but for the empty directory of v6t's."""
+    return sorted(p.name for p in place.rglob("*") if p.name != "state")
+
+
+def apply(monkeypatch, device, say=lambda text: None):
+    """``v6t dut apply`` of it."""
+    monkeypatch.setattr(dut, "_session", lambda *_, **__: device)
+    return dut.apply(SimpleNamespace(again="this"), say)
+
+
+def is_stopped(work):
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def test_an_apply_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
+    """Until it has said that the configuration stays: also while it is read back, or written down."""
+    for after in count(1):
+        place = tmp_path / str(after)
+        place.mkdir()
+        device = session(place, Stopped(after))
+        if not is_stopped(partial(apply, monkeypatch, device)):
+            break
+        assert found(place) == [], f"after {after} commands"
+    assert after > 10
+    assert {"one", "two", "record.json"} <= set(found(place))
+
+
+def test_an_apply_that_is_stopped_while_it_speaks_leaves_nothing(tmp_path, monkeypatch):
+    device = session(tmp_path, HereTransport("a machine"))
+    said = []
+
+    def say(text):
+        said.append(text)
+        if "configured as" in text:
+            raise KeyboardInterrupt
+
+    device.say = say
+    assert is_stopped(partial(apply, monkeypatch, device))
+    assert "configured as" in said[0]
+    assert found(tmp_path) == []
+
+
+def test_an_apply_that_is_stopped_while_its_record_is_written_leaves_none(tmp_path, monkeypatch):
+    assert is_stopped(partial(apply, monkeypatch, session(tmp_path, StoppedWithin("a machine"))))
+    assert found(tmp_path) == []
+
+
+def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured(
+    tmp_path, monkeypatch
+):
+    said = []
+    device = session(tmp_path, StoppedLate("a machine"))
+    assert is_stopped(partial(apply, monkeypatch, device, said.append))
+    assert {"one", "two"} <= set(found(tmp_path))
+    assert said[-1].endswith("is configured and stays so; `this` takes it back")
+
+
+def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
+    """The connection ended while it was taken, and its line meets nobody: that ends its shell."""
+    place = tmp_path / "state"
+    reads, writes = os.pipe()
+    os.close(reads)
+    process = subprocess.Popen(
+        ["sh", "-c", lock_script(str(place), "alice")], stdin=subprocess.PIPE, stdout=writes
+    )
+    os.close(writes)
+    process.wait(60)
+    process.stdin.close()
+    assert list(place.iterdir()) == []
+
+
+def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 1)
+    place = tmp_path / "state"
+    process = subprocess.Popen(
+        ["sh", "-c", lock_script(str(place), "alice")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"locked\n"
+    process.kill()
+    process.communicate()
+    until(lambda: not list(place.iterdir()), "nothing is left")
+
+
+def test_a_restore_that_is_stopped_is_carried_to_its_end(tmp_path):
+    for after in count(1):
+        place = tmp_path / str(after)
+        place.mkdir()
+        first = session(place, HereTransport("a machine"))
+        first.open()
+        first.apply()
+        first.keep()
+        first.close()
+        second = session(place, Stopped(after))
+        second.open()
+        stopped = is_stopped(second.restore)
+        second.close()
+        assert found(place) == [], f"after {after} commands"
+        if not stopped:
+            break
+    assert after > 5
+
+
+def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured():
+    done = []
+
+    def stops():
+        done.append("the right one")
+        raise KeyboardInterrupt
+
+    def fails():
+        raise DutError("the middle one is left")
+
+    with pytest.raises(KeyboardInterrupt):
+        do_all([stops, lambda: done.append("the left one")])
+    assert done == ["the right one", "the left one"]
+    with pytest.raises(DutError, match="is left") as told:
+        do_all([stops, fails, lambda: done.append("the left one")])
+    assert done == ["the right one", "the left one"] * 2
+    assert interrupted(told.value)
+    with pytest.raises(DutError, match="is left; the middle one is left") as told:
+        do_all([fails, stops, fails])
+    assert interrupted(told.value)
+
+
+def test_an_error_of_its_own_is_no_interrupt():
+    try:
+        try:
+            raise ValueError("x")
+        except ValueError as exc:
+            raise DutError("y") from exc
+    except DutError as exc:
+        assert not interrupted(exc)
+    try:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise DutError("not put back")
+    except DutError as exc:
+        assert interrupted(exc)
+    assert interrupted(KeyboardInterrupt())
+    assert not interrupted(None)
