@@ -581,6 +581,39 @@ def test_the_kernels_interfaces_get_their_ipv6_back():
         assert sorted(shell.run(IPV6).out.splitlines()) == sorted(before.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("intent", "options", "enable", "own", "shown"),
+    [
+        (
+            intents.nat44(), {}, "nat44 plugin enable sessions 100",
+            "nat44 add static mapping local 10.9.9.1 external 203.0.113.9",
+            "show nat44 static mappings",
+        ),
+        (
+            intents.nat44(), {"nat44": "ei"}, "nat44 ei plugin enable sessions 100",
+            "set interface nat44 ei in host-left", "show nat44 ei interfaces",
+        ),
+        (
+            intents.nat64(), {}, "nat64 plugin enable", "nat64 add prefix 2001:db8:77::/96",
+            "show nat64 prefix",
+        ),
+    ],
+    ids=["a static mapping", "an interface, ei", "a prefix of NAT64"],
+)  # fmt: skip
+def test_somebody_elses_nat_without_addresses_makes_the_driver_refuse(
+    intent, options, enable, own, shown
+):
+    """To enable it again fails, and the undo would take all of it away."""
+    with theirs(intent, **options) as (session, _, cli):
+        for line in (enable, own):
+            assert cli(line).strip() == ""
+        before = cli(shown)
+        assert len(before.splitlines()) > 1
+        with pytest.raises(DutError, match="not v6t's own"):
+            session.apply()
+        assert cli(shown) == before
+
+
 def test_somebody_elses_domain_makes_the_driver_refuse():
     with theirs(intents.paper_mape()) as (session, _, cli):
         cli(

@@ -10,6 +10,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
     Cli,
     by_start_up,
     counted,
+    in_use,
     pool_words,
     public,
     sides,
@@ -72,7 +73,7 @@ def nat64(
                 cli(enable),
                 f"NAT64 with room for {room} sessions",
                 undo=cli("nat64 plugin disable"),
-                before=cli("show nat64 pool") + " | grep -e '^ *[0-9]' || true",
+                before=in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
                 was=Was.FOREIGN,
                 silent=True,
             )

@@ -24,6 +24,7 @@ OWN_TIMEOUT_S = 300.0
 PORTS = (1024, 65535)
 TENANT = 4086
 """A VRF that nobody is in."""
+TABLES = ("addresses", "interfaces", "static mappings")
 OCCUPANCY = "sessions, and how many the table takes"
 
 
@@ -153,7 +154,7 @@ class EndpointDependent(Nat44):
                     self.cli(enable),
                     f"endpoint-dependent NAT44 with room for {room} sessions per worker",
                     undo=self.cli(syntax.disable_nat44(version)),
-                    before=self.cli("show nat44 addresses") + " | grep -e '^[0-9]' || true",
+                    before=in_use(self.cli, "nat44"),
                     was=Was.FOREIGN,
                     check=contains(self.cli("show nat44 summary"), "sessions"),
                     silent=True,
@@ -212,7 +213,7 @@ class EndpointIndependent(Nat44):
                 self.cli(f"nat44 ei plugin enable sessions {room} users {users}"),
                 f"endpoint-independent NAT44 with room for {room} sessions per worker",
                 undo=self.cli("nat44 ei plugin disable"),
-                before=self.cli("show nat44 ei addresses") + " | grep -e '^[0-9]' || true",
+                before=in_use(self.cli, "nat44 ei"),
                 was=Was.FOREIGN,
                 silent=True,
             ),
@@ -246,6 +247,18 @@ class EndpointIndependent(Nat44):
     def beside(self, intent: Intent) -> Change:
         """As for the other plugin."""
         return _address_beside(intent, self.cli, "nat44 ei")
+
+
+def in_use(cli: Cli, what: str, shown: Sequence[str] = TABLES) -> str:
+    """What says that somebody uses a plugin: taking it off would take all of that along.
+
+    Args:
+        cli: a command of VPP as a shell line.
+        what: the plugin's name in commands.
+        shown: tables of it; their titles begin with a letter, what is in them with a space or a digit.
+    """
+    asked = "; ".join(cli(f"show {what} {table}") for table in shown)
+    return f"{{ {asked}; }} | grep -e '^[ 0-9]' || true"
 
 
 def counted(options: VppOptions, counter: str, room: int) -> Reading:
