@@ -9,6 +9,7 @@ from typing import Any
 from v6t.analysis.blocks import Block, Items, Text
 from v6t.analysis.presentations.common import REPETITIONS, TRIAL_S
 from v6t.analysis.records.base import FPS
+from v6t.analysis.records.connections import ConnectionRateRecord
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import number_of
@@ -25,7 +26,8 @@ def meaning(made: Sequence[CampaignRun]) -> Iterator[Block]:
         return
     yield from _machine(made)
     yield _lengths(made)
-    yield Items([*_rates(made), *_spread(made), *_faltering(made), *_translation(made)])
+    told = (_rates, _connections, _spread, _faltering, _translation)
+    yield Items([sentence for of in told for sentence in of(made)])
     caveats = _caveats(made)
     if caveats:
         yield Text("What deviates, in the words of the runs:")
@@ -122,6 +124,18 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
             for x in losses
         )
         yield f"A throughput is the highest rate of a search at which in each direction {said}."
+
+
+def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """What queues make of a rate at which few connections are opened."""
+    found = [r for m in made for r in m.records if isinstance(r, ConnectionRateRecord)]
+    counts = " or ".join(f"{n:,}" for n in dict.fromkeys(r.connections for r in found))
+    if found:
+        yield (
+            f"A maximum connection establishment rate is that at which {counts} connections were opened one "
+            "after the other and none was missing: what a device's queues took in that time counts as "
+            "carried, so the more they hold of so many connections, the less it could have gone on."
+        )
 
 
 def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:

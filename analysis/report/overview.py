@@ -19,11 +19,15 @@ from v6t.analysis.records.base import Record
 from v6t.analysis.report.campaign import figures_of
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
 from v6t.analysis.report.meaning import meaning
-from v6t.analysis.sheet import INVALID, Sheet, number_of, sheet
+from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, number_of, sheet
 
 LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
 OWN_RATES = "each line has its device's own rate: delays at different rates do not compare devices"
 LIMITED = "* the tester or the medium was the limit: the device may be faster"
+RESOLUTION = (
+    "resolution: a search ends where rates that passed and failed are so near to each other"
+)
+LATE = "undefined: lost frames decide this figure"
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
 
@@ -40,6 +44,7 @@ class _Line:
         show: a number of them as it is printed.
         lacking: what is printed for a figure that is not there.
         told: repetitions and trials.
+        step: how near to each other rates were tried that passed and failed; None: none were looked for.
     """
 
     technology: str
@@ -52,6 +57,7 @@ class _Line:
     show: Callable[[float | None], str]
     lacking: str
     told: str
+    step: float | None = None
 
     def printed(self, figure: Mapping[str, Any]) -> str:
         """Its median, with what is to be said of it."""
@@ -231,7 +237,14 @@ def _lines(
                 show=presentations.of(record).shown,
                 lacking=INVALID if invalid and not record.measured else "-",
                 told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
+                step=_step(record),
             )
+
+
+def _step(record: Record) -> float | None:
+    """The resolution of a search, in the unit of what it looks for."""
+    named = (getattr(record, f"resolution_{unit}", None) for unit in ("fps", "cps", "qps"))
+    return next((float(step) for step in named if step is not None), None)
 
 
 def _offered(record: Record) -> str:
@@ -277,6 +290,7 @@ def _drawn(lines: Sequence[_Line], unit: str) -> Iterator[tuple[str, _Spread]]:
 
 def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]) -> Sheet:
     alone = len(figures) <= 1
+    stepped = alone and any(line.step for line in lines)
     _, directions = _differing(lines)
     offered = any(line.offered for line in lines)
     rows = []
@@ -288,6 +302,7 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
             cells.append(line.printed(figure) if figure else line.lacking)
             if alone:
                 cells += [line.show(figure[k]) if figure else "-" for k in ("p1", "p99")]
+        cells += [line.show(line.step) if line.step else "-"] * stepped
         rows.append((*cells, line.told))
     heads = (
         ["median", "P1", "P99"] if alone else [f"{f}, median" if f else "median" for f in figures]
@@ -295,7 +310,15 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
     names = ["<technology", "<device", "<octets", *["<direction"] * directions]
     names += ["offered\nfps per direction"] * offered
     limited = any(f["limited"] for line in lines for f in line.found[unit].values())
-    notes = [*[LIMITED] * limited, *_of_rates(lines)]
+    if stepped:
+        heads.append("resolution")
+    printed = [cell for row in rows for cell in row]
+    notes = [
+        *[LIMITED] * limited,
+        *[RESOLUTION] * stepped,
+        *[LATE] * (UNDEFINED in printed),
+        *_of_rates(lines),
+    ]
     return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
 
 

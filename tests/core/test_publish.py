@@ -19,7 +19,7 @@ from v6t.analysis.presentation import AT_LEAST, Headline
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
 from v6t.analysis.report.meaning import _machine
-from v6t.analysis.report.overview import _benchmark
+from v6t.analysis.report.overview import LATE, _benchmark
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, lay_out, opened
 from v6t.core.campaigns.packaged import packaged
@@ -80,8 +80,14 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
     summary = json.loads((made / "summary.json").read_text())
     rates = [f for r in summary["runs"] for f in r["results"] if f["benchmark"] == "throughput"]
     assert len(rates) == 3
+    steps = {
+        json.loads(path.read_text())["results"][0]["resolution_fps"]
+        for path in made.glob("*/results.json")
+    }
     for found in rates:
-        assert f"| {found['median']:,.0f} | {found['p1']:,.0f} | {found['p99']:,.0f} |" in text
+        line = f"| {found['median']:,.0f} | {found['p1']:,.0f} | {found['p99']:,.0f} | "
+        assert any(f"{line}{step:,.0f} |" in text for step in steps)
+    assert "| P1 | P99 | resolution | repetitions (trials) |" in text
     assert "no results of RFC 8219" in text
     assert "3 repetitions stand where" in text
     assert "mape-br, 64" in text
@@ -515,6 +521,7 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
         "undefined": "undefined",
     }
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
+    assert table.notes == (LATE,)
 
     other = {
         name: records_with({"figures": (Headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
