@@ -90,7 +90,11 @@ ROWS = (
     Row("iptables", "nat44", "iptables, NAT44"),
     Row("ip6tables-npt", "nptv6", "ip6tables, NPTv6"),
     Row("tayga", "siit", "TAYGA, SIIT"),
+    Row("tayga", "clat", "TAYGA, CLAT"),
     Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
+    Row("nftables66", "nat66", "nftables, NAT66"),
+    Row("chain", "nat46", "TAYGA between two nftables, NAT46"),
+    Row("chain", "dslite-aftr", "reference device and nftables, DS-Lite AFTR"),
     Row("clatd", "clat", "clatd, CLAT of one host"),
     *(
         Row(device, plugin, f"{words} (TAYGA after 0.9.6)", {}, TWO_WORKERS, program_of=MULTIQUEUE)
