@@ -184,11 +184,7 @@ def test_a_run_is_kept_fact_by_fact(record, ran):
         ("BSD 7.6 (built of its sources)", "BSD 7.6", "BSD 7.6 (built of its sources)"),
     ],
 )
-def test_a_version_and_a_system_of_one_name_are_said_once(
-    ran, tmp_path, monkeypatch, version, system, told
-):
-    monkeypatch.setattr(machines, "RECORD", tmp_path / "machines.json")
-    monkeypatch.setenv("V6T_RECORD", "1")
+def test_a_version_and_a_system_of_one_name_are_said_once(record, ran, version, system, told):
     machines.note(ROW, ran(device={**PART, "system": system}), "QEMU", version=version)
     assert machines.recorded()[ROW]["version"] == told
     assert "not run" in row_of("jool-debian clat")
