@@ -157,7 +157,8 @@ def _version(run: Run, version: str) -> str:
         if _way(device) == "SSH":
             said = version or device["version"]
             system = device["system"].partition(",")[0]
-            found.append(system if said in system else f"{said}; {system}")
+            alike = said in system or system in said
+            found.append(max(said, system, key=len) if alike else f"{said}; {system}")
     return ", ".join(dict.fromkeys(found))
 
 

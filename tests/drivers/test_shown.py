@@ -175,6 +175,18 @@ def test_a_run_is_kept_fact_by_fact(record, ran):
     assert facts[3] == "as before"
     assert how == "SSH; QEMU 1.0, TCG; TRex beside it"
     assert version == "1.2; Linux 6.1"
+
+
+@pytest.mark.parametrize(
+    ("version", "system", "told"),
+    [
+        ("6.1", "Linux 6.1", "Linux 6.1"),
+        ("BSD 7.6 (built of its sources)", "BSD 7.6", "BSD 7.6 (built of its sources)"),
+    ],
+)
+def test_a_version_and_a_system_of_one_name_are_said_once(record, ran, version, system, told):
+    machines.note(ROW, ran(device={**PART, "system": system}), "QEMU", version=version)
+    assert machines.recorded()[ROW]["version"] == told
     assert "not run" in row_of("jool-debian clat")
 
 

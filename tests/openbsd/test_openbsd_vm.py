@@ -32,7 +32,7 @@ from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.drivers.shown import Run
 
-from .vm import OpenBsdDut, Standing, excerpt, lacking
+from .vm import VERSION, OpenBsdDut, Standing, excerpt, lacking
 
 pytestmark = [
     pytest.mark.openbsd,
@@ -216,7 +216,8 @@ def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
     print(done.out, done.err)
     assert done.status == 0, done.err
     run = Run(path)
-    machines.note(f"openbsd-pf {technology}", run, machine.machine.hypervisor)
+    version = os.environ.get(VERSION, "")
+    machines.note(f"openbsd-pf {technology}", run, machine.machine.hypervisor, version=version)
     for point in run.points:
         print(technology, point["median"], point["checked"], point["matched"])
         assert point["median"] > 0

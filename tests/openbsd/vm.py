@@ -3,6 +3,7 @@
 ``V6T_OPENBSD_VM`` holds QEMU's arguments that boot it (``-drive file=openbsd.qcow2,if=virtio,snapshot=on``, or
 ``-kernel ... -initrd ...``), ``V6T_OPENBSD_KEY`` names the private key that its root takes. Of its three virtio
 interfaces the first has 10.0.2.15/24, by itself or by DHCP, and sshd listens there; the others are left alone.
+``V6T_OPENBSD_VERSION`` is what the record calls it, where its ``uname`` does not say whose sources it was built of.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, SIDES, MachineDut
 from v6t.tests.machine.machine import QEMU, management
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
+VERSION = "V6T_OPENBSD_VERSION"
 PORT = 2222
 BOOT_DEADLINE_S = 600.0
 PLACE = "-nodefaults -no-user-config -display none -M pc -accel tcg -cpu max -smp 1 -m 512"

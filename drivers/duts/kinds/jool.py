@@ -104,10 +104,12 @@ class Jool(LinuxDriver):
         """MAP-T without a release candidate, other translators in the way."""
         super().refuse(intent, facts)
         program = program_of(intent)
-        if program == MAPT and version_key(facts.version) < MAPT_SINCE:
+        # a device without a version has no Jool at all
+        if program == MAPT and facts.version and version_key(facts.version) < MAPT_SINCE:
+            other = "VPP" if isinstance(settings_of(intent), MapRelay) else "nat46"
             raise UsageError(
-                f"Jool {facts.version or 'here'} has no MAP-T; the 4.2.0 release candidates have",
-                "build 4.2.0-rc3 on the device, or measure MAP-T on VPP",
+                f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
+                f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
             )
         if program not in facts.programs:
             raise lacking(program, PROGRAMS[program])

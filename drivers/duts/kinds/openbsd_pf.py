@@ -42,6 +42,10 @@ UNDO_TRIES = 60
 REUSED = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
+OPEN = (
+    "its rules take the place of all that are loaded, and pass the rest on every interface, the management's "
+    "too: until they are put back nothing is blocked, and no new connection of others is translated"
+)
 INTERVAL_S = 10
 """Within so many seconds the purge looks at every state."""
 _TABLES = r"""\
@@ -173,6 +177,7 @@ class OpenBsdPf(Driver):
         if not isinstance(settings_of(intent), Nat):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
         if isinstance(settings_of(intent), Nat):
+            notes.append(OPEN)
             steps += self._rules(intent)
             flush = (self._flush(intent),)
             if isinstance(settings_of(intent), Nat64):

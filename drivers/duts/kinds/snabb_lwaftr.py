@@ -23,6 +23,7 @@ from v6t.drivers.duts.programs import version_in
 from v6t.profiles.errors import DutError, UsageError
 
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 
 
 COMM = "snabb"
@@ -80,8 +81,10 @@ class SnabbLwAftr(LinuxDriver):
         """See the base class."""
         commands = dict(super().survey())
         commands["pci"] = (
-            "for d in /sys/class/net/*; do "
-            'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
+            "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
+            # a virtio device is a child of its PCI device
+            f"echo $n $(readlink -f $d/device | grep -o '{_ADDRESS}' | tail -1) "
+            "$(ip -o addr show dev $n | awk '{print $4}'); done"
         )
         return commands
 
@@ -163,21 +166,32 @@ def _by_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Snabb takes a PCI device away from the kernel, whoever uses it.
+    """Snabb takes a PCI device away from the kernel, whoever uses it, and with it the interface's settings.
 
     Raises:
-        DutError: it is that of an interface that is not to be touched.
+        DutError: it is that of an interface that is not to be touched, or that somebody has set up.
     """
     untouchable = facts.untouchable()
     for line in facts.sections.get("pci", "").splitlines():
-        name, _, address = line.partition(" ")
+        name, _, rest = line.partition(" ")
+        address, *own = rest.split() or [""]
         for side in ("left", "right"):
             wanted = getattr(options, side)
-            if name in untouchable and address and address.endswith(wanted):
+            if not address.endswith(wanted):
+                continue
+            if name in untouchable:
                 raise DutError(
                     f"the {side} interface {wanted} is {name}, which is not touched: "
                     f"{untouchable[name]}",
                     f"name another one with dut.options.{side}",
+                )
+            interface = facts.interfaces.get(name)
+            if own or (interface is not None and interface.up):
+                has = f"has {' and '.join(own)}" if own else "is up"
+                raise DutError(
+                    f"the {side} interface {wanted} is {name}, which {has}: Snabb takes it away from the "
+                    "kernel, and addresses, routes and MTU do not come back",
+                    f"if nobody needs them: ip addr flush dev {name}; ip link set dev {name} down",
                 )
 
 

@@ -134,6 +134,35 @@ def test_neither_is_its_pci_device_given_to_snabb(address):
     driver.plan(intent, replace(facts, management=frozenset({"lo"})))
 
 
+@pytest.mark.parametrize(
+    ("up", "addresses", "says"),
+    [
+        (True, "", "eno2, which is up: "),
+        (
+            False,
+            " 192.0.2.1/24 2001:db8::1/64",
+            r"eno2, which has 192.0.2.1/24 and 2001:db8::1/64: ",
+        ),
+        (True, " 192.0.2.1/24", "eno2, which has 192.0.2.1/24: "),
+        (False, "", ""),
+    ],
+)
+def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
+    driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": "03:00.1"})
+    intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
+    facts = replace(
+        driver.example(intent),
+        interfaces={"eno2": Interface("02:00:00:00:00:01", up=up)},
+        sections={"pci": f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"},
+    )
+    if not says:
+        driver.plan(intent, facts)
+        return
+    with pytest.raises(DutError, match=f"left interface 03:00.0 is {says}") as wrong:
+        driver.plan(intent, facts)
+    assert "ip addr flush dev eno2; ip link set dev eno2 down" in wrong.value.hint
+
+
 @each_case
 def test_no_secret_and_no_path_of_this_machine_is_sent(case):
     _, _, plan = planned(case)

@@ -12,6 +12,7 @@ from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
+from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.profiles.errors import DutError, UsageError
 
 from . import intents
@@ -177,8 +178,20 @@ def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
 
 @pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
 def test_map_t_is_refused_for_all_others(version):
-    with pytest.raises(UsageError, match=f"Jool {version} has no MAP-T"):
+    with pytest.raises(UsageError, match=f"Jool {version} has no MAP-T") as relay:
         planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
+    assert relay.value.hint.endswith("or measure mapt-br on VPP")
+    with pytest.raises(UsageError, match=f"Jool {version} has no MAP-T") as edge:
+        planned(MapTCe().dut_intent(), version=version)
+    assert edge.value.hint.endswith("or measure mapt-ce on nat46")
+
+
+@pytest.mark.parametrize("intent", [intents.mapt(), MapTCe().dut_intent(), intents.nat64()])
+def test_a_device_without_jool_is_told_so(intent):
+    driver = make_driver("jool", {})
+    nothing = replace(driver.example(intent), version="", programs=frozenset({"ip", "sysctl"}))
+    with pytest.raises(DutError, match="lacks the program jool"):
+        driver.refuse(intent, nothing)
 
 
 def test_a_reboot_in_place_of_a_new_instance():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import settings_of
 
@@ -60,6 +62,28 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
     with pytest.raises(DutError, match=f"VPP has not loaded {lacking}_plugin.so") as wrong:
         loaded.check(said("show-plugins"), settings_of(intent), nat44, version)
     assert f"plugin {lacking}_plugin.so {{ enable }}" in wrong.value.hint
+
+
+@pytest.mark.parametrize(
+    ("intent", "options", "version", "says"),
+    [
+        (Nptv6().dut_intent(), {}, "23.06", "VPP 23.06 has no NPTv6"),
+        (Nptv6().dut_intent(), {}, "26.06", "VPP has not loaded npt66_plugin.so"),
+        (intents.nat44(), {"nat44": "ei"}, "21.06", "VPP 21.06 has no"),
+        (intents.nat44(), {"nat44": "ei"}, "26.06", "VPP has not loaded nat44_ei_plugin.so"),
+        (intents.nat44(), {"nat44": "det44"}, "26.06", "cannot take its deterministic NAT off"),
+        (intents.dslite(), {}, "26.06", "cannot forget the AFTR's tunnel address"),
+        (intents.nat64(), {}, "26.06", "VPP has not loaded nat64_plugin.so"),
+    ],
+)
+def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options, version, says):
+    driver = make_driver("vpp", {"start": False, **options})
+    running = replace(
+        driver.example(intent), version=version, sections={"plugins": said("show-plugins")}
+    )
+    with pytest.raises((DutError, UsageError), match=says) as wrong:
+        driver.refuse(intent, running)
+    assert ("_plugin.so" in wrong.value.hint) == says.startswith("VPP has not loaded")
 
 
 def test_the_papers_domain():

@@ -26,6 +26,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
     sides,
     until_empty,
 )
+from v6t.drivers.duts.kinds.vpp.options import START_HINT
 from v6t.drivers.duts.plan import Intent, Step, contains
 from v6t.drivers.tester import Answer, Oracle, OracleAround
 from v6t.profiles.ends import ends_of
@@ -112,7 +113,7 @@ class Deterministic(Nat44):
             raise UsageError(
                 "VPP cannot take its deterministic NAT off an interface: only a VPP that v6t starts "
                 "itself can be put back",
-                "set dut.options.start: true",
+                START_HINT,
                 dut_params={"start": True},
             )
         told = Nat.of(intent)

@@ -107,19 +107,17 @@ class Vpp(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
         map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
-        loaded.check(
-            facts.sections.get("plugins", ""),
-            settings_of(intent),
-            self.options.nat44,
-            facts.version,
-        )
-        match settings_of(intent):
+        settings = settings_of(intent)
+        match settings:
             case DsLite():
                 dslite.refuse(intent, self.options)
             case Npt():
                 nat.refuse_prefixes(facts.version)
-            case Nat() as settings if _is_nat44(settings):
+            case Nat() if _is_nat44(settings):
                 self.nat44.refuse(intent, facts.version)
+        # after what no plugin mends: nobody is to start a router anew for nothing
+        plugins = facts.sections.get("plugins", "")
+        loaded.check(plugins, settings, self.options.nat44, facts.version)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):

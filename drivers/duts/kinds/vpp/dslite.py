@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.drivers.duts.commands import Reading, Suited
 from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_words
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.kinds.vpp.options import START_HINT, VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import DsLite
@@ -36,7 +36,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
         raise UsageError(
             "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
             "put back",
-            "set dut.options.start: true",
+            START_HINT,
             dut_params={"start": True},
         )
     own = {str(ip_interface(a).ip) for a in intent.right.get("addresses", ())}

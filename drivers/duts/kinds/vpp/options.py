@@ -7,6 +7,12 @@ from typing import Literal
 from pydantic import Field
 from v6t.drivers.duts.options import DutOptions
 
+START_HINT = (
+    "set dut.options.start: true, and left and right to the kernel's names (eth1) of interfaces that no "
+    "other VPP holds"
+)
+"""What to do where only a VPP of v6t's own will do."""
+
 
 class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
