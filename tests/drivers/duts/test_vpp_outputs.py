@@ -49,7 +49,9 @@ def test_its_version():
         (intents.dslite(), {}, "dslite"),
     ],
 )
-def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(intent, options, lacking):
+def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
+    intent, options, lacking
+):
     version = options.pop("version", "26.06")
     nat44 = options.get("nat44", "ed")
     if not lacking:
