@@ -31,7 +31,8 @@ def of_medium(
 ) -> list[str]:
     """What the opened tester says against its own figures, and against the testbed (SELF-05).
 
-    Its ports' speed, addresses, NUMA nodes and promiscuity, the clock, and whom it displaced.
+    Its ports' speed, addresses, NUMA nodes and promiscuity, the clock, whom it displaced, and a
+    server that is open though it should not be.
 
     Args:
         run: the run.
@@ -42,6 +43,11 @@ def of_medium(
         f"port {port} was taken by force from {owner}"
         for port, owner in ((tester or {}).get("displaced") or {}).items()
     ]
+    if (tester or {}).get("fence_failed"):
+        cautions.append(
+            "the tester's server could not be closed to other hosts (nftables): whoever reaches its "
+            "host can command it; `v6t doctor` says why"
+        )
     ports = (tester or {}).get("ports") or []
     cautions += _of_hosts(ports, (tester or {}).get("clock_source"))
     cautions += () if in_lab else _deaf(run, ports)
@@ -130,6 +136,14 @@ def _settings(bound: BoundRun) -> Iterator[str]:
         yield (
             f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames as lost that are "
             "still on their way: RFC 2544 waits 2 s"
+        )
+    slack_s = p.trial_duration_s * (p.sending_time_tolerance - 1)
+    error_s = bound.tester.sending_error_s
+    if slack_s < error_s:
+        yield (
+            f"a trial of {p.trial_duration_s:g} s may take {1e6 * slack_s:,.0f} µs longer, but the tester "
+            f"may know its sending time to {1e6 * error_s:,.0f} µs only: a trial that is not proven to "
+            "be in time is invalid (procedure.sending_time_tolerance)"
         )
     if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in wanted):
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"

@@ -187,6 +187,8 @@ class Attachment:
             description["receive_packet_steering"] = self.steered or "off"
         if self.displaced:
             description["displaced"] = self.displaced
+        if self.server is not None and self._bed is None and options.fence:
+            description["fence_failed"] = not self.server.fenced
         return description
 
     @property

@@ -97,9 +97,9 @@ class Worker(object):
     def make_client(self, **how):
         return self.api.STLClient(**how)
 
-    def machine(self, interfaces):
+    def machine(self, interfaces, port=None):
         """What of this host decides whether a server can be started: nothing of TRex is needed."""
-        return machine(interfaces)
+        return machine(interfaces, port)
 
     def connect(self, server, rpc_port, pub_port, timeout_s):
         """Connect without touching any port."""

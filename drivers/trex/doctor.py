@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 from typing import Any
 
 from v6t.drivers.tester_kind import Finding, State
@@ -23,6 +21,7 @@ _IMPOSTORS = {
     "trex-stl-lib": "is a copy of TRex's client of 2019 on PyPI, unusable with TRex v3: "
     "pip uninstall trex-stl-lib",
 }
+_ONE_CORE = {"--software": "counting by trailer", "--hdrh": "delays"}
 _PROBE = "import importlib.metadata as m, sys; m.version(sys.argv[1])"
 
 
@@ -97,6 +96,7 @@ def _server(installation: Installation, python: str, options: TrexOptions) -> It
             pub_port=options.pub_port,
             timeout_s=3,
         )
+        words = worker.ask("server_flags")
     except (TesterError, V6tError) as exc:
         yield (
             "TRex server",
@@ -108,7 +108,8 @@ def _server(installation: Installation, python: str, options: TrexOptions) -> It
     finally:
         worker.close()
     yield from describe_server(where, facts)
-    yield from _mode()
+    if words is not None:
+        yield from _mode(words, _cores(facts) > 1)
 
 
 def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -124,7 +125,7 @@ def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
         f"{where}, {version.get('version', 'version unknown')}, mode {mode}, "
         f"{cores} data path core{'s' if cores != 1 else ''}{fix}",
     )
-    if isinstance(cores, int) and cores > 1:
+    if _cores(facts) > 1:
         yield (
             "counting",
             "note",
@@ -147,20 +148,21 @@ def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
         yield f"port {port.get('index')}", bad, text
 
 
-def _mode() -> Iterator[Finding]:
-    """Whether a server of this machine was started so that delays and trailers work."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if not os.path.basename(words[0]).startswith("_t-rex-64"):
-            continue
-        for flag, what in (("--software", "counting by trailer"), ("--hdrh", "delays")):
-            if flag in words:
-                yield flag, "ok", f"{what} possible"
-            else:
-                yield flag, "note", f"not given: no {what}; restart the server with {flag}"
-        return
+def _cores(facts: dict[str, Any]) -> int:
+    """Data path cores that send on one port."""
+    return int(facts.get("dp_core_count_per_port") or facts.get("dp_core_count") or 1)
+
+
+def _mode(words: Sequence[str], several: bool) -> Iterator[Finding]:
+    """Whether a server was started so that delays and trailers work.
+
+    Args:
+        words: its command line.
+        several: it has several data path cores, whose histograms TRex does not add up anyway.
+    """
+    wanted = {"--software": "comparing frames and delays"} if several else _ONE_CORE
+    for flag, what in wanted.items():
+        if flag in words:
+            yield flag, "ok", f"{what} possible"
+        else:
+            yield flag, "note", f"not given: no {what}; restart the server with {flag}"

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import socket
+import subprocess
 
 from v6t.drivers.trex.service_worker import Trouble
 
@@ -16,10 +17,11 @@ HUGEPAGES = "/sys/kernel/mm/hugepages"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
-def machine(interfaces):
+def machine(interfaces, port=None):
     """What of this host decides whether a server can be started: nothing of TRex is needed.
 
     interfaces: PCI addresses (with domain) and names.
+    port: TCP port of a server that may run here.
     """
     pages = []
     for entry in sorted(os.listdir(HUGEPAGES)) if os.path.isdir(HUGEPAGES) else []:
@@ -40,10 +42,31 @@ def machine(interfaces):
         "hugetlbfs": mounted,
         "clock": read(CLOCK),
         "nft": where("nft"),
+        "nft_trouble": trouble_of(where("nft")),
+        "served": port is not None and answers(port),
         "lspci": where("lspci"),
         "modprobe": where("modprobe"),
         "interfaces": {name: interface_facts(name) for name in interfaces},
     }
+
+
+def trouble_of(nft):
+    """Why nftables cannot be used by who runs this; empty: it can, or it is not there."""
+    if not nft:
+        return ""
+    done = subprocess.run(  # the kernel lists them to those alone who may write
+        [nft, "list", "tables"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    said = done.stderr.decode("utf-8", "replace").split("\n")[0].strip()
+    return (said or "it failed") if done.returncode else ""
+
+
+def answers(port):
+    """Whether something listens on a TCP port of this host."""
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+        return True
+    return False
 
 
 def place(prefix, master, latency, sending):

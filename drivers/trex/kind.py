@@ -137,7 +137,8 @@ class Trex(TesterKind):
             if self.options.cores > 1:
                 yield (
                     "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
-                    "of the device that it does not see is taken for a test frame, and hides a lost one"
+                    "of the device that it does not see is taken for a test frame, and hides a lost one, "
+                    "and is not answered: give the device static neighbours"
                 )
             return
         marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"

@@ -17,7 +17,14 @@ _PAGES = {2048: "2M", 1048576: "1G"}
 def machine_facts(worker: ClientWorker, options: TrexOptions) -> dict[str, Any]:
     """What the worker's host says of itself; see ``machine`` of the worker."""
     named = [full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
-    return dict(worker.ask("machine", deadline_s=options.start_deadline_s, interfaces=named))
+    return dict(
+        worker.ask(
+            "machine",
+            deadline_s=options.start_deadline_s,
+            interfaces=named,
+            port=options.rpc_port,
+        )
+    )
 
 
 def examine_machine(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
@@ -107,14 +114,26 @@ def _fence(facts: dict[str, Any], options: TrexOptions) -> Finding:
     what, ports = "TRex's ports", f"{options.rpc_port} and {options.pub_port}"
     if options.lab:
         return what, "ok", "in the lab's namespace: nobody else reaches them"
-    if options.fence and facts["nft"]:
+    others = options.start == "auto" and facts["served"]
+    if others or options.start == "never" or options.elsewhere:
+        return (
+            what,
+            "note",
+            f"v6t closes only those of a server that it starts; yours is open to all who reach its host, as "
+            f"far as v6t knows ({ports}): TRex asks nobody for a password",
+        )
+    if options.fence and facts["nft"] and not facts["nft_trouble"]:
         return (
             what,
             "ok",
             f"a server that v6t starts is closed to other hosts ({ports}, nftables); one that you "
             "start is open to all who reach its host: TRex asks nobody for a password",
         )
-    why = "apt-get install nftables, v6t then closes them" if options.fence else "fence is false"
+    why = "apt-get install nftables, v6t then closes them"
+    if facts["nft_trouble"]:
+        why = f"mend nft, which says '{facts['nft_trouble']}', v6t then closes them"
+    if not options.fence:
+        why = "fence is false"
     return (
         what,
         "note",

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 LOOK_S = 0.002
-"""Between two looks, with the way there and back: measured 0.5 to 2 ms, on the same machine."""
+"""Between two looks, with the way there and back: measured 0.5 to 2 ms on the same machine, and
+up to 5.5 ms at 1,000 fps (docs/accuracy.md)."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,17 @@ def test_a_sound_tester_is_not_remarked_on():
         assert of_medium(run, {"ports": ports, "clock_source": clock}) == []
 
 
+@pytest.mark.parametrize(("tester", "tolerance", "told"),
+                         [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
+def test_a_sending_time_that_may_not_be_proven_is_told(tester, tolerance, told):
+    asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
+    said = cautions(bind(resolve(flags=Flags(plugin="mape-br", tester=tester, procedure=asked))))
+    words = (
+        "a trial of 60 s may take 600 µs longer, but the tester may know its sending time to 2,000"
+    )
+    assert any(words in text for text in said) is told
+
+
 @pytest.mark.parametrize("tester", ["embedded", "sim"])
 def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeypatch):
     """Said by a dry run, too, which needs none; of a device that nobody drives it is not."""

@@ -122,6 +122,9 @@ def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
     assert of_medium(run, None) == []
     (said,) = of_medium(run, {"displaced": {"0": "somebody"}})
     assert said == "port 0 was taken by force from somebody"
+    (said,) = of_medium(run, {"fence_failed": True})
+    assert "could not be closed to other hosts" in said
+    assert of_medium(run, {"fence_failed": False}) == []
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,7 @@ def test_a_frame_behind_its_predecessor_is_off_time():
     assert np.percentile(off_time(moved, 1000.0), 90) > 0.3
 
 
+@pytest.mark.alone
 def test_tags_change_no_frames_time():
     """Every frame arrives when its place in the stream says, before the first tag and from it on."""
     tester = opened(loopback=True)

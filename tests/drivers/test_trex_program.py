@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.namespace import enter
-from v6t.drivers.trex import machine, program, supervise
+from v6t.drivers.trex import doctor, host_worker, machine, program, supervise
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.program import server_program
@@ -188,18 +189,53 @@ def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
 
 
 @pytest.mark.parametrize(
-    ("options", "nft", "state", "text"),
+    ("options", "facts", "state", "text"),
     [
-        ({}, "/usr/sbin/nft", "ok", "closed to other hosts (4501 and 4500"),
-        ({"fence": False}, "/usr/sbin/nft", "note", "fence is false"),
-        ({}, "", "note", "apt-get install nftables"),
-        ({"lab": True}, "", "ok", "nobody else reaches them"),
+        ({}, {}, "ok", "closed to other hosts (4501 and 4500"),
+        ({"fence": False}, {}, "note", "fence is false"),
+        ({}, {"nft": ""}, "note", "apt-get install nftables"),
+        ({}, {"nft_trouble": "not permitted"}, "note", "mend nft, which says 'not permitted'"),
+        ({}, {"served": True}, "note", "yours is open to all"),
+        ({"start": "never"}, {}, "note", "yours is open to all"),
+        ({"server": "192.0.2.1"}, {}, "note", "yours is open to all"),
+        ({"start": "always"}, {"served": True}, "ok", "closed to other hosts"),
+        ({"lab": True}, {"nft": ""}, "ok", "nobody else reaches them"),
     ],
 )
-def test_open_ports_are_said(options, nft, state, text):
-    found = machine._fence({"nft": nft}, TrexOptions.model_validate(options))
+def test_open_ports_are_said(options, facts, state, text):
+    facts = {"nft": "/usr/sbin/nft", "nft_trouble": "", "served": False, **facts}
+    found = machine._fence(facts, TrexOptions.model_validate(options))
     assert found[1] == state
     assert text in found[2]
+
+
+def test_whether_nftables_can_be_used_is_tried(tmp_path):
+    refusing = tmp_path / "nft"
+    refusing.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    assert host_worker.trouble_of(str(refusing)) == "Operation not permitted"
+    refusing.write_text("#!/bin/sh\n")
+    assert host_worker.trouble_of(str(refusing)) == host_worker.trouble_of("") == ""
+
+
+def test_what_listens_on_a_port_answers():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert host_worker.answers(port)
+    assert not host_worker.answers(port)
+
+
+@pytest.mark.parametrize(
+    ("words", "several", "found"),
+    [
+        ("--software --hdrh -c 1", False, {"--software": "ok", "--hdrh": "ok"}),
+        ("--software -c 1", False, {"--software": "ok", "--hdrh": "note"}),
+        ("--software -c 4", True, {"--software": "ok"}),
+        ("-c 4", True, {"--software": "note"}),
+    ],
+)
+def test_a_servers_arguments_are_judged_by_its_cores(words, several, found):
+    assert {what: state for what, state, _ in doctor._mode(words.split(), several)} == found
 
 
 def test_a_machine_tells_about_itself():

@@ -566,6 +566,22 @@ def test_what_was_started_is_stopped(tmp_path):
     assert all(faketrex.gone(p) for p in processes)
 
 
+def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monkeypatch):
+    nft = tmp_path / "bin" / "nft"
+    nft.parent.mkdir()
+    nft.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
+    nft.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{nft.parent}:{os.environ['PATH']}")
+    path = faketrex.make(tmp_path / "v3.08", "exec sleep 60")
+    made = a_tester(path, start="always", interfaces=("eth8", "eth9"))
+    made.open()
+    try:
+        said = made.describe()
+        assert (said["fence_failed"], said["reached_by"]) == (True, "whoever reaches its host")
+    finally:
+        made.close()
+
+
 THREADS = """
 import sys, threading
 name = lambda words: open("/proc/thread-self/comm", "w").write(words)
