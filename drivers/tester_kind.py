@@ -161,6 +161,15 @@ class TesterKind(ABC):
         """What must be said beside every number."""
         yield from ()
 
+    def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What must be said beside every number because of what happened to the tester in trials.
+
+        Args:
+            figures: ``tester`` of each trial's result.
+        """
+        del figures
+        yield from ()
+
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
         """What is allowed and yet probably not meant.
 

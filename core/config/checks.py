@@ -93,7 +93,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
 
     Args:
         bound: the run.
-        tester: made for it, not open.
+        tester: made for it; open or not: some know only then what they can.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
@@ -121,5 +121,5 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
             raise EnvironmentLacking(
                 f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
                 f"{' and '.join(ABILITIES[a] for a in lacking)}",
-                "leave it out of --measure, or choose another tester",
+                "leave it out of --measure, or choose another tester or other options of this one",
             )

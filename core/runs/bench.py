@@ -100,6 +100,10 @@ def _nobody(trial: Trial) -> None:
     """Is told that the tester sends."""
 
 
+def _nothing(tester: Tester) -> None:
+    """Has nothing against a tester."""
+
+
 class Bench:
     """A tester that opens and loads when a trial needs it: a replayed run needs none."""
 
@@ -110,6 +114,7 @@ class Bench:
         loopback: bool = False,
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,
+        opened: Callable[[Tester], object] = _nothing,
     ) -> None:
         """Remember what to make.
 
@@ -118,8 +123,10 @@ class Bench:
             loopback: leave the device out.
             keep: local directory for the device's undo record.
             say: told what happens to the device.
+            opened: looks at the tester when it is open, and may refuse it.
         """
         self._bound = bound
+        self._opened = opened
         self._loopback = loopback or bound.driver.absent
         self._keep = keep
         self._say = say
@@ -145,6 +152,7 @@ class Bench:
             )
             self._tester = tester
             tester.open()
+            self._opened(tester)
         return self._tester
 
     def ready(self) -> Tester:

@@ -135,6 +135,8 @@ class _State:
     next_write: float = 0.0
     stolen: list[float] = field(default_factory=list)
     """Share of the machine's CPU time, of each trial where somebody looked."""
+    figures: list[Mapping[str, Any]] = field(default_factory=list)
+    """What the tester said of itself in each trial."""
     modified: list[Mapping[str, Any]] = field(default_factory=list)
     """What the modifier did, of each trial in which it did something."""
 
@@ -143,7 +145,8 @@ class _State:
         """What must be said beside the numbers."""
         modifier = self.bound.modifier
         done = [] if modifier is None else modifier.summary(self.modified)
-        return [*caveats(self.bound), *done, *words_on(self.stolen)]
+        told = self.bound.tester.caveats_of(self.figures)
+        return [*caveats(self.bound), *done, *told, *words_on(self.stolen)]
 
     @property
     def run(self) -> ResolvedRun:
@@ -207,8 +210,9 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    bench = Bench(bound, keep=directory.path, say=watch.say)
-    loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
+    able = partial(check_abilities, bound)  # some can do less than their options say
+    bench = Bench(bound, keep=directory.path, say=watch.say, opened=able)
+    loopback = bench if bound.driver.absent else Bench(bound, loopback=True, opened=able)
     tables = Tables(journal)
     forecast = Forecast(stages(bound), earlier=recalled(bound))
     counts = DeviceCounts(results.held.get(COUNTS, ()))
@@ -564,6 +568,7 @@ class JournaledTester:
         share = share_of(result)
         if share is not None:
             self._state.stolen.append(share)
+        self._state.figures.append(result.tester)
         if result.modifier and trial.benchmark != "preflight":
             self._state.modified.append(result.modifier)
         if trial.benchmark != "preflight":  # the preflight reports by itself

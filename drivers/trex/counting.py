@@ -28,10 +28,15 @@ from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
 
 _CONTROL = ("arp", "icmp", "icmp6")
-"""Frames devices send of their own accord: ARP, ICMP, ND and RA; LLDP, too."""
+"""Frames devices send of their own accord, even to one host: ARP, ICMP, ND."""
 _NOT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
              "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-
+_TO_MANY = "ether[0] & 1 = 1"
+"""To a group or to all: RA, MLD, IGMP, LLDP, spanning tree, and hellos of routing protocols."""
+STAMPED = "stamped"
+"""Figure of a trial: what :func:`seen` found in each direction."""
+SEEN = -1
+"""Class number of the capture that counts stamped frames, where several cores receive them."""
 
 NOT_TOLD_APART = (
     "port counters cannot tell frames that must be dropped from others",
@@ -360,7 +365,27 @@ def control_filter(streams: Iterable[StreamSet]) -> str:
         for header in headers(base64.b64decode(stream.trex["packet"]["binary"]))
     }
     terms = " or ".join(_NOT_ECHO if carried & {"ICMP", "ICMPv6"} else _CONTROL)
-    return f"{terms} or ether proto 0x88cc or (vlan and ({terms}))"
+    return f"{_TO_MANY} or {terms} or (vlan and ({terms}))"
+
+
+def seen(raw: Mapping[str, Any], sent: Sequence[Sent]) -> dict[str, int]:
+    """Stamped frames of a direction: ``received`` by TRex's cores, ``captured`` by its one receiver.
+
+    Nothing where no capture counted them. Several cores hand on through rings what they received,
+    and what finds no room there is in no capture. So where some of these are lacking, control
+    frames may be as well.
+    """
+    receiving = {one.rx_port for one in sent}
+    matched = [
+        int(c["matched"])
+        for c in raw["captures"]
+        if c["kind"] == "marked" and c["class"] == SEEN and c["port"] in receiving
+    ]
+    if not matched:
+        return {}
+    counts = [group_counts(raw, one, burst) for one in sent for burst in one.stamped_bursts]
+    received = sum(c.received + c.surplus for c in counts)
+    return {"received": received, "captured": min(sum(matched), received)}
 
 
 def captured(raw: Mapping[str, Any], port: int) -> list[tuple[float, bytes]]:

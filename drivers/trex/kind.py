@@ -6,15 +6,21 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
-from v6t.drivers.trex.counting import NOT_TOLD_APART
+from v6t.drivers.trex.counting import NOT_TOLD_APART, STAMPED
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.sending import LOOK_S
 from v6t.drivers.trex.server_config import core_plan, shared
-from v6t.drivers.trex.stamping import MAX_STAMPED_FPS, OF_EVERY_FRAME, STAMPED_FPS, stamped_fps
+from v6t.drivers.trex.stamping import (
+    BESIDE,
+    MAX_STAMPED_FPS,
+    OF_EVERY_FRAME,
+    STAMPED_FPS,
+    stamped_fps,
+)
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +31,14 @@ if TYPE_CHECKING:
     from v6t.procedures.trial import Ability, Mode
 
 THIS_MACHINE = "this machine"
+
+
+HANDED_ON = (
+    "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
+    "of the device that it does not see is taken for a test frame, and hides a lost one, "
+    "and is not answered: give the device static neighbours"
+)
+"""What must be said wherever several cores count by ports."""
 
 
 class Trex(TesterKind):
@@ -104,12 +118,21 @@ class Trex(TesterKind):
         beyond = most_fps > limit_fps and not needs & OF_EVERY_FRAME.keys()
         stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
         marks = self._marks(needs, most_fps)
-        return f"marks or {stamps}" if marks is None else "marks" if marks else stamps
+        way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
+        if self._unknown and needs <= BESIDE:
+            return f"{way}, or ports where the server has several cores"
+        return way
 
     @property
     def _by_ports(self) -> bool:
         """Whether no trial tells every frame."""
         return self.options.by_trailer is False or self.options.cores > 1
+
+    @property
+    def _unknown(self) -> bool:
+        """Whether a server may be attached to, whose cores decide how frames are told apart."""
+        own = self.options
+        return own.by_trailer is None and own.start != "always" and not self.in_lab
 
     def _marks(self, needs: frozenset[Ability], most_fps: float) -> bool | None:
         """Whether such trials are marked; None: some are, or a server decides that is not known yet."""
@@ -135,12 +158,14 @@ class Trex(TesterKind):
                 f"apart, and {compared} compared with the reference translation"
             )
             if self.options.cores > 1:
-                yield (
-                    "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
-                    "of the device that it does not see is taken for a test frame, and hides a lost one, "
-                    "and is not answered: give the device static neighbours"
-                )
+                yield HANDED_ON
             return
+        if self._unknown:
+            yield (
+                "a server that runs already and has several data path cores counts by its ports, less "
+                "control frames: classes are not told apart"
+            )
+            yield f"with such a server {HANDED_ON}"
         marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
         yield (
             "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
@@ -165,7 +190,26 @@ class Trex(TesterKind):
         if timed and self.options.cores != 1:
             yield (
                 f"{' and '.join(timed)}: one of TRex's {self.options.cores} data path cores sends a "
-                "stamped stream beside the load of all; tables say which share it is"
+                "stamped stream beside the load of all; tables say which share it is. Its frames are "
+                "timed by TRex's one receiver: where the load leaves no room for one, the trial of "
+                "latency is invalid, so at high rates there may be no delays at all"
+            )
+
+    def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """Where control frames may not have been seen."""
+        shares = [
+            one["captured"] / one["received"]
+            for trial in figures
+            for one in trial.get(STAMPED, {}).values()
+            if one["received"]
+        ]
+        if min(shares, default=1.0) < 1:
+            some, least = sum(share < 1 for share in shares), math.floor(100 * min(shares))
+            yield (
+                f"in {some} of {len(shares)} trials and directions TRex's receiver did not see all "
+                f"stamped frames that its cores received, in the worst {least}%: frames that "
+                "the device sent by itself may have been taken for test frames there, and loss may be "
+                f"higher than it is said to be ('{STAMPED}' in journal.jsonl says which)"
             )
 
     def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:

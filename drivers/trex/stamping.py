@@ -41,6 +41,8 @@ OF_EVERY_FRAME: Mapping[Ability, str] = {
     "loss-times": "to know when frames were lost",
 }
 """What takes a stamp in every frame."""
+BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
+"""What the stamped frames of one core among several can be timed for."""
 MAX_FRAMES = (1 << 32) - 1
 """TRex reads the number of frames of a burst as 32 bits."""
 GROUPS_PER_DIRECTION = 64

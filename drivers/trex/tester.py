@@ -24,6 +24,7 @@ from v6t.drivers.trex.recorded import Beside, share
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import (
+    BESIDE,
     STAMPED_FPS,
     bursts,
     check_stamps,
@@ -37,7 +38,14 @@ from v6t.drivers.trex.successive import successive
 from v6t.drivers.trex.tables import IDS_PER_DIRECTION
 from v6t.drivers.trex.unstamped import Unstamped
 from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
+from v6t.procedures.trial import (
+    ABILITIES,
+    Ability,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    directions_of,
+)
 from v6t.profiles.errors import BeyondTester, TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS, Direction, Role
@@ -47,8 +55,6 @@ from v6t.profiles.transform.precompute import with_rows
 
 LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
-BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
-"""What the stamped frames of one core among several can be timed for."""
 ALONE: frozenset[Ability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
@@ -176,6 +182,7 @@ class TrexTester:
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         check_stamps(trial)
+        self._check(trial)
         self._stream()
         self._pause(trial)
         self._flows.clear()
@@ -197,6 +204,21 @@ class TrexTester:
         }
         result, _ = self._exchange(trial, sent, recording)
         return self._with_losses(trial, result, sent)
+
+    def _check(self, trial: Trial) -> None:
+        """Refuse what this server cannot do: some turn out to be others than their options say.
+
+        Raises:
+            TesterError: naming it.
+        """
+        lacking = sorted(ABILITIES[need] for need in trial.needs - self.abilities)
+        if lacking:
+            cores = self.attachment.facts.get("dp_core_count", 1)
+            raise TesterError(
+                f"this takes a tester that {' and '.join(lacking)}, which the TRex server with "
+                f"{cores} data path core{'' if cores == 1 else 's'} cannot",
+                "attach to one with `-c 1 --software --hdrh`, and with counting: auto",
+            )
 
     def _with_losses(
         self, trial: Trial, result: TrialResult, sent: Sequence[counting.Sent]
@@ -416,7 +438,7 @@ class TrexTester:
     ) -> tuple[TrialResult, Mapping[str, Any]]:
         for one in sent:
             self._install(one)
-        stamp = all(one.told_apart for one in sent)
+        stamp, some = all(one.told_apart for one in sent), any(one.stamped_bursts for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
             raise BeyondTester(
                 f"TRex cannot stamp {trial.most_fps:,.0f} frames per second and "
@@ -441,8 +463,12 @@ class TrexTester:
             samples=self._samples(sent, ipdv),
             recordings=dict(recording or {}),
             marked=[
-                [n, marking.counted(n, nonce)]
-                for n, nonce in sorted({mark for one in sent for mark in one.marks})
+                *(
+                    [n, marking.counted(n, nonce)]
+                    for n, nonce in sorted({mark for one in sent for mark in one.marks})
+                ),
+                # what several cores hand on to captures, stamped frames tell
+                *([[counting.SEEN, marking.STAMPED]] if not self._trailer and some else []),
             ],
         )
         answered = time.monotonic()
@@ -493,6 +519,7 @@ class TrexTester:
         captured = {d: self._captured(raw, mine[d]) for d in ways}
         for frames in captured.values():
             self._ticks_hz = samples.tick_rate_hz(samples.marks(frames)) or self._ticks_hz
+        seen = {d: one for d in ways if (one := counting.seen(raw, mine[d]))}
         return TrialResult(
             directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
             faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
@@ -506,6 +533,7 @@ class TrexTester:
                 "queue_full": raw["global"].get("queue_full", 0),
                 "looks": len(raw["looks"]),
                 "answered": sum(raw["answered"].values()),
+                **({counting.STAMPED: seen} if seen else {}),
             },
         )
 

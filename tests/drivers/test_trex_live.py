@@ -23,6 +23,7 @@ from v6t.profiles.errors import TesterError
 from v6t.tests.needs import needs_lab, needs_trex
 
 from . import faketrex
+from .test_trex_control_frames import OWN
 
 pytestmark = [
     pytest.mark.trex,
@@ -199,6 +200,41 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
     finally:
         guest.close()
         host.close()
+
+
+CHATTER = """
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(("right", 0))
+for _ in range(20):
+    for frame in sys.argv[1:]:
+        out.send(bytes.fromhex(frame))
+"""
+
+
+def test_a28_ports_do_not_count_what_devices_say_of_their_own():
+    said = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]
+    tester = opened(options={"counting": "ports"})
+    try:
+        device, done = tester._bed.lab.device, []
+
+        def talk():
+            time.sleep(1.0)
+            done.append(device.ask("run", command=[sys.executable, "-c", CHATTER, *said]))
+
+        speaker = threading.Thread(target=talk)
+        speaker.start()
+        asked = trial("forward", rate=500.0, duration=4.0)
+        result = tester.measure(asked)
+        speaker.join()
+        assert done == [(0, "")]
+        counted = result.directions["forward"]
+        assert result.tester["counting"] == "ports"
+        assert counted.control == 20 * len(said)
+        assert counted.total("surplus") == 0
+        assert counted.total("received") == counted.total("sent")
+    finally:
+        tester.close()
 
 
 def test_a_server_is_restarted_when_nobody_uses_it():

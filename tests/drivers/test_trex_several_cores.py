@@ -121,6 +121,9 @@ def measured(tester, asked):
     for counted in result.directions.values():
         assert counted.total("required") == counted.total("received") == asked.frames
         assert counted.checked == counted.matched > 50
+    for way, seen in result.tester["stamped"].items():
+        assert way in result.directions
+        assert 50 < seen["captured"] <= seen["received"]
     return result
 
 

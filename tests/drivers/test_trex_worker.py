@@ -18,14 +18,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
+from v6t.core.runs.runner import execute
 from v6t.drivers.trex import attachment, client_worker, rings_worker, stamping
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.host_worker import server_on
 from v6t.drivers.trex.kind import Trex
+from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.service_worker import Trouble
@@ -282,8 +285,94 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
             assert sum(b["frames"] for b in bursts) == 500
             assert stamped == (made._options.sample if compared else 0)
         assert bool(any(trial["samples"].values())) == compared
+        # the fake's captures match none of the stamped frames
+        none = {"received": made._options.sample, "captured": 0}
+        seen = dict.fromkeys(result.directions, none) if compared else None
+        assert result.tester.get("stamped") == seen
+        said = [*Trex().caveats_of([result.tester])]
+        assert [("in 2 of 2 trials" in one, "worst 0%" in one) for one in said] == (
+            [(True, True)] if compared else []
+        )
     finally:
         made.close()
+
+
+def test_nothing_is_said_where_all_stamped_frames_were_captured():
+    all_seen = {"stamped": {"forward": {"received": 200, "captured": 200}}}
+    none_came = {"stamped": {"forward": {"received": 0, "captured": 0}}}
+    assert not [*Trex().caveats_of([{}, all_seen, none_came])]
+    one_lacks = {"stamped": {"forward": {"received": 200, "captured": 199}}}
+    (said,) = Trex().caveats_of([all_seen, one_lacks, none_came])
+    assert "in 1 of 2 trials" in said
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"frame_timeout_s": 0.01},
+        {"delays": DelayRequest(ipdv=True)},
+        {"event": Event("change", 0.1)},
+    ],
+)
+def test_a_server_found_to_have_several_cores_measures_nothing_it_cannot(
+    installation, monkeypatch, asked
+):
+    """``cores`` says nothing of a server that runs already."""
+    monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
+    made = a_tester(installation)
+    trial = replace(TRIAL, **asked)
+    assert trial.needs <= made.abilities
+    made.open()
+    try:
+        assert not trial.needs <= made.abilities
+        run = resolve(flags=Flags(plugin="mape-br"))
+        plugin = bind(run).technology
+        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        with pytest.raises(TesterError, match="which the TRex server with 2 data path cores"):
+            made.measure(trial)
+        assert made.measure(TRIAL).tester["counting"] == "ports"
+    finally:
+        made.close()
+
+
+def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkeypatch, tmp_path):
+    monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
+    monkeypatch.setattr(TrexOptions, "all_hosts", lambda *_: {})  # the fake answers nobody
+    options = {
+        "trex_dir": str(installation),
+        "python": sys.executable,
+        "start": "never",
+        "rpc_port": os.environ["FAKE_PORT"],
+    }
+    flags = Flags(
+        plugin="mape-br",
+        tester="trex",
+        tester_options=options,
+        benchmarks=("throughput-frame-timeout",),
+        procedure={"frame_timeout": {"deadline_ms": 10.0}},
+    )
+    bound = bind(resolve(flags=flags))
+    with pytest.raises(EnvironmentLacking, match="knows which frames come late"):
+        execute(bound, tmp_path / "run", Silent())
+    assert not (tmp_path / "run/journal.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "unknown"),
+    [
+        ({"start": "never"}, True),
+        ({"server": "203.0.113.1"}, True),
+        ({"start": "always", "interfaces": ("eth8", "eth9")}, False),
+        ({"lab": True}, False),
+        ({"start": "never", "counting": "trailer"}, False),
+    ],
+)
+def test_a_plan_says_that_a_servers_cores_decide_how_frames_are_counted(options, unknown):
+    kind = Trex(options)
+    said = kind.counted_by(frozenset(), "forward", 1000.0)
+    assert said == "trailer" + (", or ports where the server has several cores" if unknown else "")
+    assert kind.counted_by(frozenset({"ipdv"}), "forward", 1000.0) == "trailer"
+    assert unknown == any("runs already" in one for one in kind.caveats())
 
 
 def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(

@@ -1,0 +1,137 @@
+"""What devices send by themselves, where only port counters tell: TRex's capture filter must count it.
+
+TRex's filters are those of libpcap, which tcpdump has as well.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from scapy.contrib.lldp import LLDPDUChassisID, LLDPDUEndOfLLDPDU, LLDPDUPortID, LLDPDUTimeToLive
+from scapy.contrib.ospf import OSPF_Hdr, OSPF_Hello
+from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet6 import (
+    ICMPv6MLReport2,
+    ICMPv6ND_NA,
+    ICMPv6ND_NS,
+    ICMPv6ND_RA,
+    IPv6,
+    IPv6ExtHdrHopByHop,
+    RouterAlert,
+)
+from scapy.layers.l2 import ARP, LLC, STP, Dot1Q, Dot3, Ether
+from scapy.layers.rip import RIP
+from scapy.layers.vrrp import VRRPv3
+from scapy.utils import PcapWriter
+from v6t.drivers.trex import counting
+from v6t.profiles.expand import Expander
+
+from .test_trex_counting import RECORDED, SENT, STREAMS
+
+MAC, TESTER = "02:00:00:00:00:11", "02:00:00:00:00:01"
+IGMP = IP(dst="224.0.0.22", proto=2) / bytes.fromhex("1600f9fdef000002")
+OWN = {
+    "ARP request": Ether(src=MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(pdst="192.0.2.2"),
+    "ARP probe of one host": Ether(src=MAC, dst=TESTER) / ARP(pdst="192.0.2.2"),
+    "ND solicitation": Ether(src=MAC, dst="33:33:ff:00:00:02") / IPv6() / ICMPv6ND_NS(),
+    "ND probe of one host": Ether(src=MAC, dst=TESTER) / IPv6() / ICMPv6ND_NS(),
+    "ND advertisement": Ether(src=MAC, dst=TESTER) / IPv6() / ICMPv6ND_NA(),
+    "RA": Ether(src=MAC, dst="33:33:00:00:00:01") / IPv6(dst="ff02::1") / ICMPv6ND_RA(),
+    "MLD": Ether(src=MAC, dst="33:33:00:00:00:16")
+    / IPv6(dst="ff02::16")
+    / IPv6ExtHdrHopByHop(options=[RouterAlert()])
+    / ICMPv6MLReport2(),
+    "IGMP": Ether(src=MAC, dst="01:00:5e:00:00:16") / IGMP,
+    "LLDP": Ether(src=MAC, dst="01:80:c2:00:00:0e", type=0x88CC)
+    / LLDPDUChassisID(subtype=4, id=MAC)
+    / LLDPDUPortID(subtype=7, id="1")
+    / LLDPDUTimeToLive(ttl=120)
+    / LLDPDUEndOfLLDPDU(),
+    "spanning tree": Dot3(src=MAC, dst="01:80:c2:00:00:00") / LLC() / STP(),
+    "OSPF": Ether(src=MAC, dst="01:00:5e:00:00:05")
+    / IP(dst="224.0.0.5")
+    / OSPF_Hdr()
+    / OSPF_Hello(),
+    "VRRP": Ether(src="00:00:5e:00:01:01", dst="01:00:5e:00:00:12") / IP(dst="224.0.0.18") / VRRPv3(),
+    "RIP": Ether(src=MAC, dst="01:00:5e:00:00:09")
+    / IP(dst="224.0.0.9")
+    / UDP(sport=520, dport=520)
+    / RIP(),
+    "ICMP error": Ether(src=MAC, dst=TESTER) / IP() / ICMP(type=3),
+    "ARP in a VLAN": Ether(src=MAC, dst=TESTER) / Dot1Q(vlan=7) / ARP(),
+    "IGMP in a VLAN": Ether(src=MAC, dst="01:00:5e:00:00:16") / Dot1Q(vlan=7) / IGMP,
+}  # fmt: skip
+
+
+def matching(pattern, frames, path):
+    """How many of some frames libpcap's filter lets through."""
+    with PcapWriter(str(path), linktype=1) as writer:
+        for frame in frames:
+            writer.write(bytes(frame))
+    with path.open("rb") as file:
+        done = subprocess.run(
+            ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern],
+            stdin=file, capture_output=True, check=True,
+        )  # fmt: skip
+    return _records(done.stdout)
+
+
+def _records(pcap):
+    at, count = 24, 0
+    while at < len(pcap):
+        at += 16 + int.from_bytes(pcap[at + 8 : at + 12], "little")
+        count += 1
+    return count
+
+
+needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="needs tcpdump")
+
+
+@needs_tcpdump
+@pytest.mark.parametrize("name", OWN)
+def test_a28_what_devices_say_of_their_own_is_seen(name, tmp_path):
+    pattern = counting.control_filter(STREAMS.values())
+    assert matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
+
+
+@needs_tcpdump
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_no_test_frame_is_one(direction, tmp_path):
+    frames = [
+        row.tobytes() for s in STREAMS[direction].streams for row in Expander(s).frames(0, 50)
+    ]
+    pattern = counting.control_filter(STREAMS.values())
+    assert matching(pattern, frames, tmp_path / "test.pcap") == 0
+
+
+@needs_tcpdump
+def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
+    raw = copy.deepcopy(RECORDED["answer"])
+    pattern = counting.control_filter(STREAMS.values())
+    seen = matching(pattern, OWN.values(), tmp_path / "own.pcap")
+    raw["captures"] = [{"kind": "control", "port": 1, "matched": seen, "class": 0}]
+    for lost in (0, 3):
+        changed = copy.deepcopy(raw)
+        changed["ports"]["1"]["ipackets"] += len(OWN) - lost
+        counted = counting.by_ports(changed, [SENT["forward"]])
+        one = counted.classes["test frames"]
+        assert (one.sent - one.received, one.surplus, counted.control) == (lost, 0, len(OWN))
+
+
+def test_what_captures_saw_of_the_frames_that_cores_received():
+    raw = copy.deepcopy(RECORDED["answer"])
+    one = SENT["forward"]
+    assert counting.seen(raw, [one]) == {}
+    raw["captures"] = [
+        {"kind": "marked", "class": counting.SEEN, "port": 1, "matched": 500},
+        {"kind": "marked", "class": counting.SEEN, "port": 0, "matched": 7},
+        {"kind": "marked", "class": 0, "port": 1, "matched": 11},
+        {"kind": "control", "class": 0, "port": 1, "matched": 13},
+    ]
+    assert counting.seen(raw, [one]) == {"received": 2000, "captured": 500}
+    first = replace(one, bursts=one.bursts[:1])
+    assert counting.seen(raw, [first]) == {"received": one.bursts[0].frames, "captured": 500}
