@@ -148,7 +148,9 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     assert shared == SHARED_CORES
     assert told.startswith("TRex tells frames apart by a trailer")
     assert marks.startswith("where nothing times frames, the trailer is a mark")
-    _, said = caveats(bind(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))))
+    attached = Flags(plugin="mape-br", tester="trex", preset="rfc")
+    said = " ".join(caveats(bind(resolve(flags=attached))))
+    assert "a server that runs already and has several data path cores counts by its ports" in said
     assert "capacity is not measured in this run" in said
     said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
