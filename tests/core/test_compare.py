@@ -176,7 +176,8 @@ def test_comparisons_can_be_kept(suffix, runs, tmp_path):
     assert "worse" in target.read_text()
 
 
-def test_refusals(runs, tmp_path):
+def test_refusals(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where `make demo` was, one run is compared with that
     assert "two runs" in complaint(v6t("compare", runs / "first"))
     assert "holds no run" in complaint(v6t("compare", runs / "first", tmp_path))
     out = tmp_path / "out.pdf"
