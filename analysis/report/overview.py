@@ -62,7 +62,11 @@ class _Line:
     def printed(self, figure: Mapping[str, Any]) -> str:
         """Its median, with what is to be said of it."""
         least = f"{AT_LEAST} " if figure["figure"] == AT_LEAST else ""
-        return least + marked(self.show(figure["median"]), figure["limited"])
+        return least + marked(self.number(figure["median"]), figure["limited"])
+
+    def number(self, value: float | None) -> str:
+        """It as it is printed; where no rate passed, that it is below the nearest one tried."""
+        return f"< {self.show(self.step)}" if value == 0 and self.step else self.show(value)
 
 
 @dataclass(frozen=True)
@@ -301,7 +305,7 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
             figure = line.found[unit].get(name)
             cells.append(line.printed(figure) if figure else line.lacking)
             if alone:
-                cells += [line.show(figure[k]) if figure else "-" for k in ("p1", "p99")]
+                cells += [line.number(figure[k]) if figure else "-" for k in ("p1", "p99")]
         cells += [line.show(line.step) if line.step else "-"] * stepped
         rows.append((*cells, line.told))
     heads = (

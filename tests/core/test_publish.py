@@ -523,6 +523,10 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
     assert table.notes == (LATE,)
 
+    none = {"figures": (Headline("throughput", 0.0, 0.0, 30.0),), "resolution_fps": 20.0}
+    (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
+    assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
+
     other = {
         name: records_with({"figures": (Headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
         for name in ("one", "two")
