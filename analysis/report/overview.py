@@ -15,7 +15,8 @@ from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Li
 from v6t.analysis.figures.points import points_figure
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.presentations.common import marked
-from v6t.analysis.records.base import Record
+from v6t.analysis.records.base import CPS, FPS, Record
+from v6t.analysis.records.resolution import QPS
 from v6t.analysis.report.campaign import figures_of
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
 from v6t.analysis.report.meaning import meaning
@@ -27,6 +28,7 @@ LIMITED = "* the tester or the medium was the limit: the device may be faster"
 RESOLUTION = (
     "resolution: a search ends where rates that passed and failed are so near to each other"
 )
+STEPS: Mapping[str, str] = {FPS: "resolution_fps", CPS: "resolution_cps", QPS: "resolution_qps"}
 LATE = "undefined: lost frames decide this figure"
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
@@ -246,9 +248,9 @@ def _lines(
 
 
 def _step(record: Record) -> float | None:
-    """The resolution of a search, in the unit of what it looks for."""
-    named = (getattr(record, f"resolution_{unit}", None) for unit in ("fps", "cps", "qps"))
-    return next((float(step) for step in named if step is not None), None)
+    """The resolution of a search; None: no rate is looked for, as where a table's size is."""
+    step: float | None = getattr(record, STEPS.get(str(record.unit), ""), None)
+    return step
 
 
 def _offered(record: Record) -> str:

@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 from v6t.analysis.presentation import AT_LEAST, Headline
+from v6t.analysis.records.base import FPS
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
 from v6t.analysis.report.meaning import _machine
@@ -523,9 +524,14 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
     assert table.notes == (LATE,)
 
-    none = {"figures": (Headline("throughput", 0.0, 0.0, 30.0),), "resolution_fps": 20.0}
+    none = {"figures": (Headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
     (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
     assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
+
+    # the rate at which a table is filled is looked for to within that, not the table's size
+    size = {"figures": (Headline("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
+    (table,) = tables_of({"none": records_with(size, "capacity")}, "capacity")
+    assert table.rows[0][3:] == ("0", "0", "0", "1 (1, 0 invalid)")
 
     other = {
         name: records_with({"figures": (Headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
