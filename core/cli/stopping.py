@@ -132,12 +132,8 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
         finally:
             os.kill(os.getpid(), number)
 
-    before = {name: signal.signal(name, first) for name in CAUGHT}
-    try:
+    with _caught_by(first):
         yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
 
 
 @contextmanager
@@ -157,12 +153,18 @@ def signals_of_a_worker() -> Iterator[None]:
         finally:
             raise KeyboardInterrupt
 
-    before = {name: signal.signal(name, first) for name in CAUGHT}
+    with _caught_by(first):
+        yield
+
+
+@contextmanager
+def _caught_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {name: signal.signal(name, handler) for name in CAUGHT}
     try:
         yield
     finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
+        for name, own in before.items():
+            signal.signal(name, own)
 
 
 def tell(text: str) -> None:
