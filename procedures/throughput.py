@@ -12,7 +12,14 @@ from typing import Literal
 
 from v6t.procedures.conditions import FPS, Attempt, Attempts, PointSpec, Progress, Watch
 from v6t.procedures.repetition import Adaptive, enough
-from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
+from v6t.procedures.search.binary import (
+    NEAR,
+    SearchResult,
+    Step,
+    binary_search,
+    halvings,
+    lowest_fps,
+)
 from v6t.procedures.search.fast import fast_search
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
@@ -41,7 +48,8 @@ class ThroughputSpec(PointSpec):
         conditions: frame sizes, directions, waits, tolerances, deadline of frames.
         upper_bound_fps: highest rate offered per direction [fps].
         upper_bound_reason: ``media`` or ``tester``, whichever is smaller.
-        resolution_fps: error of the search [fps].
+        resolution_fps: error of the search [fps]; slow devices are searched for more closely
+            (:func:`~v6t.procedures.search.binary.widest_fps`).
         duration_s: length of a full trial [s].
         repetitions: searches; the RFC asks for 20 (GEN-17).
         confirmations: times the found rate must pass again (TP-04); a rate that does not is
@@ -74,7 +82,9 @@ class ThroughputSpec(PointSpec):
 
     @property
     def steps(self) -> int:
-        """Trials of one binary search when every one is valid, confirmations left out."""
+        """Trials of one binary search when every one is valid, confirmations left out, and the
+        device is not so slow that the search goes on below the resolution.
+        """
         return halvings(self.upper_bound_fps, self.resolution_fps) + 1
 
 
@@ -116,6 +126,12 @@ class ThroughputResult:
 
     spec: ThroughputSpec
     repetitions: tuple[Repetition, ...]
+
+    @property
+    def error_fps(self) -> float:
+        """Of the least exact of the searches [fps]."""
+        asked = self.spec.resolution_fps
+        return max((r.search.error_fps(asked) for r in self.repetitions), default=asked)
 
 
 def measure_throughput(
@@ -172,7 +188,7 @@ class _Search:
             loss_ratio=tolerated,
             exceed_ratio=0.0,
             # a share of the upper bound: the error is no larger anywhere
-            width=min(0.5, spec.resolution_fps / spec.upper_bound_fps),
+            width=min(NEAR, spec.resolution_fps / spec.upper_bound_fps),
             initial_trial_s=full_s / 30,
             final_trial_s=full_s,
             duration_sum_s=full_s,
@@ -198,7 +214,7 @@ class _Search:
         trials = mlr_search(
             offer,
             [goal],
-            min_load_fps=min(spec.resolution_fps, spec.upper_bound_fps / 2),
+            min_load_fps=lowest_fps(min(spec.resolution_fps, spec.upper_bound_fps / 2)),
             max_load_fps=spec.upper_bound_fps,
         )
         result = goal_result(goal, trials, spec.upper_bound_fps)
@@ -248,8 +264,8 @@ class _Search:
         if spec.final_duration_s is None:
             return 0.0
         rate_fps, place = search.rate_fps, 0
-        step = spec.resolution_fps
-        while (rate_fps := rate_fps - step) > spec.resolution_fps and place < _MOST_DESCENTS:
+        step = least = search.error_fps(spec.resolution_fps)
+        while (rate_fps := rate_fps - step) > least and place < _MOST_DESCENTS:
             place += 1
             step *= 2
             if all(self._try(rate_fps, share, f"d{place:02d}-{n}").passed for n, share in checks):

@@ -142,7 +142,7 @@ def resolution_record(
         selftest=selftest,
         timeout_s=at.queries.timeout_s if at.queries else 0.0,
         duration_s=spec.duration_s,
-        resolution_qps=spec.resolution_fps,
+        resolution_qps=max(s.result.error_fps for s in searched),
         upstream=upstream,
         sending_time_tolerance=at.sending_time_tolerance,
     )
@@ -198,7 +198,7 @@ def resolution_rows(searched: Sequence[Searched], find: FindResult) -> list[Row]
             "own AAAA %": s.own_aaaa_percent,
             "Duration": s.result.spec.duration_s,
             "Initial Rate": s.result.spec.upper_bound_fps,
-            "Error": s.result.spec.resolution_fps,
+            "Error": r.search.error_fps(s.result.spec.resolution_fps),
             "Date": find(r.attempts[0].trial.key).started if r.attempts else "",
             "Iterations": len(r.attempts),
             "queries/s": r.rate_fps,

@@ -22,7 +22,7 @@ from v6t.analysis.records.base import (
 )
 from v6t.analysis.records.goals import CONTROLLER, GoalFigures, goal_figures
 from v6t.procedures.search import mlr
-from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult
+from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult, ThroughputSpec
 from v6t.procedures.trial import TrialResult, directions_of
 
 
@@ -136,7 +136,7 @@ def throughput_record(
         goal=goal_figures(goals) if goals else None,
         adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
         non_monotonic=sum(r.non_monotonic for r in result.repetitions),
-        unresolved=sum(_unresolved(r, spec.resolution_fps) for r in result.repetitions),
+        unresolved=sum(_unresolved(r, spec) for r in result.repetitions),
         confirmations=spec.confirmations,
         final_duration_s=spec.final_duration_s,
         frame_timeout_s=at.frame_timeout_s,
@@ -152,7 +152,7 @@ def throughput_record(
         upper_bound=spec.upper_bound_fps,
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
-        resolution_fps=spec.resolution_fps,
+        resolution_fps=result.error_fps,
         duration_s=spec.duration_s,
         residual_wait_s=at.residual_wait_s,
         pause_s=at.pause_s,
@@ -186,7 +186,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,
-            "Error": spec.resolution_fps,
+            "Error": r.search.error_fps(spec.resolution_fps),
             "Date": started(r.attempts[0].trial.key) if r.attempts else "",
             "Iterations": len(r.attempts),
             "rate": r.rate_fps,
@@ -218,10 +218,13 @@ def trial_row(trial: Mapping[str, Any], result: TrialResult) -> list[Row]:
     return rows
 
 
-def _unresolved(repetition: Repetition, resolution_fps: float) -> bool:
+def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     """The search gave up with a wider bracket than asked for."""
     high = repetition.search.first_failed_fps
-    return high is not None and high - repetition.search.rate_fps > resolution_fps * 1.001
+    if high is None:
+        return False
+    widest = repetition.search.error_fps(spec.resolution_fps)
+    return high - repetition.search.rate_fps > widest * 1.001
 
 
 def decisive_trial(repetition: Repetition) -> str | None:

@@ -46,6 +46,7 @@ class _Line:
         show: a number of them as it is printed.
         lacking: what is printed for a figure that is not there.
         told: repetitions and trials.
+        why: nothing was measured; empty: something was.
         step: how near to each other rates were tried that passed and failed; None: none were looked for.
     """
 
@@ -59,7 +60,12 @@ class _Line:
     show: Callable[[float | None], str]
     lacking: str
     told: str
+    why: str = ""
     step: float | None = None
+
+    def of(self, unit: str) -> Mapping[str, Mapping[str, Any]]:
+        """Its figures in a unit, by name."""
+        return self.found.get(unit, {})
 
     def printed(self, figure: Mapping[str, Any]) -> str:
         """Its median, with what is to be said of it."""
@@ -212,16 +218,18 @@ def _benchmark(
 ) -> Iterator[Block]:
     """Its figures and tables, one for each unit: a line for each point of each run."""
     lines = list(_lines(benchmark, made, presentations))
-    for number, unit in enumerate(dict.fromkeys(unit for line in lines for unit in line.found)):
-        mine = [line for line in lines if unit in line.found]
-        figures = list(dict.fromkeys(figure for line in mine for figure in line.found[unit]))
+    units = dict.fromkeys(unit for line in lines for unit, of_unit in line.found.items() if of_unit)
+    for number, unit in enumerate(units or [""]):
+        # what was not measured has no unit of its own, and stands once
+        mine = [x for x in lines if x.found.get(unit) or (not number and not any(x.found.values()))]
+        figures = list(dict.fromkeys(figure for line in mine for figure in line.of(unit)))
         said = PER_DIRECTION.get(unit, unit)
         drawn = list(_drawn(mine, unit))
         if len(figures) == 1 and drawn:
             caption = f"{benchmark}, {said}: median, bars from P1 to P99; {LIMITED}."
             figure = points_figure(cast("Any", drawn), said, f"{name}-{number}")
             yield Drawing(figure, caption, caption)
-        yield _table(f"{benchmark}, {said}", unit, mine, figures)
+        yield _table(f"{benchmark}, {said}" if said else benchmark, unit, mine, figures)
 
 
 def _lines(
@@ -243,6 +251,7 @@ def _lines(
                 show=presentations.of(record).shown,
                 lacking=INVALID if invalid and not record.measured else "-",
                 told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
+                why=record.not_measured or "",
                 step=_step(record),
             )
 
@@ -279,7 +288,7 @@ def _drawn(lines: Sequence[_Line], unit: str) -> Iterator[tuple[str, _Spread]]:
     """Names and spreads of what has a number."""
     sizes, directions = _differing(lines)
     for line in lines:
-        for figure in line.found[unit].values():
+        for figure in line.of(unit).values():
             if figure["median"] is None:
                 continue
             words = [f"{line.technology}: {line.device}"]
@@ -304,7 +313,7 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
         cells = [line.technology, line.device, line.sizes, *[line.direction] * directions]
         cells += [line.offered] * offered
         for name in figures or [""]:
-            figure = line.found[unit].get(name)
+            figure = line.of(unit).get(name)
             cells.append(line.printed(figure) if figure else line.lacking)
             if alone:
                 cells += [line.number(figure[k]) if figure else "-" for k in ("p1", "p99")]
@@ -315,7 +324,7 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
     )
     names = ["<technology", "<device", "<octets", *["<direction"] * directions]
     names += ["offered\nfps per direction"] * offered
-    limited = any(f["limited"] for line in lines for f in line.found[unit].values())
+    limited = any(f["limited"] for line in lines for f in line.of(unit).values())
     if stepped:
         heads.append("resolution")
     printed = [cell for row in rows for cell in row]
@@ -324,6 +333,7 @@ def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]
         *[RESOLUTION] * stepped,
         *[LATE] * (UNDEFINED in printed),
         *_of_rates(lines),
+        *(f"not measured: {why}" for why in dict.fromkeys(x.why for x in lines) if why),
     ]
     return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
 

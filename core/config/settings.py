@@ -75,7 +75,8 @@ class ProcedureSettings(StrictModel):
     repetitions: Annotated[int, Flag("--reps")] = Field(ge=1, le=100_000)
     """Repetitions of each benchmark that sets no number of its own (GEN-17)."""
     resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
-    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound."""
+    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound. For slow
+    devices: an eighth of the rate that failed."""
     resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
     """Stop when the bracket is this share of the upper bound."""
     loss_tolerance: Annotated[float, Flag("--loss-tolerance")] = Field(default=0.0, ge=0, lt=1)

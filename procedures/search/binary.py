@@ -3,7 +3,8 @@
 The search works on the interval from 0 to an upper bound. It offers the upper bound first: a
 device that carries it is reported with exactly that rate. Then it halves the interval until it is
 no wider than the resolution, which takes ``ceil(log2(upper / resolution))`` steps, and reports
-the highest rate that *passed*, never the last one tried.
+the highest rate that *passed*, never the last one tried. A device so slow that the resolution would say
+little of it takes some steps more (:func:`widest_fps`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 from v6t.procedures.search.goals import GoalResult
 from v6t.procedures.validity import Verdict
+
+NEAR, ROUGH = 1 / 8, 1 / 2
+"""Shares of the rate that failed: a bracket that is wider says little of a slow device. Rough is enough for
+a rate that is a means and no result."""
+BELOW = 8
+"""Halvings below the resolution, at most, until something passes."""
 
 TryRate = Callable[[float, str], Verdict]
 """Offers a rate [fps]; the second argument names the step within the search."""
@@ -48,6 +56,33 @@ class SearchResult:
     steps: tuple[Step, ...]
     goal: GoalResult | None = None
 
+    def error_fps(self, resolution_fps: float) -> float:
+        """How far above the rate the truth may be by a search of such a resolution [fps]."""
+        if self.first_failed_fps is None:
+            return resolution_fps
+        if not self.rate_fps:
+            return self.first_failed_fps
+        return widest_fps(resolution_fps, self.first_failed_fps)
+
+
+def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
+    """How wide a bracket may be that ends a search in which something passed [fps].
+
+    The resolution, or a share of the rate that failed where that is less: resolutions follow from a
+    tester's or a medium's rate, and a device may be a thousand times slower.
+
+    Args:
+        resolution_fps: what was asked for [fps].
+        failed_fps: upper end of the bracket [fps].
+        share: of that end.
+    """
+    return min(resolution_fps, failed_fps * share)
+
+
+def lowest_fps(resolution_fps: float) -> float:
+    """Where a search ends in which nothing passed: a rate that failed is no higher [fps]."""
+    return resolution_fps / 2**BELOW
+
 
 def halvings(upper_fps: float, resolution_fps: float) -> int:
     """Halving steps until the interval from 0 is no wider than the resolution."""
@@ -66,17 +101,16 @@ def binary_search(
     upper_fps: float,
     resolution_fps: float,
     on_step: Callable[[Step], None] | None = None,
-    below: int = 0,
+    share: float = NEAR,
 ) -> SearchResult:
     """Find the highest passing rate.
 
     Args:
         try_rate: runs a trial (with retries, if the caller wants them) and judges it.
         upper_fps: highest rate that makes sense [fps].
-        resolution_fps: stop when the interval is this narrow [fps].
+        resolution_fps: stop when the interval is this narrow [fps], or as :func:`widest_fps` has it.
         on_step: told of every step.
-        below: so many steps more where nothing passed, to a quarter of what then does: for
-            devices that are much slower than whoever measures them.
+        share: of the rate that failed; see there.
 
     Raises:
         ValueError: a bound or resolution that is not positive.
@@ -97,9 +131,8 @@ def binary_search(
     low, high = 0.0, upper_fps
     note("s00", upper_fps, verdict, low, high)
     usual = halvings(upper_fps, resolution_fps)
-    for number in range(1, usual + below + 1):
-        enough = number == usual + 1 or high - low <= high / 4
-        if number > usual and low and enough:
+    for number in count(1):
+        if number > usual and _ended(low, high, resolution_fps, share):
             break
         rate = (low + high) / 2
         name = f"s{number:02d}"
@@ -110,3 +143,10 @@ def binary_search(
             high = rate
         note(name, rate, verdict, low, high)
     return SearchResult(low, high, False, tuple(steps))
+
+
+def _ended(low: float, high: float, resolution_fps: float, share: float) -> bool:
+    if not low:
+        return high <= lowest_fps(resolution_fps)
+    # halving rounds: what is as wide as it may be is no wider
+    return high - low <= widest_fps(resolution_fps, high, share) * (1 + 1e-9)

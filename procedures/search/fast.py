@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import SearchResult, Step
+from v6t.procedures.search.binary import SearchResult, Step, lowest_fps, widest_fps
 from v6t.procedures.validity import Verdict
 
 SHARES = (1 / 30, 1 / 6, 1.0)
@@ -50,11 +50,12 @@ class _Search:
         level: index of the present probe length.
         hint: what the last failing trial forwarded.
         stride: width of the next blind step.
+        asked: the resolution as it was asked for.
     """
 
     try_for: TryFor
     upper: float
-    resolution: float
+    asked: float
     on_step: Callable[[Step], None] | None
     steps: list[Step]
     low: float = 0.0
@@ -85,6 +86,18 @@ class _Search:
         return passed
 
     @property
+    def resolution(self) -> float:
+        """How wide a bracket may end the search, by where it is [fps]."""
+        return widest_fps(self.asked, self.high)
+
+    @property
+    def ended(self) -> bool:
+        """The bracket is as narrow as asked, or nothing passed down to where it is looked for."""
+        if not self.low and self.high <= lowest_fps(self.asked):
+            return True
+        return self.high - self.low <= self.resolution
+
+    @property
     def spread(self) -> float:
         """How far apart the estimates of the probes are: a steady device's agree [fps]."""
         return max(self.hints) - min(self.hints) if self.hints else 0.0
@@ -106,7 +119,8 @@ def fast_search(
     Args:
         try_for: runs a trial (with retries, if the caller wants them) and judges it.
         upper_fps: highest rate that makes sense [fps].
-        resolution_fps: the rate reported and one that failed are no further apart [fps].
+        resolution_fps: the rate reported and one that failed are no further apart [fps]; nearer
+            where the device is slow (:func:`~v6t.procedures.search.binary.widest_fps`).
         on_step: told of every step.
 
     Raises:
@@ -114,14 +128,13 @@ def fast_search(
     """
     if upper_fps <= 0 or resolution_fps <= 0:
         raise ValueError("upper bound and resolution must be positive")
-    s = _Search(try_for, upper_fps, resolution_fps, on_step, [])
-    s.high = upper_fps
+    s = _Search(try_for, upper_fps, resolution_fps, on_step, [], high=upper_fps)
     s.stride = resolution_fps
     last = len(SHARES) - 1
     if s.offer(upper_fps, 0) and s.offer(upper_fps, last):
         return SearchResult(upper_fps, None, True, tuple(s.steps))
-    while s.high - s.low > resolution_fps and len(s.steps) < MOST_TRIALS:
-        if s.high - s.soft <= resolution_fps and s.soft > s.low:
+    while not s.ended and len(s.steps) < MOST_TRIALS:
+        if s.high - s.soft <= s.resolution and s.soft > s.low:
             _confirm(s, last)
         else:
             _probe(s, last)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import Attempt, PointSpec, Watch
+from v6t.procedures.search.binary import ROUGH
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.trial import Measure
@@ -169,6 +170,7 @@ class _Search:
             upper_bound_reason=spec.upper_bound_reason,
             resolution_cps=min(spec.resolution_cps, upper_cps / 2),
             phase_one=spec.phase_one,
+            share=ROUGH,
             floor_cps=floor_cps,
             benchmark=spec.benchmark,
             step=f"{name}-{count}/",

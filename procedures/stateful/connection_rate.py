@@ -10,14 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import CPS, Attempt, Attempts, PointSpec, Watch
-from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
+from v6t.procedures.search.binary import (
+    NEAR,
+    SearchResult,
+    Step,
+    binary_search,
+    halvings,
+)
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 
 BENCHMARK = "connection-rate"
-BELOW = 9
-"""Further steps where no rate passed: many devices make far fewer connections than the tester."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,11 @@ class ConnectionRateSpec(PointSpec):
         connections: N.
         upper_bound_cps: highest rate offered [connections/s].
         upper_bound_reason: ``media``, ``tester`` or ``given``.
-        resolution_cps: error of the search.
+        resolution_cps: error of the search [connections/s]; slow devices are searched for more closely
+            (:func:`~v6t.procedures.search.binary.widest_fps`).
         repetitions: searches; the RFC asks for 20.
         phase_one: waits and validation.
+        share: of the rate that failed; see there.
         floor_cps: stop when the rate is known to be below this; 0: never.
         benchmark: who asks.
         step: before the steps of each search in their keys.
@@ -43,6 +49,7 @@ class ConnectionRateSpec(PointSpec):
     resolution_cps: float
     repetitions: int = 1
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
+    share: float = NEAR
     floor_cps: float = 0.0
     benchmark: str = BENCHMARK
     step: str = ""
@@ -86,6 +93,12 @@ class ConnectionRateResult:
 
     spec: ConnectionRateSpec
     repetitions: tuple[ConnectionRateRepetition, ...]
+
+    @property
+    def error_cps(self) -> float:
+        """Of the least exact of the searches [connections/s]."""
+        asked = self.spec.resolution_cps
+        return max((r.search.error_fps(asked) for r in self.repetitions), default=asked)
 
 
 def measure_connection_rate(
@@ -149,7 +162,7 @@ def search_connection_rate(
             upper_fps=spec.upper_bound_cps,
             resolution_fps=spec.resolution_cps,
             on_step=narrowed,
-            below=BELOW,
+            share=spec.share,
         )
     except _BelowFloorError:
         below = True

@@ -492,11 +492,14 @@ def records_with(changes, benchmark="tcp-capacity"):
 
 
 RECORD = {
-    "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True,
+    "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
     "offered": (), "offered_from": "", "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (),
 }  # fmt: skip
+
+
+UNMEASURED = {"measured": False, "not_measured": "it rains"}
 
 
 class Known:
@@ -510,7 +513,7 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     records = {
         "bounded": records_with({"figures": (Headline(AT_LEAST, 9000.0, 9000.0, 9000.0),)}),
         "found": records_with({"figures": (Headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
-        "faltered": records_with({"measured": False, "invalid_trials": ("a",)}),
+        "faltered": records_with({**UNMEASURED, "invalid_trials": ("a",)}),
         "undefined": records_with({"figures": (Headline("tcp-capacity", None, None, None),)}),
     }
     (table,) = tables_of(records, "tcp-capacity")
@@ -522,7 +525,7 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
         "undefined": "undefined",
     }
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
-    assert table.notes == (LATE,)
+    assert table.notes == (LATE, "not measured: it rains")
 
     none = {"figures": (Headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
     (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
@@ -556,6 +559,21 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     assert source == "offered: P1 of the throughput"
     assert lowered.startswith("lowered: less than the throughput")
     assert own.endswith("do not compare devices")
+
+
+def test_what_was_not_measured_stands_beside_the_others_and_says_why():
+    """A record of nothing has no unit: it would be the only line of a table of its own."""
+    ms = {"unit": "ms", "figures": (Headline("PDV forward", 1.0, 1.0, 1.0),)}
+    records = {
+        "none": records_with({**UNMEASURED, "unit": None}, "pdv"),
+        "slow": records_with(ms, "pdv"),
+    }
+    (table,) = tables_of(records, "pdv")
+    assert table.title == "pdv, ms"
+    assert {row[1]: row[3] for row in table.rows} == {"none": "-", "slow": "1"}
+    assert table.notes == ("not measured: it rains",)
+    (table,) = tables_of({"none": records["none"]}, "pdv")
+    assert table.title == "pdv"
 
 
 def tables_of(records, benchmark):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.procedures.connection_types import Connections, PhaseOneResult
-from v6t.procedures.search.binary import binary_search
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
@@ -29,7 +28,6 @@ from v6t.procedures.trial import (
     result_to_json,
     trial_to_json,
 )
-from v6t.procedures.validity import Verdict
 from v6t.tests.procedures.support import Recorded, at, sim
 
 pytestmark = pytest.mark.slow
@@ -129,26 +127,6 @@ def test_a_device_far_below_the_tester_has_a_rate_all_the_same():
         door(insertion_cps=7_000.0),
     ).repetitions  # fmt: skip
     assert 5_000 <= repetition.rate_cps <= 7_000
-
-
-@pytest.mark.parametrize("below", [0, 3, 9])
-@pytest.mark.parametrize("limit", [0.0, 2.0, 30.0, 63.0, 999.0])
-def test_further_steps_only_where_nothing_passed(limit, below):
-    tried = []
-
-    def attempt(rate, name):
-        tried.append(rate)
-        return Verdict(rate <= limit, True)
-
-    found = binary_search(attempt, upper_fps=1024.0, resolution_fps=64.0, below=below)
-    assert found.rate_fps <= limit
-    assert len(tried) <= 5 + below
-    if limit >= 64:
-        assert len(tried) == 5
-    if limit == 2.0:
-        assert found.rate_fps == (2.0 if below == 9 else 0.0)
-    if limit == 30.0 and below == 9:
-        assert 30.0 * 3 / 4 <= found.rate_fps <= 30.0
 
 
 def test_teardown_is_the_difference_of_two_times():

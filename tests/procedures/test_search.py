@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.procedures.search.binary import binary_search
+from v6t.procedures.search.binary import NEAR, ROUGH, binary_search
 from v6t.procedures.throughput import Search, measure_throughput
 from v6t.procedures.validity import Verdict
 from v6t.tests.procedures.support import Recorded, at, limited, searching, sim
@@ -117,6 +117,38 @@ def test_bounds_must_be_positive(bounds):
     upper, resolution = bounds
     with pytest.raises(ValueError, match="positive"):
         binary_search(lambda *_: Verdict(True, True), upper_fps=upper, resolution_fps=resolution)
+
+
+@pytest.mark.parametrize("search", INSTALLED)
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(capacity=st.floats(RESOLUTION / 50, 10 * RESOLUTION))
+def test_a_device_far_below_the_resolution_has_a_rate_all_the_same(search, capacity):
+    """And one that says more of it than the resolution would."""
+    result = measure_throughput(searching(search=search), sim(capacity_fps=capacity).measure)
+    (found,) = result.repetitions
+    failed = found.search.first_failed_fps
+    assert found.rate_fps <= capacity + 1 <= failed + 2
+    assert failed - found.rate_fps <= min(RESOLUTION, failed / 8) * 1.01
+    assert result.error_fps <= capacity / 6
+
+
+@pytest.mark.parametrize("share", [NEAR, ROUGH])
+@pytest.mark.parametrize("limit", [0.0, 0.2, 2.0, 30.0, 63.0, 100.0, 999.0])
+def test_further_steps_only_where_the_device_is_slow(limit, share):
+    tried = []
+
+    def attempt(rate, _name):
+        tried.append(rate)
+        return Verdict(rate <= limit, True)
+
+    found = binary_search(attempt, upper_fps=1024.0, resolution_fps=64.0, share=share)
+    assert len(tried) == len(set(tried)) <= 5 + 8 + 3
+    low, high = found.rate_fps, found.first_failed_fps
+    assert low <= limit < high
+    assert high - low <= min(64.0, high * share) or (not low and high <= 64 / 256)
+    usual = [1024.0 * n / 16 for n in range(17)]
+    assert (len(tried) == 5) is (high * share >= 64)
+    assert low in usual or len(tried) > 5
 
 
 def test_a_search_ends_soon_where_nothing_passes():

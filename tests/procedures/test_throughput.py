@@ -195,7 +195,7 @@ def test_a_search_that_gave_up_is_said():
 
 
 def test_a_deadline_for_frames_is_another_benchmark():
-    tester = sim(capacity_fps=LIMIT, tail_share=0.001, tail_us=50_000.0)
+    tester = sim(capacity_fps=LIMIT, tail_share=0.05, tail_us=50_000.0)
     relaxed = measure_throughput(searching(at(frame_timeout_s=0.1)), tester.measure)
     strict = measure_throughput(searching(at(frame_timeout_s=0.01)), tester.measure)
     assert relaxed.repetitions[0].rate_fps > LIMIT - 1000

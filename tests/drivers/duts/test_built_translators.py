@@ -3,6 +3,8 @@ V6T_MAP646, V6T_TAYGA (one with workers)."""
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -181,6 +183,24 @@ def test_a_device_without_tundra_says_so():
         driver.read_version("sh: 1: /nowhere/tundra-nat64: not found")
     assert info.value.hint == "set dut.options.program to where it is"
     assert driver.read_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024 Vit Labuda") == "6.0.2"
+
+
+def test_a_module_without_a_version_has_its_files_checksum(tmp_path):
+    module = tmp_path / "nat46.ko"
+    module.write_bytes(b"v6t")
+    own = hashlib.sha256(b"v6t").hexdigest()[:12]
+    said = {}
+    for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
+        driver = make_driver("nat46", {"module": name})
+        done = subprocess.run(
+            ["sh", "-c", driver.version_command],
+            capture_output=True,
+            text=True,
+            input="",
+            check=False,
+        )
+        said[name] = driver.read_version(done.stdout)
+    assert list(said.values()) == [f"module {own} (SHA-256)", "unknown", "unknown"]
 
 
 def test_several_clients_are_refused():
