@@ -29,6 +29,7 @@ from v6t.drivers.duts.undo_record import (
     SCRIPT,
     Record,
     Undo,
+    doing,
     undo_deadline_s,
     undo_of,
 )
@@ -230,7 +231,8 @@ class Session:
             if step.reboots:
                 self._reboot(step)
                 continue
-            done = self.transport.run(step.command, step.text, step.deadline_s)
+            command = doing(self._directory, step.command)
+            done = self.transport.run(command, step.text, step.deadline_s)
             if done.status or (step.silent and (done.out + done.err).strip()):
                 raise DutError(f"{self.name}: {step.why}: '{step.command}' failed: {done.words}")
             if step.check is not None:
@@ -246,7 +248,8 @@ class Session:
             self._change(self._beside, action)
 
     def _change(self, change: Change, action: Action) -> str:
-        done = self.transport.run(change.command(action), "", change.deadline_s)
+        command = doing(self._directory, change.command(action))
+        done = self.transport.run(command, "", change.deadline_s)
         if done.status:
             raise DutError(f"{self.name}: {action} {change.what} failed: {done.words}")
         looked = self.transport.run(change.look, "", change.deadline_s)
@@ -501,8 +504,7 @@ class Session:
         place = shlex.quote(f"{self._directory}/{PROGRESS}")
         lines = [
             f"(umask 077; echo {number} >>{place}) || exit 125",
-            f"( {step.command}",
-            ") || exit $?",
+            doing(self._directory, step.command),
         ]
         if step.check is not None:
             lines += [f"echo; echo '{batch.MARK} check'", f"( {step.check.command}", ")", "true"]

@@ -12,9 +12,11 @@ from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import HELD_NAMES
 from v6t.drivers.duts.undo_record import (
     ALL,
+    DOING,
     PROGRESS,
     RECORD,
     SCRIPT,
+    UNDOING,
     UNDONE,
     Record,
     StillChanged,
@@ -148,7 +150,7 @@ class Store:
         known = " ".join(f"-e {name}" for name in (*HELD_NAMES, f"'{PART_PREFIX}.*'"))
         done = self._transport.run(
             f"cd {self._place} && rm -f {RECORD} {RECORD}.part && rm -f {SCRIPT} {SCRIPT}.part && "
-            f"rm -f {PROGRESS} {UNDONE} undoing && "
+            f"rm -f {PROGRESS} {UNDONE} {UNDOING} {DOING} && "
             f"ls -A | grep -vx {known}; true"
         )
         if done.out.strip():

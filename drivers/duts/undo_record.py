@@ -1,7 +1,8 @@
 """The undo record: on the device and in the run directory before the first change.
 
 On the device it is a directory: ``record.json`` says who did what, ``undo.sh`` takes it back
-(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps done and undone.
+(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone,
+``doing`` and ``undoing`` the process that is, or was last, at work on it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from v6t.profiles.errors import DutError
 
 SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+DOING, UNDOING = "doing", "undoing"
 ALL = "all"
 """What ``undone`` holds when every step is undone."""
+PATIENCE_S = 5
+"""How long ``undo.sh`` waits at least for the end of what v6t was stopped in [s]."""
 QUICK_S = 180.0
 """How long it takes at most to take back all steps that ask for no more time than most."""
 
@@ -156,12 +160,21 @@ def script(record: Record) -> str:
         "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL",
         *([_in_namespace(record.netns)] if record.netns else []),
         f"cd {shlex.quote(record.directory)} || exit 1",
+        # /proc first: not every ps knows -p, or says that it does not
+        "args() { tr '\\0' ' ' </proc/$1/cmdline || ps -ww -o args= -p \"$1\"; } 2>/dev/null",
+        # from above, a stopped process starts no other; not ourselves, nor those under us
+        "under() { [ $1 = $$ ] || { kill -STOP $1; echo $1; ps -Ao pid,ppid | "
+        'while read c q; do [ "$q" != $1 ] || under $c; done; }; }',
+        "ended() { kill -9 $(under $1); } 2>/dev/null",
         # one that hangs, or that the device's timer has begun: this one goes on in its place
-        'p=$(cat undoing 2>/dev/null); case "$(ps -p "$p" -o args= 2>/dev/null)" in',
-        f"*{SCRIPT}*) kill -9 $p $(ps -Ao pid,ppid | while read c q; do",
-        '[ "$q" != "$p" ] || echo $c; done);; esac',
-        "(umask 077; touch progress undone; echo $$ >undoing)",
-        "trap '[ \"$(cat undoing 2>/dev/null)\" != $$ ] || rm -f undoing' EXIT",
+        f'p=$(cat {UNDOING} 2>/dev/null); case "$(args "$p")" in *{SCRIPT}*) ended $p;; esac',
+        f"(umask 077; touch {PROGRESS} {UNDONE}; echo $$ >{UNDOING})",
+        f"trap '[ \"$(cat {UNDOING} 2>/dev/null)\" != $$ ] || rm -f {UNDOING}' EXIT",
+        # what v6t was stopped in goes on here, and would have its effect behind what undoes it
+        f"p=$(cat {DOING} 2>/dev/null); n=0",
+        f'while case "$(args "$p")" in *{shlex.quote(_noted(record.directory))}*) ;; *) false;; esac; do',
+        f"[ $n -lt {PATIENCE_S * 10} ] || {{ ended $p; break; }}; n=$((n + 1)); sleep 0.1; done",
+        f"rm -f {DOING}",
         "todo() { grep -qx $1 progress && ! grep -qx $1 undone; }",
         'took() { if [ "$2" = 0 ]; then echo $1 >>undone; else echo "left $1"; failed=1; fi; }',
         "failed=0",
@@ -181,6 +194,21 @@ def script(record: Record) -> str:
     lines += ["", f"[ $failed != 0 ] || grep -qx {ALL} undone || echo {ALL} >>undone"]
     lines += ["exit $failed", ""]
     return "\n".join(lines)
+
+
+def doing(directory: str, command: str) -> str:
+    """Shell lines that run a command with an effect, whose end ``undo.sh`` will see to.
+
+    Args:
+        directory: on the device.
+        command: shell lines.
+    """
+    return f"(umask 077; echo $$ {_noted(directory)} 2>/dev/null\n( {command}\n) || exit $?"
+
+
+def _noted(directory: str) -> str:
+    """What tells the process of :func:`doing` from any other that has its number later."""
+    return f">{shlex.quote(f'{directory}/{DOING}')})"
 
 
 def _in_namespace(netns: str) -> str:

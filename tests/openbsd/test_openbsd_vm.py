@@ -22,8 +22,10 @@ from v6t.drivers.duts.guard import GUARD
 from v6t.drivers.duts.lock import Busy, Lock
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.undo_record import doing
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
+from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.profiles.errors import DutError
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -318,6 +320,25 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
     assert state(machine) == before
 
 
+def given_up(bed):
+    """What has no end goes on there when our ssh has ended, until it is restored."""
+    session = bed.session
+    hangs = doing(session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait")
+    with pytest.raises(DeadlinePassed):
+        session.transport.run(hangs, "", 5.0)
+    processes = "ps -axww -o args"
+    assert "sleep 9999" in session.transport.run(processes).out
+    assert any("undone" in line for line in session.restore())
+    assert "sleep 9999" not in session.transport.run(processes).out
+
+
+def test_what_was_given_up_is_ended_before_it_is_undone(machine):
+    before = state(machine)
+    with configured(machine, "ipv4-router") as bed:
+        given_up(bed)
+    assert state(machine) == before
+
+
 @pytest.mark.skipif(
     not os.environ.get("V6T_OPENBSD_USER"),
     reason="V6T_OPENBSD_USER names no user who may `doas -n`",
@@ -328,7 +349,7 @@ def test_an_ordinary_user_with_doas(machine):
         with configured(machine, "nat64") as bed:
             assert bed.session.transport.run("id -u").out.strip() == "0"
             assert sum(1 for _ in answered(bed, "nat64", 5000, 3)) == 3
-            assert any("undone" in line for line in bed.session.restore())
+            given_up(bed)
     finally:
         machine.machine.login("root")
 

@@ -100,6 +100,7 @@ def server():
 def device(server, tmp_path, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
     monkeypatch.setattr("v6t.drivers.duts.undo_record.QUICK_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.undo_record.PATIENCE_S", 0)
     server.shell(CLEAN)
     sessions = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.lock import Beats, Lock
@@ -355,3 +356,19 @@ def test_undo_sh_is_one_at_a_time(server, device):
                  "until [ -e /run/v6t/undoing ]; do sleep 0.1; done; rm /run/stubborn")  # fmt: skip
     session.restore()
     assert not re.search(r"sh /run/v6t/undo.sh", server.processes())
+
+
+def test_what_was_given_up_while_it_made_something_anew_leaves_nothing(server, device):
+    """Such as a flush that ends a server and starts another: it goes on on the device."""
+    before = server.shell(STATE)
+    anew = f"sleep 2; ip link del v6tdummy; {OPTIONS['steps'][0]['command']}; echo anew >/run/anew"
+    empty = {"command": "true", "equals": ""}
+    session = device(flush=[{"command": anew, "check": empty}])
+    session.apply()
+    (step,) = session.plan.flush
+    session.plan = replace(session.plan, flush=(replace(step, deadline_s=1.0),))
+    with pytest.raises(DutError, match="no end of a command after 1 s"):
+        session.flush()
+    session.restore()
+    until(lambda: "run/anew" not in server.processes(), "the end of the flush")
+    assert server.shell("rm /run/anew; " + STATE) == before

@@ -26,6 +26,7 @@ PLUGIN = ("--plugin", "ipv4-router")
 WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 SCRIPTS = {
     "waits": WAITS,
+    "late": f"{WAITS}ip link add v6tlate type veth peer name v6tlater\n",
     "says": "echo here >/run/reached\n",
     "waits-again": f"[ -e /run/once ] || {{ touch /run/once; exit; }}\n{WAITS}",
 }
@@ -100,6 +101,25 @@ def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
     else:
         device.v6t("dut", "restore", "--testbed", path, *PLUGIN)
         assert device.state() == before
+
+
+@pytest.mark.lab
+def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
+    """Its shell on the device hears nothing of the signal."""
+    before = device.state()
+    late = {
+        **step("late", "ip link del v6tlate"),
+        "before": "ip -o link show dev v6tlate 2>/dev/null || true",
+        "was": "foreign",
+    }
+    process = device.start("dut", "apply", "--testbed", bed(device, [late]), *PLUGIN)
+    until(lambda: reached(device), "the step that waits")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    device.device.shell("touch /run/go")
+    until(lambda: "/run/late" not in device.device.processes(), "the end of the step")
+    assert device.state() == before
 
 
 @pytest.mark.lab
