@@ -67,7 +67,7 @@ def _tunnel() -> Standing:
 def _openbsd() -> openbsd.Standing:
     if wanted := openbsd.lacking():
         raise EnvironmentLacking("there is no OpenBSD that boots in a virtual machine", wanted)
-    return openbsd.Standing()
+    return openbsd.Standing(plain=True)
 
 
 def _possible(recipe: Recipe) -> Image:

@@ -165,6 +165,24 @@ class OpenBsdMachine:
 class Standing(Stand[OpenBsdMachine]):
     """See the base class."""
 
+    def __init__(self, *, plain: bool = False) -> None:
+        """Remember.
+
+        Args:
+            plain: PF is off until somebody needs it. A release has it on from its start, and then a router that
+                sees other ports in each frame does what fills a table of states, and is measured full.
+        """
+        super().__init__()
+        self._plain = plain
+
+    def stand(self) -> OpenBsdMachine:
+        """See the base class."""
+        begins = self._machine is None
+        machine = super().stand()
+        if begins and self._plain:
+            machine.run("pfctl -d")
+        return machine
+
     def _made(self) -> OpenBsdMachine:
         return OpenBsdMachine(self.namespace())
 
