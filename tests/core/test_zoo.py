@@ -104,7 +104,13 @@ def test_openbsd_stands_where_variables_name_one(monkeypatch):
     assert openbsd.BOOTS in lacking.value.hint
     for variable in (openbsd.BOOTS, openbsd.KEY):
         monkeypatch.setenv(variable, "given")
-    assert isinstance(make(), openbsd.Standing)
+    asked = []
+    machine = SimpleNamespace(start=lambda: asked.append("start"), run=asked.append)
+    monkeypatch.setattr(openbsd.Standing, "_made", lambda self: machine)
+    stand = make()
+    assert asked == []  # it boots for the first run
+    assert stand.stand() is stand.stand() is machine
+    assert asked == ["start", "pfctl -d"]
 
 
 def test_one_machine_stands_at_a_time_and_makes_the_lab_s_device_itself(monkeypatch):
