@@ -77,7 +77,8 @@ docs: $(VENV)/.developed
 
 # every device of the lab as every technology, three quarters of an hour on an idle machine, and its page. What was
 # interrupted is continued; what came to its end is made anew, or with RESUME=1 what failed of it. Programs
-# are those in PATH, or of V6T_VPP and the like. MACHINES=1: Jool, nat46 and ip6_tunnel in virtual machines
+# are those in PATH, or of V6T_VPP and the like. MACHINES=1: Jool, nat46 and ip6_tunnel in virtual machines,
+# and the OpenBSD of V6T_OPENBSD_VM and V6T_OPENBSD_KEY (tests/openbsd/vm.py)
 RESULTS ?= build/results
 results: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.zoo $(RESULTS) $(if $(RESUME),--resume) $(if $(MACHINES),--machines)

@@ -1,21 +1,23 @@
-"""Devices that are modules of the kernel, by the virtual machine that they stand in."""
+"""Devices that are modules of the kernel, or a system of their own, by the virtual machine that they stand in."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from v6t.profiles.errors import EnvironmentLacking
 from v6t.tests.jool.built import LackingError, built_mapt, kernel_of
 from v6t.tests.jool.image import JOOL
-from v6t.tests.jool.vm import Standing
+from v6t.tests.jool.vm import Stand, Standing
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image, Recipe, lacking
+from v6t.tests.openbsd import vm as openbsd
 from v6t.tests.tunnelvm.image import TUNNEL
 
 
-def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Standing]] | None:
+def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[Any]]] | None:
     """The machine of a device, and what it is called; None: its driver needs none.
 
     Args:
@@ -27,7 +29,12 @@ def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Standin
     """
     if driver == "jool":
         return ("jool-mapt", _jool_mapt) if technology.startswith("mapt") else ("jool", _jool)
-    return {"nat46": ("nat46", nat46), "ip6-tunnel": ("ip6-tunnel", _tunnel)}.get(driver)
+    makers: dict[str, Callable[[], Stand[Any]]] = {
+        "nat46": nat46,
+        "ip6-tunnel": _tunnel,
+        "openbsd-pf": _openbsd,
+    }
+    return (driver, makers[driver]) if driver in makers else None
 
 
 def nat46() -> Standing:
@@ -55,6 +62,12 @@ def _jool_mapt() -> Standing:
 
 def _tunnel() -> Standing:
     return Standing(_possible(TUNNEL))
+
+
+def _openbsd() -> openbsd.Standing:
+    if wanted := openbsd.lacking():
+        raise EnvironmentLacking("there is no OpenBSD that boots in a virtual machine", wanted)
+    return openbsd.Standing(plain=True)
 
 
 def _possible(recipe: Recipe) -> Image:

@@ -3,7 +3,8 @@
 What was interrupted is continued. What came to its end is kept beside the new one as ``DIRECTORY.before``;
 with ``--resume`` only what failed is made again, and what the campaign has got since. Programs are those in
 PATH, or of the variables that tests know (V6T_VPP, V6T_SNABB ...). With ``--machines`` devices that are
-modules of the kernel stand in virtual machines, as ``make test-jool`` has them.
+modules of the kernel, and OpenBSD, stand in virtual machines, as ``make test-jool`` and ``make test-openbsd``
+have them.
 """
 
 from __future__ import annotations
@@ -100,15 +101,15 @@ def _command(words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _machines(asked: bool) -> Iterator[None]:
-    """While it stands, the lab's Jool, nat46 and ip6_tunnel are virtual machines."""
+    """While it stands, the lab's Jool, nat46, ip6_tunnel and OpenBSD are virtual machines."""
     if not asked:
         yield
         return
     from v6t.core.runs import bench
-    from v6t.tests.jool.vm import MachineDut, Standing
+    from v6t.tests.jool.vm import Stand
     from v6t.tests.standins import standing_of
 
-    stands: dict[str, Standing] = {}
+    stands: dict[str, Stand[Any]] = {}
 
     def end() -> None:
         while stands:
@@ -124,7 +125,7 @@ def _machines(asked: bool) -> Iterator[None]:
         if name not in stands:
             end()
             stands[name] = make()
-        return MachineDut(run.driver, run.intent, stands[name], keep=keep, say=say)
+        return stands[name].device(run.driver, run.intent, keep=keep, say=say)
 
     namespaces = bench.lab_device
     bench.lab_device = device

@@ -629,8 +629,8 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]
     for plugin, driver in pairs:
         assert plugin in driver_type(driver).technologies or driver == "reference"
-    # boxes of others and names for others' devices; OpenBSD is a machine of its own
-    elsewhere = {"openbsd-pf", "network-cli", "command", "cable", "reference"}
+    # boxes of others and names for others' devices
+    elsewhere = {"network-cli", "command", "cable", "reference"}
     known = {(t, d) for d in set(names()) - elsewhere for t in driver_type(d).technologies}
     assert not known - set(pairs)
     assert all(r.config["tester"]["kind"] == "embedded" for r in runs)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
+from v6t.core.runs import bench
 from v6t.drivers.duts.registry import names
-from v6t.tests import zoo
+from v6t.profiles.errors import EnvironmentLacking
+from v6t.tests import standins, zoo
+from v6t.tests.openbsd import vm as openbsd
 from v6t.tests.standins import standing_of
 
 
@@ -84,6 +88,60 @@ def test_programs_of_variables_are_found_by_their_names(tmp_path):
     assert os.environ["PATH"] == before
 
 
-def test_machines_are_of_modules_alone():
-    assert {d for d in names() if standing_of(d, "siit")} == {"jool", "nat46", "ip6-tunnel"}
+def test_machines_are_of_modules_and_systems_of_their_own_alone():
+    found = {d for d in names() if standing_of(d, "siit")}
+    assert found == {"jool", "nat46", "ip6-tunnel", "openbsd-pf"}
     assert standing_of("jool", "mapt-br")[0] != standing_of("jool", "siit")[0]
+
+
+def test_openbsd_stands_where_variables_name_one(monkeypatch):
+    name, make = standing_of("openbsd-pf", "nat64")
+    assert name == "openbsd-pf"
+    for variable in (openbsd.BOOTS, openbsd.KEY):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(EnvironmentLacking, match="no OpenBSD that boots") as lacking:
+        make()
+    assert openbsd.BOOTS in lacking.value.hint
+    for variable in (openbsd.BOOTS, openbsd.KEY):
+        monkeypatch.setenv(variable, "given")
+    asked = []
+    machine = SimpleNamespace(start=lambda: asked.append("start"), run=asked.append)
+    monkeypatch.setattr(openbsd.Standing, "_made", lambda self: machine)
+    stand = make()
+    assert asked == []  # it boots for the first run
+    assert stand.stand() is stand.stand() is machine
+    assert asked == ["start", "pfctl -d"]
+
+
+def test_one_machine_stands_at_a_time_and_makes_the_lab_s_device_itself(monkeypatch):
+    ended = []
+
+    class Fake:
+        def __init__(self, name):
+            self.name = name
+
+        def device(self, driver, intent, **keep):
+            return self.name, driver.name, intent.technology
+
+        def end(self):
+            ended.append(self.name)
+
+    def standing(driver, technology):
+        return (driver, lambda: Fake(driver)) if driver != "tayga" else None
+
+    def run(driver):
+        return SimpleNamespace(
+            driver=SimpleNamespace(name=driver), intent=SimpleNamespace(technology="nat64")
+        )
+
+    monkeypatch.setattr(standins, "standing_of", standing)
+    monkeypatch.setattr(bench, "lab_device", lambda *given: "a namespace")
+    with zoo._machines(True):
+        for driver in ("jool", "openbsd-pf", "openbsd-pf"):
+            assert bench.lab_device(run(driver)) == (driver, driver, "nat64")
+        assert ended == ["jool"]
+        assert bench.lab_device(run("tayga")) == "a namespace"
+        assert ended == ["jool", "openbsd-pf"]
+        bench.lab_device(run("openbsd-pf"))
+    assert ended == ["jool", "openbsd-pf", "openbsd-pf"]
+    assert bench.lab_device(run("openbsd-pf")) == "a namespace"

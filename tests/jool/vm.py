@@ -11,8 +11,10 @@
 from __future__ import annotations
 
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
+from typing import Any, Generic, Protocol, TypeVar
 
 from v6t.core.runs import bench
 from v6t.drivers.duts.standing import host
@@ -72,15 +74,7 @@ class JoolMachine(Machine):
             "ip address add 10.0.2.2/24 dev tap-mgmt",
             "ip link set dev tap-mgmt up",
         ]
-        for side in SIDES:
-            lines += [
-                f"ip tuntap add tap-{side} mode tap",
-                f"ip link add br-{side} type bridge mcast_snooping 0",
-                f"ip link set dev tap-{side} master br-{side}",
-                f"ip link set dev tap-{side} up",
-                f"ip link set dev br-{side} up",
-            ]
-        _carried_out(self._pid, lines)
+        carried_out(self._pid, [*lines, *bridged()])
         super().start()
 
     @property
@@ -95,7 +89,22 @@ class JoolMachine(Machine):
         return LabTransport(self._pid, self.options)
 
 
-def _carried_out(pid: int, lines: Sequence[str]) -> None:
+def bridged() -> list[str]:
+    """Commands that make a tap of each side, and the bridge that joins it to a cable."""
+    lines = []
+    for side in SIDES:
+        lines += [
+            f"ip tuntap add tap-{side} mode tap",
+            f"ip link add br-{side} type bridge mcast_snooping 0",
+            f"ip link set dev tap-{side} master br-{side}",
+            f"ip link set dev tap-{side} up",
+            f"ip link set dev br-{side} up",
+        ]
+    return lines
+
+
+def carried_out(pid: int, lines: Sequence[str]) -> None:
+    """Commands in a process's namespaces."""
     done = NamespaceTransport(pid).run(" && ".join(lines))
     assert done.status == 0, done
 
@@ -108,44 +117,45 @@ def _arguments(macs: Mapping[str, str]) -> list[str]:
     return command
 
 
-class Standing:
+class Bootable(Protocol):
+    """What a stand holds."""
+
+    def start(self) -> None:
+        """Returns when its sshd lets us in."""
+
+    def stop(self) -> None:
+        """End it. May be called twice."""
+
+    def transport(self) -> LabTransport:
+        """A way to it, not open yet."""
+        ...
+
+
+M = TypeVar("M", bound=Bootable)
+
+
+class Stand(ABC, Generic[M]):
     """A machine and its namespaces, for one configuration after the other; it boots for the first."""
 
-    def __init__(
-        self,
-        image: Image,
-        files: Sequence[cpio.Entry] = (),
-        version: str = "",
-        like: Standing | None = None,
-    ) -> None:
-        """Remember.
-
-        Args:
-            image: to boot.
-            files: that it has besides those of the image.
-            version: of what is measured in it, for whoever asks.
-            like: begin as that one is, in place of booting.
-        """
-        self._image, self._files, self.version, self._like = image, files, version, like
+    def __init__(self) -> None:
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
-        self._machine: JoolMachine | None = None
+        self._machine: M | None = None
 
-    def twin(self) -> Standing:
-        """Another, which begins as this one is when the first of them is needed; nobody is logged in then."""
-        return Standing(self._image, self._files, self.version, self)
+    @abstractmethod
+    def _made(self) -> M:
+        """The machine, not started yet."""
 
     @property
-    def machine(self) -> JoolMachine:
+    def machine(self) -> M:
         """It stands."""
         assert self._machine is not None
         return self._machine
 
-    def stand(self) -> JoolMachine:
+    def stand(self) -> M:
         """Start it, unless that is done."""
         if self._machine is None:
-            like = None if self._like is None else self._like.stand()
-            machine = JoolMachine(self._image, self.namespace(), MACS, self._files, like)
+            machine = self._made()
             try:
                 machine.start()
             except BaseException:  # the next one is not to take it for one that stands
@@ -166,17 +176,14 @@ class Standing:
         Args:
             macs: that its interfaces are to have.
         """
-        machine = self.stand()
+        del macs
+        self.stand()
         lines = [f"ip link set dev {s} master br-{s} && ip link set dev {s} up" for s in SIDES]
-        _carried_out(self._pid, lines)
-        way = machine.transport()
-        way.open()
-        try:
-            for side, mac in macs.items():
-                done = way.run(f"ip link set dev {side} address {mac}")
-                assert done.status == 0, done
-        finally:
-            way.close()
+        carried_out(self._pid, lines)
+
+    def device(self, driver: Any, intent: Any, **keep: Any) -> MachineDut:
+        """It, as the lab's device that is driven."""
+        return MachineDut(driver, intent, self, **keep)
 
     def end(self) -> None:
         """No further configuration."""
@@ -187,13 +194,55 @@ class Standing:
             self._host.communicate()
 
 
+class Standing(Stand[JoolMachine]):
+    """One that boots an image."""
+
+    def __init__(
+        self,
+        image: Image,
+        files: Sequence[cpio.Entry] = (),
+        version: str = "",
+        like: Standing | None = None,
+    ) -> None:
+        """Remember.
+
+        Args:
+            image: to boot.
+            files: that it has besides those of the image.
+            version: of what is measured in it, for whoever asks.
+            like: begin as that one is, in place of booting.
+        """
+        super().__init__()
+        self._image, self._files, self.version, self._like = image, files, version, like
+
+    def twin(self) -> Standing:
+        """Another, which begins as this one is when the first of them is needed; nobody is logged in then."""
+        return Standing(self._image, self._files, self.version, self)
+
+    def _made(self) -> JoolMachine:
+        like = None if self._like is None else self._like.stand()
+        return JoolMachine(self._image, self.namespace(), MACS, self._files, like)
+
+    def cable(self, macs: Mapping[str, str]) -> None:
+        """See the base class."""
+        super().cable(macs)
+        way = self.machine.transport()
+        way.open()
+        try:
+            for side, mac in macs.items():
+                done = way.run(f"ip link set dev {side} address {mac}")
+                assert done.status == 0, done
+        finally:
+            way.close()
+
+
 class MachineDut(LabDut):
     """The lab's device is a machine that stands, driven as one elsewhere would be: over SSH.
 
     It is restored at the end, and goes on.
     """
 
-    def __init__(self, driver, intent, standing: Standing, **keep) -> None:
+    def __init__(self, driver, intent, standing: Stand[Any], **keep) -> None:
         super().__init__(driver, intent, **keep)
         self._standing = standing
         if driver.options.ssh is None:
@@ -217,16 +266,18 @@ class MachineDut(LabDut):
     def describe(self):
         """Facts for the manifest; who reads its rates is to know what they are of."""
         told = super().describe()
-        return {
-            **told,
-            "system": f"{told.get('system', '')}, in QEMU without hardware acceleration",
-        }
+        system = self.named(told.get("system", ""))
+        return {**told, "system": f"{system}, in QEMU without hardware acceleration"}
+
+    def named(self, system: str) -> str:
+        """What its system is called; it calls itself ``system``."""
+        return system
 
 
-def stands_in(machine: Standing, monkeypatch) -> None:
+def stands_in(machine: Stand[Any], monkeypatch) -> None:
     """The lab's device is that machine, whatever is run."""
 
     def device(run, keep=None, say=None):
-        return MachineDut(run.driver, run.intent, machine, keep=keep, say=say)
+        return machine.device(run.driver, run.intent, keep=keep, say=say)
 
     monkeypatch.setattr(bench, "lab_device", device)

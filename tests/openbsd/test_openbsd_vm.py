@@ -17,7 +17,6 @@ import pytest
 import yaml
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from v6t.core.runs import bench
 from v6t.drivers.duts.guard import GUARD
 from v6t.drivers.duts.lock import Busy, Lock
 from v6t.drivers.duts.registry import make_driver
@@ -33,8 +32,9 @@ from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.drivers.shown import Run
+from v6t.tests.jool.vm import stands_in
 
-from .vm import VERSION, OpenBsdDut, Standing, excerpt, lacking
+from .vm import VERSION, Standing, excerpt, lacking
 
 pytestmark = [
     pytest.mark.openbsd,
@@ -81,10 +81,10 @@ def machine():
     assert possible, why
     made = Standing()
     try:
-        made.machine.start()
+        made.stand()
         yield made
-    finally:
         seen("console", made.machine.console)
+    finally:
         made.end()
 
 
@@ -101,7 +101,7 @@ def seen(name: str, text: str) -> str:
 def configured(machine, technology, intent=None, **options):
     """It stands between the cables, and is restored."""
     driver = make_driver("openbsd-pf", {"flush": "purge", **options})
-    dut = OpenBsdDut(driver, intent or INTENTS[technology], machine)
+    dut = machine.device(driver, intent or INTENTS[technology])
     bed = Bed(dut.intent.links, dut)
     stands = None
     try:
@@ -201,13 +201,7 @@ def test_configured_seen_by_frames_and_put_back(machine, technology):
 @pytest.mark.parametrize("technology", INTENTS)
 def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
     """A search for throughput with the lab's own tester; every frame compared is the reference translation."""
-    monkeypatch.setattr(
-        bench,
-        "lab_device",
-        lambda run, keep=None, say=None: OpenBsdDut(
-            run.driver, run.intent, machine, keep=keep, say=say
-        ),
-    )
+    stands_in(machine, monkeypatch)
     bed, path = tmp_path / "bed.yaml", tmp_path / "run"
     dut = {"driver": "openbsd-pf", "options": {"flush": "purge"}}
     bed.write_text(

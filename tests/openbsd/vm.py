@@ -11,19 +11,29 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from v6t.drivers.duts.kinds.openbsd_outputs import read_ifconfig
-from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.ssh import LabTransport
-from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.drivers.transport.namespace import enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError
-from v6t.tests.jool.vm import MACS, MANAGEMENT_MAC, OFF, SIDES, MachineDut
+from v6t.tests.jool.vm import (
+    MACS,
+    MANAGEMENT_MAC,
+    OFF,
+    SIDES,
+    MachineDut,
+    Stand,
+    bridged,
+    carried_out,
+)
 from v6t.tests.machine.machine import QEMU, management
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
@@ -62,12 +72,7 @@ class OpenBsdMachine:
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
-        for side in SIDES:
-            carried_out(
-                self._pid,
-                f"ip tuntap add tap-{side} mode tap; ip link add br-{side} type bridge mcast_snooping 0; "
-                f"ip link set dev tap-{side} master br-{side} up; ip link set dev br-{side} up",
-            )
+        carried_out(self._pid, bridged())
         words = [QEMU, *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
         words += management(PORT, MANAGEMENT_MAC)
         for side in SIDES:
@@ -154,36 +159,43 @@ class OpenBsdMachine:
         if process is not None:
             process.kill()
             process.wait()
+        shutil.rmtree(self.place, ignore_errors=True)
 
 
-class Standing:
-    """The machine and its namespaces, for one configuration after the other."""
+class Standing(Stand[OpenBsdMachine]):
+    """See the base class."""
 
-    def __init__(self) -> None:
-        self._host, self._pid = host.start(persistent=False)
-        self.machine = OpenBsdMachine(self._pid)
-
-    def namespace(self) -> int:
-        """The id of a process in its namespaces."""
-        return self._pid
-
-    def cable(self, macs: Mapping[str, str]) -> None:
-        """Join it to the lab's new cables; its addresses are those it has.
+    def __init__(self, *, plain: bool = False) -> None:
+        """Remember.
 
         Args:
-            macs: that its interfaces are to have.
+            plain: PF is off until somebody needs it. A release has it on from its start, and then a router that
+                sees other ports in each frame does what fills a table of states, and is measured full.
         """
+        super().__init__()
+        self._plain = plain
+
+    def stand(self) -> OpenBsdMachine:
+        """See the base class."""
+        begins = self._machine is None
+        machine = super().stand()
+        if begins and self._plain:
+            machine.run("pfctl -d")
+        return machine
+
+    def _made(self) -> OpenBsdMachine:
+        return OpenBsdMachine(self.namespace())
+
+    def cable(self, macs: Mapping[str, str]) -> None:
+        """See the base class; its interfaces' addresses are those it has."""
         assert {side: mac.lower() for side, mac in macs.items()} == {
             side: mac.lower() for side, mac in MACS.items()
         }
-        for s in SIDES:
-            carried_out(self._pid, f"ip link set dev {s} master br-{s}; ip link set dev {s} up")
+        super().cable(macs)
 
-    def end(self) -> None:
-        """No further configuration."""
-        self.machine.stop()
-        self._host.kill()
-        self._host.communicate()
+    def device(self, driver: Any, intent: Any, **keep: Any) -> OpenBsdDut:
+        """See the base class."""
+        return OpenBsdDut(driver, intent, self, **keep)
 
 
 class OpenBsdDut(MachineDut):
@@ -193,9 +205,13 @@ class OpenBsdDut(MachineDut):
         given = driver.options
         # nobody names the interfaces of the lab's device; those of this one have names already
         driver.options = given.model_copy(update={side: side for side in SIDES})
-        super().__init__(driver, intent, standing, **keep)  # type: ignore[arg-type]
-        driver.options = given.model_copy(update=standing.machine.ports())
+        super().__init__(driver, intent, standing, **keep)
+        driver.options = given.model_copy(update=standing.stand().ports())
         self.driver = driver  # with these; it has no modules that would stay in a lab
+
+    def named(self, system: str) -> str:
+        """Whose sources it was built of, where somebody says so."""
+        return os.environ.get(VERSION) or system
 
 
 def excerpt(console: str) -> list[str]:
@@ -204,9 +220,3 @@ def excerpt(console: str) -> list[str]:
         r"^(OpenBSD|cpu0:? (at|:)|cpu0: [A-Z]|real mem|vio\d at|em\d at|root on|kern\.version)"
     )
     return [line for line in console.splitlines() if wanted.search(line)]
-
-
-def carried_out(pid: int, line: str) -> None:
-    """A shell line in a process's namespaces."""
-    done = NamespaceTransport(pid).run(f"set -e; {line}")
-    assert done.status == 0, done
