@@ -78,8 +78,14 @@ def differing(
 
 
 def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Unlike]]) -> Any:
-    """The one that most others are like; of several such the first."""
-    return max(several, key=lambda one: sum(not unlike(one, other) for other in several))
+    """The first of those of which there are most."""
+    groups: list[list[Any]] = []
+    for one in several:
+        group = next((g for g in groups if not unlike(g[0], one)), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(one)
+    return max(groups, key=len)[0]
 
 
 def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
