@@ -31,8 +31,8 @@ RESOLUTION = (
     "resolution: a search ends where rates that passed and failed are so near to each other"
 )
 ALONE = (
-    "tester alone: its own delays at the same rate without a device; the others hold them, nothing is "
-    "subtracted"
+    "tester alone: its own delay at the same rate without a device, the larger of its directions; the others "
+    "hold it, nothing is subtracted"
 )
 _SPREAD = "median (P1-P99)"
 UNLIKE = (
@@ -208,7 +208,7 @@ def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str])
     stepped = alone and any(line.step for line in lines)
     _, directions = _differing(lines)
     offered = any(line.offered for line in lines)
-    own = list(dict.fromkeys(name for line in lines for name in line.own))
+    own = dict.fromkeys(name.rpartition(" ")[0] for line in lines for name in line.own)
     rows = []
     for line in lines:
         cells = [line.technology, line.marked_device, line.sizes, *[line.direction] * directions]
@@ -219,15 +219,13 @@ def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str])
             cells.append(show(figure) if figure else line.lacking)
             if alone:
                 cells += [line.number(figure[k]) if figure else "-" for k in ("p1", "p99")]
-        cells += [" / ".join(line.show(line.own[n]) for n in own if n in line.own) or "-"] * bool(
-            own
-        )
+        cells += [line.tester] * bool(own)
         cells += [line.show(line.step) if line.step else "-"] * stepped
         rows.append((*cells, line.told))
     heads = ["median", "P1", "P99"] if alone else [f"{f or 'median'}\n{_SPREAD}" for f in figures]
     names = ["<technology", "<device", "<octets", *["<direction"] * directions]
     names += ["offered\nfps per direction"] * offered
-    heads += [f"tester alone,\n{' / '.join(own)}"] * bool(own) + ["resolution"] * stepped
+    heads += [f"{' / '.join(own)}\ntester alone"] * bool(own) + ["resolution"] * stepped
     notes = [*_marks(lines, unit), *[RESOLUTION] * stepped]
     notes += [LATE] * any(UNDEFINED in cell for row in rows for cell in row)
     notes += [*[ALONE] * bool(own), *_of_rates(lines)]

@@ -78,6 +78,12 @@ class Line:
         low, high = (self.number(figure[end]) for end in ("p1", "p99"))
         return f"{self.printed(figure)} ({low}-{high})"
 
+    @property
+    def tester(self) -> str:
+        """The larger of the tester's own figures, where there are any; a lost frame is the largest."""
+        known = [value for value in self.own.values() if value is not None]
+        return self.show(max(known) if len(known) == len(self.own) else None) if self.own else "-"
+
     def is_drawn(self, figure: Mapping[str, Any]) -> bool:
         """Whether it has a place on an axis: a rate below the lowest one tried has none."""
         return figure["median"] is not None and not (figure["median"] == 0 and self.step)
