@@ -137,6 +137,12 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
             for x in losses
         )
         yield f"A throughput is the highest rate of a search at which in each direction {said}."
+        longest = max(map(_long, made))
+        if longest < TRIAL_S:
+            yield (
+                f"In {longest:g} s a device's queues take what they hold: where its delays are a good part "
+                "of that, it cannot go on at this rate."
+            )
 
 
 def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:

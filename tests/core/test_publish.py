@@ -497,6 +497,10 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
     )
     assert "no results of RFC 8219" in short
     assert "no results of RFC 8219" not in long
+    assert "a device's queues take what they hold" in short
+    assert "a device's queues take what they hold" not in long
+    assert "of 2 repetitions these are the smallest and the largest" in short
+    assert "of 20 repetitions these are the smallest and the largest" in long
     assert "Trials of 60 s and 20 repetitions: RFC 8219" in long
     for text in (short, long):
         assert "both at the same time" not in text
