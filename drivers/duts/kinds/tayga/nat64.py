@@ -24,6 +24,9 @@ class TaygaNftablesOptions(siit.TaygaOptions, nat.ConntrackOptions):
     queue_length: int = Field(default=5000, ge=1, le=1_000_000)
     """As for TAYGA alone, but longer: every frame that a queue drops in phase 1 is a connection
     that was not made, and TAYGA is a process that now and then has to wait for a core."""
+    mend_checksums: bool = True
+    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: connection tracking,
+    which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
 
 
 class TaygaNftables(TunNat64, siit.Tayga):
