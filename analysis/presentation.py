@@ -167,6 +167,11 @@ class Presentation(Generic[R]):
         del record
         yield from ()
 
+    def of_tester(self, record: R) -> Iterator[Headline]:
+        """Those of them that the tester has without a device, where it was asked for them."""
+        del record
+        yield from ()
+
     def shown(self, value: float | None) -> str:
         """One of those numbers in a table."""
         return count(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -112,6 +113,16 @@ def milliseconds(value: float | None) -> str:
     digits = 4 if abs(value) < 10 else 2
     # a negative difference that rounds to nothing has no sign
     return f"{round(value, digits) + 0.0:,.{digits}f}"
+
+
+def significant(value: float | None) -> str:
+    """A measured number in three digits, as many as few repetitions know; whole from 100 on."""
+    if value is None:
+        return UNDEFINED
+    rounded = float(f"{value:.2e}") if abs(value) < 100 else value
+    whole = math.floor(math.log10(abs(rounded))) if rounded else 0
+    # a millionth of a millisecond is as much as any tester's clock tells
+    return f"{rounded:,.{min(6, max(0, 2 - whole))}f}" if rounded else "0"
 
 
 def seconds(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.analysis.records.base import Record
@@ -30,8 +30,8 @@ class Unlike:
     """
 
     what: str
-    first: str
-    second: str
+    first: Any
+    second: Any
 
     def __str__(self) -> str:
         """``"frame sizes: 104 and 128"``."""
@@ -51,20 +51,26 @@ def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
         ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]
+    unlike = [Unlike(what, a, b) for what, a, b in pairs if a != b]
+    apart = unlike_parameters(first, second)
+    return unlike + [replace(u, what=f"parameter {u.what}") for u in apart]
+
+
+def unlike_parameters(first: RunData, second: RunData) -> list[Unlike]:
+    """Parameters of the technology that differ, by name."""
     ours, theirs = _flat(first.params), _flat(second.params)
-    pairs += [
-        (f"parameter {name}", ours.get(name), theirs.get(name))
+    return [
+        Unlike(name, ours.get(name), theirs.get(name))
         for name in sorted({*ours, *theirs} - _IGNORED)
+        if ours.get(name) != theirs.get(name)
     ]
-    unlike = [Unlike(what, str(a), str(b)) for what, a, b in pairs if a != b]
-    return unlike
 
 
 def unlike_records(first: Record, second: Record) -> list[Unlike]:
     """Conditions of two records that differ, titles and conventions included."""
     ours, theirs = first.to_json(), second.to_json()
     return [
-        Unlike(name.replace("_", " "), str(ours.get(name)), str(theirs.get(name)))
+        Unlike(name.replace("_", " "), ours.get(name), theirs.get(name))
         for name in _PER_RECORD
         if not _same(ours.get(name), theirs.get(name))
     ]

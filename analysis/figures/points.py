@@ -41,10 +41,13 @@ def points_figure(rows: Sequence[tuple[str, RateRecord]], unit: str, name: str) 
         at.set_yticks(list(places), [label for label, _ in rows])
         at.invert_yaxis()
         at.margins(y=0.6 / max(1, len(rows)))
-        if min(medians) > 0 and max(medians) > FAR * min(medians):
+        scale = (
+            "logarithmic" if min(medians) > 0 and max(medians) > FAR * min(medians) else "linear"
+        )
+        if scale == "logarithmic":
             logarithmic(at, "x", short)
         else:
             at.set_xlim(0, max(medians) * 1.08 or 1)
             thousands(at, "x")
-        at.set_xlabel(unit)
+        at.set_xlabel(f"{unit} ({scale} axis)")
         return svg(figure, name)

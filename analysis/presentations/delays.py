@@ -22,7 +22,7 @@ from v6t.analysis.presentations.common import (
 )
 from v6t.analysis.records.timing import DelayRecord, IpdvRecord, LatencyRecord, PdvRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, milliseconds, sheet
+from v6t.analysis.sheet import Sheet, count, milliseconds, sheet, significant
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import DirectionResult
 
@@ -127,9 +127,16 @@ class DelayPresentation(Presentation[DelayRecord]):
                 yield Headline(f"{word} {way}", figure.median, figure.p1, figure.p99,
                                bool(record.above_usable))  # fmt: skip
 
+    def of_tester(self, record: DelayRecord) -> Iterator[Headline]:
+        """The first of them, of the trial in loopback at the same rate (LAT-09)."""
+        key, word = next(iter(self.headed.items()))
+        for way, figures in (record.loopback or {}).items():
+            value = figures.get(key)
+            yield Headline(f"{word} {way}", value, value, value)
+
     def shown(self, value: float | None) -> str:
-        """Milliseconds."""
-        return milliseconds(value)
+        """Milliseconds, in as many digits as repetitions bear out."""
+        return significant(value)
 
     def cards(self, record: DelayRecord) -> Iterator[Card]:
         """Of each direction."""

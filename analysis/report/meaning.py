@@ -12,19 +12,32 @@ from v6t.analysis.records.base import FPS
 from v6t.analysis.records.connections import ConnectionRateRecord
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.report.differing import MARK, TITLE
+from v6t.analysis.report.doubts import is_queued
 from v6t.analysis.sheet import number_of
 from v6t.procedures.conditions import SHARED_CORES
 
+FEW = 100
+"""Of fewer values P1 is the smallest and P99 the largest: nearest rank (RFC 2330 section 11.3)."""
+UNLIKE = (
+    f"Rows marked {MARK} were measured with other parameters, such as another number of customers, than most "
+    "rows of their technology, which their devices or drivers ask for: do not set them beside the others as "
+    f"if only the device were another. The section '{TITLE}' lists what differs."
+)
 
-def meaning(made: Sequence[CampaignRun]) -> Iterator[Block]:
+
+def meaning(made: Sequence[CampaignRun], unlike: bool = False) -> Iterator[Block]:
     """Sentences before all tables.
 
     Args:
         made: runs that found something.
+        unlike: some of them were measured otherwise than others of their technology.
     """
     if not made:
         return
     yield from _machine(made)
+    if unlike:
+        yield Text(UNLIKE, "warning")
     yield _lengths(made)
     told = (_rates, _connections, _spread, _faltering, _translation)
     yield Items([sentence for of in told for sentence in of(made)])
@@ -124,6 +137,12 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
             for x in losses
         )
         yield f"A throughput is the highest rate of a search at which in each direction {said}."
+        longest = max(map(_long, made))
+        if longest < TRIAL_S:
+            yield (
+                f"In {longest:g} s a device's queues take what they hold: where its delays are a good part "
+                "of that, it cannot go on at this rate."
+            )
 
 
 def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
@@ -139,9 +158,14 @@ def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
 
 
 def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:
-    rates = any(str(r.unit).endswith("per second") for m in made for r in m.records)
-    if rates and any((_value(r, "repetitions") or 0) > 1 for r in made):
-        yield "The value of a rate is the median of the repetitions, P1 and P99 are their spread."
+    """Of what the median is, and what P1 and P99 are of so few values."""
+    times = dict.fromkeys(r.repetitions for m in made for r in m.records if r.repetitions > 1)
+    if times:
+        few = [str(n) for n in sorted(times) if n < FEW]
+        ends = f"; of {' or '.join(few)} repetitions these are the smallest and the largest" * bool(
+            few
+        )
+        yield f"A value is the median of the repetitions, P1 and P99 are their spread{ends}."
 
 
 def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
@@ -156,8 +180,8 @@ def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
         f"A trial in which the tester faltered is {what}: it is no loss of the device. Of "
         f"{number_of(trials, 'trial')} {invalid:,} were."
     )
-    rates = [r for r in records if str(r.unit).endswith("per second")]
-    limited = sum(r.limited for r in rates)
+    rates = [(m, r) for m in made for r in m.records if str(r.unit).endswith("per second")]
+    limited = sum(r.limited and not (m.data and is_queued(m.data, r)) for m, r in rates)
     if limited:
         yield (
             f"{limited} of {number_of(len(rates), 'rate')} are marked *: there the tester or the medium was "

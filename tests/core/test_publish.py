@@ -15,12 +15,13 @@ from typing import get_args
 import jsonschema
 import pytest
 from pydantic import BaseModel
+from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import AT_LEAST, Headline
 from v6t.analysis.records.base import FPS
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
 from v6t.analysis.report.meaning import _machine
-from v6t.analysis.report.overview import LATE, _benchmark
+from v6t.analysis.report.overview import ALONE, LATE, _benchmark
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, lay_out, opened
 from v6t.core.campaigns.packaged import packaged
@@ -246,7 +247,7 @@ def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
     assert {name.partition("/")[0] for name in page if name.endswith("config.json")} == {
         "map-1-3-7", "map-1-3-7-2", "router"
     }  # fmt: skip
-    assert "map-1-3-7-2: mape-br, 7 | reference, workers 1-3 |" in page["index.md"]
+    assert "map-1-3-7-2: mape-br, 7 | reference, workers 1-3 † |" in page["index.md"]
 
 
 def models_of(model, above=()):
@@ -287,6 +288,38 @@ def test_of_every_option_it_is_decided_whether_it_is_published():
     assert len(found) > 50
     assert found - options() - WITHHELD == set()
     assert options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
+
+
+def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, tmp_path):
+    """`v6t compare` refuses them; a reader of the page is to know as much."""
+
+    def same_technology(plan):
+        for run in plan["runs"][:2]:
+            run["axes"] = {}
+
+    def counted(results):
+        results["device"] = [
+            {
+                "device": "ssh root@lab.example", "benchmark": "throughput", "direction": "bidirectional",
+                "frame_sizes": {"ipv6": 128, "ipv4": 108}, "seconds": 1.0,
+                "drops": {"tun x.dropped": 1200.0}, "lost_for": {"tun x.dropped": "queue"}, "table": {},
+            }
+        ]  # fmt: skip
+
+    edited(changed / "campaign.json", same_technology)
+    edited(changed / "002-map-128" / "results.json", counted)
+    page = published(changed, tmp_path / "page")
+    text = page["index.md"]
+    assert "| map-128: mape-br | reference † |" in text
+    assert "| map-64: mape-br | reference |" in text
+    assert "| mape-br | reference | ces | 128 | 64 |" in text
+    assert "† with other parameters" in text
+    assert "do not set them beside the others" in text
+    assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
+        "map-128: ", ""
+    )
+    refused = v6t("compare", tmp_path / "page" / "map-64", tmp_path / "page" / "map-128")
+    assert "parameter ces: 64 and 128" in refused.out + refused.err
 
 
 def test_campaigns_are_compared_run_by_run(made, page):
@@ -464,6 +497,10 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
     )
     assert "no results of RFC 8219" in short
     assert "no results of RFC 8219" not in long
+    assert "a device's queues take what they hold" in short
+    assert "a device's queues take what they hold" not in long
+    assert "of 2 repetitions these are the smallest and the largest" in short
+    assert "of 20 repetitions these are the smallest and the largest" in long
     assert "Trials of 60 s and 20 repetitions: RFC 8219" in long
     for text in (short, long):
         assert "both at the same time" not in text
@@ -495,7 +532,7 @@ RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
     "offered": (), "offered_from": "", "lowered": False,
-    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (),
+    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": (),
 }  # fmt: skip
 
 
@@ -506,7 +543,9 @@ class Known:
     """As much of the presentations as a page asks for."""
 
     def of(self, record):
-        return SimpleNamespace(shown=count, headlines=lambda r: r.figures)
+        return SimpleNamespace(
+            shown=count, headlines=lambda r: r.figures, of_tester=lambda r: r.own
+        )
 
 
 def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
@@ -561,6 +600,53 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     assert own.endswith("do not compare devices")
 
 
+def test_delays_have_their_spread_and_stand_beside_the_testers_own():
+    """Of three values the median alone hides one that is a hundred times as large."""
+    ways = [Headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
+    records = {
+        "slow": records_with({"unit": "ms", "figures": ways, "repetitions": 3, "own": (
+            Headline("TL forward", 2.0, 2.0, 2.0), Headline("TL reverse", 1.0, 1.0, 1.0))}, "latency"),
+        "faltered": records_with({"unit": "ms", "figures": ways, "own": (
+            Headline("TL forward", 2.0, 2.0, 2.0), Headline("TL reverse", None, None, None))}, "latency"),
+        "once": records_with({"unit": "ms", "figures": ways}, "latency"),
+    }  # fmt: skip
+    (table,) = tables_of(records, "latency")
+    heads = [c.name.replace("\n", " ") for c in table.columns]
+    assert heads[3:6] == [
+        "TL forward median (P1-P99)",
+        "TL reverse median (P1-P99)",
+        "TL tester alone",
+    ]
+    assert {row[1]: row[3:6] for row in table.rows} == {
+        "slow": ("7 (6-900)", "7 (6-900)", "2"),
+        "faltered": ("7", "7", "undefined"),
+        "once": ("7", "7", "-"),
+    }
+    assert table.notes == (LATE, ALONE)
+
+
+def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
+    none = {"figures": (Headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
+    some = {
+        "figures": (Headline("throughput", 90.0, 80.0, 95.0),),
+        "unit": FPS,
+        "resolution_fps": 20,
+    }
+    records = {"none": records_with(none, "throughput"), "some": records_with(some, "throughput")}
+    (drawing,) = (b for b in blocks_of(records, "throughput") if isinstance(b, Drawing))
+    assert "p: some" in drawing.svg
+    assert "p: none" not in drawing.svg
+    assert "(linear axis)" in drawing.svg
+    assert drawing.caption.endswith("not drawn: 1 device of which no rate that was tried passed.")
+    far = {"figures": (Headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
+    wide = {**records, "far": records_with(far, "throughput")}
+    (drawing,) = (b for b in blocks_of(wide, "throughput") if isinstance(b, Drawing))
+    assert "(logarithmic axis)" in drawing.svg
+    assert not [
+        b for b in blocks_of({"none": records["none"]}, "throughput") if isinstance(b, Drawing)
+    ]
+
+
 def test_what_was_not_measured_stands_beside_the_others_and_says_why():
     """A record of nothing has no unit: it would be the only line of a table of its own."""
     ms = {"unit": "ms", "figures": (Headline("PDV forward", 1.0, 1.0, 1.0),)}
@@ -578,6 +664,11 @@ def test_what_was_not_measured_stands_beside_the_others_and_says_why():
 
 def tables_of(records, benchmark):
     """The tables of a page whose runs, by the names of their devices, found these records."""
+    return [b for b in blocks_of(records, benchmark) if isinstance(b, Sheet)]
+
+
+def blocks_of(records, benchmark):
+    """Its figures, too."""
     runs = [
         SimpleNamespace(
             directory=f"00{n}-x", experiment="x", axes={}, records=[record],
@@ -585,7 +676,7 @@ def tables_of(records, benchmark):
         )
         for n, (name, record) in enumerate(records.items())
     ]  # fmt: skip
-    return [b for b in _benchmark(benchmark, runs, Known(), "x") if isinstance(b, Sheet)]
+    return list(_benchmark(benchmark, runs, Known(), {}, "x"))
 
 
 def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, page):

@@ -1,0 +1,127 @@
+"""Runs of one technology that were not measured alike: which, and in what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.analysis.compare.likeness import Unlike, points, unlike_parameters, unlike_records
+from v6t.analysis.report.campaign_run import CampaignRun, shown
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, sheet
+
+MARK = "†"
+"""Of a row that was not measured as most rows of its technology were."""
+TITLE = "Not measured alike"
+MEANING = (
+    f"{MARK} with other parameters or conditions than most rows of its technology: see '{TITLE}'"
+)
+
+
+@dataclass(frozen=True)
+class Differing:
+    """What of one run is not as most runs of its technology have it.
+
+    Attributes:
+        technology, device: the run's names.
+        parameters: of the technology: they concern all its benchmarks.
+        conditions: of single benchmarks, by their names.
+    """
+
+    technology: str
+    device: str
+    parameters: Sequence[Unlike]
+    conditions: Mapping[str, Sequence[Unlike]]
+
+    def concerns(self, benchmark: str) -> bool:
+        """Whether a benchmark was measured otherwise than on most devices."""
+        return bool(self.parameters or self.conditions.get(benchmark))
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Of the table that says it: what, its own value, that of most."""
+        head = (self.technology, self.device)
+        for unlike in self.parameters:
+            yield (*head, unlike.what, brief(unlike.second), brief(unlike.first))
+        for benchmark, several in self.conditions.items():
+            for unlike in several:
+                what = f"{unlike.what} ({benchmark})"
+                yield (*head, what, brief(unlike.second), brief(unlike.first))
+
+
+def differing(
+    made: Sequence[CampaignRun], named: Callable[[CampaignRun], tuple[str, str]]
+) -> dict[str, Differing]:
+    """Runs that are not as most of their technology are, by directory.
+
+    Args:
+        made: runs that found something.
+        named: technology and device of a run, as its rows have them.
+    """
+    by_technology: dict[str, list[tuple[CampaignRun, RunData]]] = {}
+    for run in made:
+        if run.data is not None:
+            by_technology.setdefault(named(run)[0], []).append((run, run.data))
+    found = {}
+    for runs in by_technology.values():
+        usual = _usual([data for _, data in runs], unlike_parameters)
+        conditions = _usual_conditions([data for _, data in runs])
+        for run, data in runs:
+            odd = Differing(
+                *named(run),
+                unlike_parameters(usual, data),
+                {b: apart for b, apart in _conditions(conditions, data).items() if apart},
+            )
+            if odd.parameters or odd.conditions:
+                found[run.directory] = odd
+    return found
+
+
+def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Unlike]]) -> Any:
+    """The first of those of which there are most."""
+    groups: list[list[Any]] = []
+    for one in several:
+        group = next((g for g in groups if not unlike(g[0], one)), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(one)
+    return max(groups, key=len)[0]
+
+
+def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
+    """The record of each point whose conditions most runs share."""
+    records: dict[tuple[str, ...], list[Any]] = {}
+    for data in several:
+        for key, record in points(data).items():
+            records.setdefault(key, []).append(record)
+    return {key: _usual(found, unlike_records) for key, found in records.items()}
+
+
+def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Unlike]]:
+    """In what its records differ from the usual ones, by benchmark; each difference once."""
+    found: dict[str, list[Unlike]] = {}
+    for key, record in points(data).items():
+        held = found.setdefault(record.benchmark, [])
+        held += [u for u in unlike_records(usual[key], record) if u not in held]
+    return found
+
+
+def differing_sheet(odd: Iterable[Differing]) -> Sheet:
+    """What differs, in a line each."""
+    names = ["<technology", "<device", "<what", "<here", "<in most rows of the technology"]
+    rows = [row for one in odd for row in one.rows()]
+    note = "whole lists stand in the config.json and the results.json of each run's directory"
+    return sheet("Parameters and conditions", names, rows, [note])
+
+
+def brief(value: Any) -> str:
+    """A setting in a few words: of a list how long it is, and its first entry."""
+    if value in (None, [], ""):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)) and len(value) > 1:
+        return f"{len(value)}, the first: {brief(value[0])}"
+    if isinstance(value, (list, tuple)):
+        return brief(value[0])
+    return shown(value)

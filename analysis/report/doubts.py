@@ -1,0 +1,73 @@
+"""Rates that a device's queues made, not its forwarding: what other trials of a run say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from v6t.analysis.records.base import Record
+from v6t.analysis.records.connections import ConnectionRateRecord
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.records.timing import DelayRecord
+from v6t.analysis.rundata import RunData
+
+LOST, QUEUED = "‡", "§"
+"""Marks of such rates."""
+LOST_MEANING = (
+    f"{LOST} valid trials of delays at this rate or below it lost frames: a queue may carry a device through "
+    "the trials of a search, and this rate need not last"
+)
+QUEUED_MEANING = (
+    f"{QUEUED} more than the frames that the same run found it to forward in all directions together: "
+    "its queues held what of the connections it had not forwarded yet, so this is no rate that lasts"
+)
+
+
+def loses_elsewhere(data: RunData, record: Record) -> bool:
+    """Whether valid trials of delays lost more than is tolerated at a throughput, or below it.
+
+    Args:
+        data: the run, with its trials; without them nothing is known.
+        record: of a throughput; of anything else: no.
+    """
+    if not isinstance(record, ThroughputRecord) or not record.measured:
+        return False
+    delays = [r for r in data.records if isinstance(r, DelayRecord) and _alike(r, record)]
+    tolerated = data.procedure.get("loss_tolerance") or 0.0
+    return any(
+        counted.total("required") - counted.total("received")
+        > tolerated * counted.total("required")
+        for trial in data.counted(delays)
+        if trial.asked["rate_fps"] <= record.median
+        for counted in trial.result.directions.values()
+    )
+
+
+def is_queued(data: RunData, record: Record) -> bool:
+    """Whether connections were opened at a higher rate than the device forwards frames in all directions.
+
+    Args:
+        data: the run.
+        record: of a rate of connections; of anything else: no.
+    """
+    if not isinstance(record, ConnectionRateRecord) or not record.measured:
+        return False
+    most = [_carried(r) for r in _forwarding(data, record)]
+    return bool(most) and record.median > max(most)
+
+
+def _forwarding(data: RunData, record: Record) -> Iterator[ThroughputRecord]:
+    """Its throughputs of the same frames; none where the device may be faster than one of them."""
+    mine = [r for r in data.records if isinstance(r, ThroughputRecord) and r.measured]
+    mine = [r for r in mine if r.sizes == record.sizes]
+    if not any(r.limited for r in mine):
+        yield from mine
+
+
+def _carried(record: ThroughputRecord) -> float:
+    """Frames of all directions [1/s]; where no rate passed, what the first that did not is below."""
+    ways = 2 if record.direction == "bidirectional" else 1
+    return ways * (record.median or record.resolution_fps)
+
+
+def _alike(record: Record, other: Record) -> bool:
+    return (record.sizes, record.direction) == (other.sizes, other.direction)
