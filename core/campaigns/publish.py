@@ -191,18 +191,19 @@ def _again(campaign: Campaign, page: str) -> str:
         or not {r.experiment for r in campaign.runs} <= names
     ):
         return ""
-    where = shlex.quote(page)
+    where, beds = shlex.quote(page), _beds(campaign)
+    needs = content.get("again", "") if not beds else ""
     return f"""
 ## Again
 
 Beside the directory of this page:
 
 ```text
-v6t campaign {campaign.name}{_beds(campaign)} -o again
+v6t campaign {campaign.name}{beds} -o again
 v6t compare {where} again
 v6t trend {where} again
 ```
-"""
+{f"{chr(10)}{needs.strip()}{chr(10)}" if needs else ""}"""
 
 
 def _beds(campaign: Campaign) -> str:

@@ -29,6 +29,7 @@ from v6t.core.campaigns.publish import _again
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.conditions import SHARED_CORES
+from v6t.tests.drivers.matrix import NAMED
 
 from .support import complaint, tree, v6t
 
@@ -489,6 +490,10 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     text = _again(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
     assert "v6t compare 'my results' again" in text
+    assert "make results MACHINES=1" in text
+    assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
+    simulated = lay_out(packaged()["zoo"], Overrides(only=("siit",), tester="sim"))
+    assert "make results" not in _again(simulated, "page")
     siit = lay_out(packaged()["siit"], Overrides(tester="sim"))
     assert "v6t campaign siit --tester sim -o again" in _again(siit, "page")
 
