@@ -58,6 +58,7 @@ class UsageError(V6tError):
         dut_params: of the device's driver, likewise.
         path: keys and indices that lead from what was given to its wrong part.
         located: the message begins with file and line.
+        technology: one that the device of another driver can be; empty: another driver is no remedy.
     """
 
     exit_code = 2
@@ -71,12 +72,14 @@ class UsageError(V6tError):
         dut_params: Mapping[str, object] | None = None,
         path: Sequence[str | int] = (),
         located: bool = False,
+        technology: str = "",
     ) -> None:
         super().__init__(message, hint)
         self.params = dict(params or {})
         self.dut_params = dict(dut_params or {})
         self.path = tuple(path)
         self.located = located
+        self.technology = technology
 
 
 class ExtensionError(UsageError):

@@ -14,6 +14,7 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.differing import MARK, TITLE
 from v6t.analysis.report.doubts import is_queued
+from v6t.analysis.report.reasons import why_invalid
 from v6t.analysis.sheet import number_of
 from v6t.procedures.conditions import SHARED_CORES
 
@@ -172,13 +173,12 @@ def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
     again = any(_value(r, "invalid_retries") for r in made)
     what = "invalid and repeated" if again else "invalid"
     records = [r for m in made for r in m.records]
-    trials, invalid = (
-        sum(len(r.trials) for r in records),
-        sum(len(r.invalid_trials) for r in records),
-    )
+    trials = sum(len(r.trials) for r in records)
+    invalid = [t for r in records for t in r.invalid_trials]
+    why = f": {why_invalid(invalid)}" if invalid else ""
     yield (
         f"A trial in which the tester faltered is {what}: it is no loss of the device. Of "
-        f"{number_of(trials, 'trial')} {invalid:,} were."
+        f"{number_of(trials, 'trial')} {len(invalid):,} were{why}."
     )
     rates = [(m, r) for m in made for r in m.records if str(r.unit).endswith("per second")]
     limited = sum(r.limited and not (m.data and is_queued(m.data, r)) for m, r in rates)

@@ -197,12 +197,17 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 )
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:
-        """Short streams."""
+        """Short streams, few tags."""
         s = self.own(bound)
         if s.duration_s < 120 or s.first_tag_s < 60:
             yield (
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
                 "not 120 s and 60 s"
+            )
+        if s.tags < latency.RFC_TAGS:
+            yield (
+                f"latency by {s.tags} tagged frames, not at least {latency.RFC_TAGS} (RFC 8219 section 7.2): "
+                "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
 

@@ -53,6 +53,8 @@ class CampaignFile(StrictModel):
     """Heading of the report."""
     paper: str | None = None
     """Published results to set beside, a name of `v6t report --paper`."""
+    again: str = ""
+    """What making it again in the lab takes, for the page of a campaign that comes with v6t (Markdown)."""
     run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of all runs."""
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)

@@ -6,10 +6,7 @@ Everything is read before anything is written, and the page appears whole or not
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,11 +19,11 @@ from v6t.core.campaigns.campaign import PLAN, Campaign, opened
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.campaigns.public import Words, public_runs
 from v6t.core.campaigns.summary import csv_of, runs_of, summary_of
-from v6t.core.runs.results_file import COMPLETE
+from v6t.core.campaigns.trials_table import trials_table
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
 from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_json, read_text
+from v6t.profiles.files import read_json
 
 if TYPE_CHECKING:
     from v6t.analysis.blocks import Drawing
@@ -137,7 +134,7 @@ def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
         **_page(campaign, runs, words, page),
         SUMMARY: json.dumps(summary, indent=1, sort_keys=True) + "\n",
         TABLE: csv_of(summary),
-        TRIALS: _trials(directory, list(zip(read, runs, strict=True)), words),
+        TRIALS: trials_table(directory, list(zip(read, runs, strict=True)), words),
     }
     for run in runs:
         contents.update(_run(run))
@@ -194,18 +191,19 @@ def _again(campaign: Campaign, page: str) -> str:
         or not {r.experiment for r in campaign.runs} <= names
     ):
         return ""
-    where = shlex.quote(page)
+    where, beds = shlex.quote(page), _beds(campaign)
+    needs = content.get("again", "") if not beds else ""
     return f"""
 ## Again
 
 Beside the directory of this page:
 
 ```text
-v6t campaign {campaign.name}{_beds(campaign)} -o again
+v6t campaign {campaign.name}{beds} -o again
 v6t compare {where} again
 v6t trend {where} again
 ```
-"""
+{f"{chr(10)}{needs.strip()}{chr(10)}" if needs else ""}"""
 
 
 def _beds(campaign: Campaign) -> str:
@@ -224,38 +222,6 @@ def _alone(svg: str) -> str:
     if "xmlns=" not in svg[: svg.index(">")]:
         svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     return svg.replace("<svg", '<svg style="background:#fff"', 1) + "\n"
-
-
-def _trials(directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], words: Words) -> str:
-    """The trials of all runs, as read and as published; their published name in a first column."""
-    out = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for read, public in runs:
-        for row in csv.DictReader(io.StringIO(_trials_of(directory, read))):
-            if writer is None:
-                writer = csv.DictWriter(out, ["run", *row], lineterminator="\n", restval="",
-                                        extrasaction="ignore")  # fmt: skip
-                writer.writeheader()
-            told = {k: words.within(v) for k, v in _rounded(row).items()}
-            writer.writerow({"run": run_name(public.directory), **told})
-    return out.getvalue()
-
-
-def _trials_of(directory: Path, run: CampaignRun) -> str:
-    path = directory / run.directory / TRIALS
-    try:
-        return read_text(path)
-    except OSError as exc:
-        if run.status != COMPLETE:  # it has not come so far
-            return ""
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-
-
-def _rounded(row: Mapping[str, str]) -> dict[str, str]:
-    """Microseconds are more than a tester knows: the digits of a binary fraction are not raw values."""
-    return {
-        k: f"{float(v):.6f}" if re.fullmatch(r"\d+\.\d{7,}", v or "") else v for k, v in row.items()
-    }
 
 
 def _run(run: CampaignRun) -> dict[str, str]:

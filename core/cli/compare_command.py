@@ -40,8 +40,9 @@ def command(
     tolerance, trial duration.
     """
     from v6t.core.campaigns.together import are_campaigns, compared
-    from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading
+    from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading, refuse_absent
 
+    refuse_absent(directories)
     directories = directories or tuple(latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
         _compare_audits(directories, anyway, published, output, as_json)

@@ -168,6 +168,10 @@ def _run(arguments: list[str] | None) -> int:
         if isinstance(exc, UsageError):
             words = sys.argv[1:] if arguments is None else arguments
             exc.advise(_with_params(words, {SET: exc.params, SET_DUT: exc.dut_params}))
+            if exc.technology:
+                from v6t.core.cli.another_driver import another_driver
+
+                exc.advise(another_driver(words, exc.technology))
         return _complain(exc.message, exc.hint, exc.exit_code)
     except click.ClickException as exc:
         hint = ""

@@ -112,6 +112,7 @@ def _check_device(bound: BoundRun) -> None:
             f"there is no reference device for {bound.settings.plugin}: it would have to keep "
             "connections",
             "choose a device driver (--dut), or simulate with --tester sim",
+            technology=bound.settings.plugin,
         )
     if "flush" not in bound.driver.hooks:
         raise UsageError(

@@ -114,4 +114,5 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
             dut_params=exc.dut_params,
             path=path,
             located=bool(place),
+            technology=exc.technology,
         ) from exc

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,6 +35,19 @@ def no_run(path: Path) -> UsageError:
             "its report is audit.html; `v6t compare` sets audits beside audits, runs beside runs",
         )
     return UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
+
+
+def refuse_absent(paths: Iterable[Path]) -> None:
+    """Name what is not there before anything is said of what is; ``latest`` is found elsewhere.
+
+    Raises:
+        UsageError: one of the paths does not exist.
+    """
+    for path in paths:
+        if not path.exists() and str(path) != LATEST:
+            raise UsageError(
+                f"there is no {path}", "give the directory of an earlier run or campaign"
+            )
 
 
 class RunDir:

@@ -72,6 +72,7 @@ def verdict_of(
         or _by_full_vectors(told)
         or (("tester", tester) if tester and not heard.drops else None)
         or (None if no_time else _by_table(told, lost))
+        or _by_waiting(heard)
         or _by_vectors_room(heard, lost)
         or _by_polling(heard, lost)
         or _by_room(heard)
@@ -101,11 +102,15 @@ def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     losing = ("queue", "table", "contention", "rules")
     short = [name for name, v in verdicts.items() if v.limited_by in losing]
     limiting = full or short
+    others = {n: v.limited_by for n, v in verdicts.items() if n not in limiting}
+    room = all(what == "nothing here" for what in others.values())
+    rest = "the others have room" if room else "; ".join(f"{n}: {w}" for n, w in others.items())
     if len(limiting) == 1:
-        why = "has no time left" if full else "loses frames with time left"
-        return f"{limiting[0]} limits: it {why}, the others have room"
+        why = "has no time left" if full else f"loses frames ({verdicts[short[0]].limited_by})"
+        return f"{limiting[0]} limits: it {why}; {rest}"
     if limiting:
-        return f"{' and '.join(limiting)} limit together: give one of them more cores and repeat"
+        advice = "one of them more cores" if full else "each what it is short of"
+        return f"{' and '.join(limiting)} limit together: give {advice} and repeat"
     return "none of them is seen to limit: look at the tester and the cables"
 
 
@@ -191,16 +196,37 @@ def _by_process(told: Telemetry) -> tuple[str, str] | None:
         return "cpu", f"a quota of its cgroup held the process back {words}; it ran {ran:.0f} %"
     if ran + waited < FULL_THREAD:
         return None
-    idle = [100 - core["busy"] for core in told.cores.values()]
-    whom = (
-        "a quota holds it back, for a core was idle meanwhile"
-        if idle and max(idle) > 100 - FREE_IDLE
-        else "a quota, or others on its cores, held it back"
-    )
-    return "cpu", (
-        f"its busiest thread ran {ran:.0f} % of the time and was ready to for another "
-        f"{waited:.0f} %: {whom}"
-    )
+    return "cpu", _not_let(told)
+
+
+def _not_let(told: Telemetry) -> str:
+    """Of a thread that was ready to run and did not."""
+    idle = [] if told.polls else [100 - core["busy"] for core in told.cores.values()]
+    if not idle:
+        whom = "others on its cores, or a quota, held it back"
+    elif max(idle) > 100 - FREE_IDLE:
+        whom = "a core was idle meanwhile, so a quota held it back or it is bound to other cores"
+    elif "throttled" in told.process:  # and not by more than HELD_BACK
+        whom = "others were on its cores"
+    else:
+        whom = "no core was idle, so others were on its cores, or a quota held it back"
+    ran, waited = told.process["run"], told.process["wait"]
+    return f"its busiest thread ran {ran:.0f} % of the time and waited for a core for {waited:.0f} %: {whom}"
+
+
+def _by_waiting(told: Telemetry) -> tuple[str, str] | None:
+    """A device that lost frames while it was ready to run: whatever its queues say, it had not the time.
+
+    A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
+    """
+    if not told.drops or told.process.get("wait", 0.0) <= HELD_BACK or _for_want_of_room(told):
+        return None
+    return "cpu", f"{_not_let(told)}; {_worst(told)} grew"
+
+
+def _for_want_of_room(told: Telemetry) -> bool:
+    """Most of what was dropped was refused by a table, which has nothing to do with time."""
+    return told.lost_for[_worst(told)] in (Lost.ROOM, Lost.ENTRY)
 
 
 def _by_full_vectors(told: Telemetry) -> tuple[str, str] | None:
@@ -246,12 +272,14 @@ def _by_polling(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
 
 
 def _by_room(told: Telemetry) -> tuple[str, str] | None:
-    """A process with time left that nevertheless was not given all frames."""
-    if not told.process or not told.drops:
+    """A process that slept, and nevertheless was not given all frames; :func:`_by_waiting` has been asked."""
+    if not told.process or not told.drops or _for_want_of_room(told):
         return None
-    if told.lost_for[_worst(told)] in (Lost.ROOM, Lost.ENTRY):
-        return None
-    return "queue", f"a queue before it is full, and it has time left: {_worst(told)} grew"
+    slept = 100 - told.process["run"] - told.process["wait"]
+    return "queue", (
+        f"a queue in front of it overflowed although it had time left, {slept:.0f} % of it: "
+        f"{_worst(told)} grew"
+    )
 
 
 def _worst(told: Telemetry) -> str:

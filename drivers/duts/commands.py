@@ -315,6 +315,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {cls.name} driver cannot make a device for {technology}",
                 f"it can be: {', '.join(cls.technologies)}" + (parts and f"; in a chain: {parts}"),
+                technology=technology,
             )
 
 

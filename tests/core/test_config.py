@@ -157,6 +157,16 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
         assert word in said
 
 
+@pytest.mark.parametrize(("tags", "told"), [(250, True), (499, True), (500, False)])
+def test_fewer_tags_than_the_rfcs_are_a_departure(tmp_path, tags, told):
+    latency = {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}
+    run = resolved(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
+    said = " ".join(caveats(bind(run)))
+    assert (
+        f"latency by {tags} tagged frames, not at least 500 (RFC 8219 section 7.2)" in said
+    ) == told
+
+
 # -- what is refused, and where it stands ------------------------------------------------------
 
 RUN_COMPLAINTS = {

@@ -30,6 +30,7 @@ from v6t.core.campaigns.publish import _again
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.conditions import SHARED_CORES
+from v6t.tests.drivers.matrix import NAMED
 
 from .support import complaint, tree, v6t
 
@@ -110,6 +111,12 @@ def test_every_trial_has_its_line(made, page):
     }
     assert len(own) == 3
     assert {name: sum(r["run"] == name for r in rows) for name in own} == own
+    told = {(r["run"], r["key"]): r["counts"] for r in rows}
+    for path in made.glob("*/results.json"):
+        records, name = json.loads(path.read_text())["results"], run_name(path.parent.name)
+        valid = {k for r in records for k in r["trials"]}
+        valid -= {t["key"] for r in records for t in r["invalid_trials"]}
+        assert {key for (run, key), why in told.items() if run == name and why == "yes"} == valid
 
 
 def test_nothing_says_where_it_was_made(made, page):
@@ -520,6 +527,10 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     text = _again(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
     assert "v6t compare 'my results' again" in text
+    assert "make results MACHINES=1" in text
+    assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
+    simulated = lay_out(packaged()["zoo"], Overrides(only=("siit",), tester="sim"))
+    assert "make results" not in _again(simulated, "page")
     siit = lay_out(packaged()["siit"], Overrides(tester="sim"))
     assert "v6t campaign siit --tester sim -o again" in _again(siit, "page")
 
@@ -688,7 +699,7 @@ def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, p
     points = {(r["directory"], f["benchmark"]): f for r in
               json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
     trials, invalid = (sum(f[k] for f in points.values()) for k in ("trials", "invalid_trials"))
-    assert f"Of {trials} trials {invalid} were." in text
+    assert re.search(rf"Of {trials} trials {invalid} were(: \d+ because [^.]+)?\.", text)
     limited = sum(f["limited"] for f in figures if f["benchmark"] == "throughput")
     assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
 

@@ -87,7 +87,10 @@ class Chain(WithoutCommands):
         parts: list[Part] = []
         for entry in listed:
             driver = self._driver(entry, parts, turned=intent.links.turned)
-            driver.check_technology(entry["technology"])
+            try:
+                driver.check_technology(entry["technology"])
+            except UsageError as exc:  # another driver is the part's remedy, not the whole device's
+                raise UsageError(exc.message, exc.hint) from exc
             parts.append(
                 Part(
                     entry["name"],

@@ -37,6 +37,8 @@ PROGRAMS = {
 }
 """Where each comes from: see :func:`lacking`."""
 MAPT_SINCE = (4, 1, 255)
+CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
+"""What release candidates call themselves, and what they were published as."""
 """What the release candidates of 4.2.0 call themselves."""
 
 
@@ -85,7 +87,7 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``4.1.9`` or ``4.1.9.0``, by module and by program; they must agree."""
+        """``4.1.9`` or ``4.1.9.0``, by module and by program; they agree; a candidate as it was published."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
@@ -93,7 +95,8 @@ class Jool(LinuxDriver):
                 f"Jool's module and program differ: {' and '.join(sorted(plain))}",
                 "install both from one version, and load the module anew",
             )
-        return plain.pop() if plain else ""
+        version = plain.pop() if plain else ""
+        return CANDIDATES.get(version, version)
 
     def example(self, intent: Intent) -> Facts:
         """The oldest version that can do it, unless one is given."""

@@ -48,18 +48,22 @@ class Map646(TunTranslator):
         "configured and restored in the lab and over SSH, verified and measured with real frames in "
         "the lab (built from its source of 2020)"
     )
-    versions = ("2012",)
     options_model = Map646Options
     process = "map646"
     words = "map646"
     tun_name: ClassVar[str] = "tun646"
 
-    version_command = "echo 2012"  # it has none of its own: the year of its copyright
-
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
+        self.version_command = (
+            f"sha256sum $(command -v {self.options.program}) </dev/null | cut -c-12"
+        )
         source = "https://github.com/keiichishima/map646"
         self.programs = {**self.programs, self.options.program: source}
+
+    def read_version(self, text: str) -> str:
+        """It has none, nor releases: the checksum of its program tells one build from another."""
+        return f"program {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """Mappings of one side, a prefix of the other."""
@@ -121,6 +125,7 @@ class Map646(TunTranslator):
                 "frames of 1518 octets do not match",
                 "IPv4 packets whose UDP checksum is 0 get a wrong one",
                 "one process on one core; its drops are the TUN device's tx drops",
+                "it has no version and no releases; its source says 2012 and was last changed in 2020",
             ),
         )
 

@@ -18,12 +18,14 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"
 NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
+MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
+"""The section of a survey that says whether it is there, and who publishes it."""
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
@@ -106,6 +108,25 @@ class Nat46(LinuxDriver):
         # without a file it would read its input
         file = name if "/" in name else f"$(modinfo -n {name} 2>/dev/null || echo none)"
         self.version_command = f"sha256sum {file} 2>/dev/null | cut -c-12"
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        named = self.options.module
+        file = f"ls {named} 2>/dev/null" if "/" in named else f"modinfo -n {named} 2>/dev/null"
+        return {
+            **super().survey(),
+            MODULE: f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none",
+        }
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """A kernel without it."""
+        super().refuse(intent, facts)
+        if facts.sections.get(MODULE, "").strip() == "none":
+            raise DutError(
+                f"the device lacks the kernel module {self.options.module}",
+                f"see {SOURCE}, to be built for its kernel; dut.options.module says where the file is "
+                "(--set-dut module=FILE)",
+            )
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the device and out of it; nat46 takes no hop."""

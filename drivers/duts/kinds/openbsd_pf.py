@@ -119,7 +119,11 @@ class OpenBsdPf(Driver):
         """See the base class."""
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
-            raise DutError(f"the device is no OpenBSD: uname says {shown(system)}")
+            raise DutError(
+                f"the device is no OpenBSD: uname says {shown(system)}",
+                "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
+                "tester wired to that OpenBSD",
+            )
         interfaces, addresses = read_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")

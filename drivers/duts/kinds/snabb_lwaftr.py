@@ -89,9 +89,11 @@ class SnabbLwAftr(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``Snabb version 2024.08``."""
+        """``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind the tag of another."""
         asked = f"{self.options.program} --version"
-        return version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
+        tag = version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
+        built = re.search(r"\((\d+-g[0-9a-f]+[-\w]*)\)", text)
+        return f"{tag}-{built[1]}" if built else tag
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Interfaces by name or by PCI address; never those that are not to be touched."""
@@ -157,6 +159,8 @@ class SnabbLwAftr(LinuxDriver):
             notes=(
                 "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
                 "a wrong PSID is answered with ICMPv6 1/5",
+                "its version is that of its repository's last tag, the commits since then and the commit: "
+                "release 2024.08 is 2022.07-396-gf32729274",
             ),
         )
 

@@ -223,3 +223,28 @@ def test_another_prefix_is_refused(prefix):
     driver = make_driver("tundra-nftables", {})
     with pytest.raises(UsageError, match="translates a prefix of /96, not"):
         driver.plan(intent, driver.example(intent))
+
+
+def test_who_has_no_version_is_told_by_its_programs_checksum(tmp_path):
+    program = tmp_path / "map646"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    driver = make_driver("map646", {"program": str(program)})
+    done = subprocess.run(
+        ["sh", "-c", driver.version_command], capture_output=True, text=True, check=True
+    )
+    assert driver.read_version(done.stdout) == (
+        f"program {hashlib.sha256(program.read_bytes()).hexdigest()[:12]} (SHA-256)"
+    )
+    assert driver.read_version("") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("snabb 2022.07 (396-gf32729274-dirty)\n", "2022.07-396-gf32729274-dirty"),
+        ("snabb 2024.08\n", "2024.08"),
+    ],
+)
+def test_snabbs_version_names_the_commit_where_it_tells_it(said, version):
+    assert make_driver("snabb-lwaftr", {}).read_version(said) == version

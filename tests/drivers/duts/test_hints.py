@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import ast
 import shlex
-from dataclasses import dataclass
+import subprocess
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from v6t.core.config.plugins import names as technologies
 from v6t.drivers.duts import kinds
+from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import names as drivers
+from v6t.plugins.siit.siit import Siit
+from v6t.profiles.errors import DutError
 from v6t.tests.core.support import v6t
 
 KINDS = Path(next(iter(kinds.__path__)))
@@ -115,7 +121,7 @@ UNREACHED = {
 }
 """They have parameters all the same, for technologies of somebody else."""
 NO_COMMAND = {
-    " driver cannot make a device for ": "the hint is the command of another technology",
+    " driver cannot make a device for ": "another driver is the remedy: the table of all pairs is tried below",
     "is not within": "guards the technology's own arithmetic",
     "all lie within the test's own networks": "any of many parameters may be given another value",
     "are in use: nothing is left to be added": "any of many parameters may be given another value",
@@ -184,6 +190,87 @@ def test_the_hint_is_a_command_that_works(says):
     hint = refused.err.partition("try: v6t ")[2].strip()
     done = v6t(*shlex.split(hint))
     assert done.status == 0, (hint, done.err)
+
+
+@pytest.mark.parametrize("technology", technologies())
+def test_who_cannot_be_a_technology_names_those_that_can_and_a_command_that_works(technology):
+    """Over the whole table; the commands differ by the technology alone."""
+    commands = set()
+    for driver in drivers():
+        able = driver_type(driver).technologies
+        if not able or technology in able:
+            continue
+        refused = v6t(*command_of(technology, driver, []))
+        assert refused.status == 2, refused
+        if f"the {driver} driver cannot make a device for {technology}" not in refused.err:
+            continue
+        if "try: v6t " not in refused.err:  # of a part that is no plugin: a command in words
+            assert "`v6t run --plugin ipv4aas" in refused.err, refused.err
+            continue
+        named = refused.err.partition(f"{technology} is made by: ")[2].partition(";")[0].split(", ")
+        assert set(named) - {"reference"} == {
+            d for d in drivers() if technology in driver_type(d).technologies
+        }
+        commands.add(refused.err.partition("try: v6t ")[2].strip())
+    assert len(commands) == 1, commands
+    hint = shlex.split(commands.pop())
+    assert hint[-1] in named
+    done = v6t(*hint)
+    assert done.status == 0, (hint, done.err)
+
+
+def test_so_does_the_reference_device_where_connections_are_kept():
+    refused = v6t(*command_of("nat64", "reference", []))
+    assert (
+        "nat64 is made by: jool, openbsd-pf, tayga-nftables, tundra-nftables, vpp; try: "
+        in refused.err
+    )
+    assert refused.err.strip().endswith("v6t run --dry-run --plugin nat64 --dut tayga-nftables")
+
+
+def test_options_of_the_driver_that_cannot_are_left_out_and_a_testbed_gets_no_command(tmp_path):
+    words = ("--driver=vpp", "--set-dut", "workers=2", "--set", "prefix=2001:db8::/96")
+    refused = v6t("run", "--dry-run", "--plugin", "siit", *words)
+    hint = shlex.split(refused.err.partition("try: v6t ")[2])
+    assert hint[:-1] == ["run", "--dry-run", "--plugin", "siit", "--set", words[-1], "--dut"]
+    plan = v6t("dut", "plan", "--plugin", "ipv6-router", "--driver", "jool").err
+    assert "is made by: linux-router, " in plan  # there is no plan of the reference device
+    assert v6t(*shlex.split(plan.partition("try: v6t ")[2])).status == 0
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("dut: {driver: vpp}")
+    refused = v6t("run", "--dry-run", "--plugin", "siit", "--testbed", bed)
+    assert "siit is made by: " in refused.err
+    assert "try: " not in refused.err
+
+
+def test_a_part_of_a_chain_is_not_told_to_replace_the_whole():
+    refused = v6t(*command_of("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]))
+    assert "the nftables driver cannot make a device for clat" in refused.err
+    assert "is made by" not in refused.err
+
+
+def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
+    driver = make_driver("nat46", {"module": "/nowhere/nat46.ko"})
+    intent = Siit().dut_intent()
+    facts = driver.example(intent)
+    driver.refuse(intent, facts)
+    lacking = replace(facts, sections={**facts.sections, "module": "none\n"})
+    with pytest.raises(DutError, match="lacks the kernel module /nowhere/nat46.ko") as told:
+        driver.refuse(intent, lacking)
+    assert "https://github.com/" in told.value.hint
+    assert "--set-dut module=FILE" in told.value.hint
+    v6t_takes_it = v6t(*command_of("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))
+    assert v6t_takes_it.status == 0, v6t_takes_it.err
+    asked = subprocess.run(
+        ["sh", "-c", driver.survey()["module"]], capture_output=True, text=True, check=True
+    )
+    assert asked.stdout in ("none\n", "/sys/module/nat46\n")
+
+
+def test_what_is_no_openbsd_says_how_one_is_reached():
+    with pytest.raises(DutError, match="no OpenBSD: uname says 'Linux 6.1'") as told:
+        make_driver("openbsd-pf", {}).facts({"system": "Linux 6.1\n"})
+    assert "dut.options.ssh.host" in told.value.hint
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,8 @@ def test_the_busiest_thread_speaks_for_its_process():
         ((97, 1), (), 0, "cpu", "one core is all it can use"),
         ((10, 2), (10, 9), 0, "cpu", "in 90 % of its periods"),
         ((10, 85), (), 90, "cpu", "a core was idle meanwhile"),
-        ((10, 85), (), 0, "cpu", "others on its cores"),
+        ((10, 85), (), 0, "cpu", "no core was idle, so others were on its cores"),
+        ((10, 85), (10, 1), 0, "cpu", "%: others were on its cores"),
         ((10, 20), (10, 0), 0, "cpu", "cpu0 had no time left"),
         ((10, 20), (10, 0), 50, "unknown", "no core was busy"),
     ],
@@ -219,6 +220,56 @@ def test_a_process_is_judged_by_the_time_it_was_given(shares, quota, idle, limit
     found = verdict_of(process(shares, quota=quota, idle=idle))
     assert found.limited_by == limited
     assert words in found.says
+
+
+def dropping(shares, idle, figure="tx.dropped", quota=()):
+    """The same process, and a queue in front of it that overflows all the time."""
+    return [
+        kernel({**s.figures, "link left": {figure: 50.0 * n}}, s.seen_s)
+        for n, s in enumerate(process(shares, idle=idle, quota=quota))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shares", "idle", "limited", "words"),
+    [
+        ((22, 58), 0, "cpu", "ran 22 % of the time and waited for a core for 58 %: no core was idle, so others"),
+        ((22, 58), 60, "cpu", "a core was idle meanwhile, so a quota held it back or it is bound"),
+        ((22, 5), 60, "queue", "although it had time left, 73 % of it: link left tx.dropped grew"),
+        ((22, 24), 0, "queue", "although it had time left, 54 % of it"),
+    ],
+)  # fmt: skip
+def test_who_waits_for_a_core_has_no_time_left_whatever_its_queues_say(
+    shares, idle, limited, words
+):
+    found = verdict_of(dropping(shares, idle), lost=150)
+    assert found.limited_by == limited, found
+    assert words in found.says
+    assert "link left tx.dropped" in found.says
+
+
+def test_waiting_fills_no_table():
+    """What a table has no room for is not lost for want of time."""
+    samples = [
+        kernel({**s.figures, "conntrack": {"insert_failed": 50.0 * n}, "link left": {"tx.packets": 9.0 * n}}, s.seen_s)
+        for n, s in enumerate(process((22, 58), idle=0))
+    ]  # fmt: skip
+    assert verdict_of(samples, lost=150).limited_by == "table"
+
+
+def test_what_is_said_of_several_devices_rests_on_each_verdict():
+    """None has time left, or room, of which only its losses are known."""
+    full, short = Verdict("cpu", "", ()), Verdict("table", "", ())
+    idle, untold = Verdict("nothing here", "", ()), Verdict("unknown", "", ())
+    told = {
+        (short, idle): "CE limits: it loses frames (table); the others have room",
+        (short, untold): "CE limits: it loses frames (table); PE: unknown",
+        (full, short): "CE limits: it has no time left; PE: table",
+        (short, short): "CE and PE limit together: give each what it is short of and repeat",
+        (full, full): "CE and PE limit together: give one of them more cores and repeat",
+    }
+    for (ce, pe), words in told.items():
+        assert verdict_of_all({"CE": ce, "PE": pe}) == words
 
 
 def test_a_full_table_is_told_before_all_else():
