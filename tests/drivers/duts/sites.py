@@ -22,12 +22,15 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.tests.drivers import matrix
 
-from . import sshserver
+from . import sshserver, vmserver
 
 STATE_DIRECTORY = "/run/v6t"
-CONNECTIONS = 500
+CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
+"""As many a second as a virtual machine carries, too."""
 SILENCE_S = 4
 """After so long a device undoes everything by itself here."""
+SILENCE_VM_S = 12
+"""The same in a machine whose processor is a program."""
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _LOOK = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
@@ -46,12 +49,14 @@ class Place:
         machine: ``ce`` or ``pe``; empty: the reference translation.
         netns: a network namespace of the machine.
         options: of the driver.
+        virtual: the machine is a virtual one, whose kernel is its own.
     """
 
     driver: str
     machine: str = ""
     netns: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    virtual: bool = False
 
     @property
     def named(self) -> Mapping[str, Any]:
@@ -80,6 +85,10 @@ class Site:
     def lacking(self) -> str:
         """What this machine has not; empty: nothing."""
         for place in self.placed.values():
+            if place.virtual:
+                if vmserver.lacking():
+                    return vmserver.lacking()
+                continue
             if place.driver in matrix.NAMED:
                 if not matrix.program(place.driver):
                     return "no {} in PATH; {} may name one".format(*matrix.NAMED[place.driver])
@@ -104,6 +113,8 @@ class Site:
 MEND = {"queue_length": 5000, "mend_checksums": True}
 _NAPT = Place("nftables", "ce")
 _REFERENCE = Place("reference")
+_TUNNEL = Place("ip6-tunnel", "vm", options={"undo_after_s": SILENCE_VM_S}, virtual=True)
+"""Few kernels of machines that run tests have it."""
 SITES = {
     "464xlat": Site(
         "464xlat",
@@ -132,6 +143,16 @@ SITES = {
         {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")},
     ),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
+    "ds-lite, ip6_tunnel and VPP": Site("ds-lite", {"b4": _TUNNEL, "aftr": Place("vpp", "pe")}),
+    "lw4o6, ip6_tunnel and VPP": Site(
+        "lw4o6", {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("vpp", "pe")}
+    ),
+    "lw4o6, ip6_tunnel and Snabb": Site(
+        "lw4o6", {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("snabb-lwaftr", "pe")}
+    ),
+    "map-e, ip6_tunnel and VPP": Site(
+        "map-e", {"napt": _NAPT, "ce": _TUNNEL, "br": Place("vpp", "pe")}
+    ),
 }
 
 
@@ -140,7 +161,7 @@ class Standing:
     """A site whose machines stand, with an sshd in each."""
 
     site: Site
-    servers: dict[str, sshserver.Server]
+    servers: dict[str, sshserver.Server | vmserver.Server]
     testbed: Any
     run: Any
 
@@ -148,8 +169,9 @@ class Standing:
         """A shell behind sshd's back where a part is."""
         place = self.site.placed[name]
         server = self.servers[place.machine]
-        pid = server.namespace(place.netns) if place.netns else server.pid
-        transport = NamespaceTransport(pid, name)
+        transport = server.inside
+        if place.netns:
+            transport = NamespaceTransport(server.namespace(place.netns), name)
         return lambda command: transport.run(command).out
 
     def states(self) -> dict[str, str]:
@@ -165,24 +187,41 @@ class Standing:
 
     def cabled(self) -> None:
         """Cables that lead nowhere, with the MAC addresses that the drivers look for."""
+        for name, macs in self._macs().items():
+            if not self.site.placed[name].virtual:
+                for side, mac in macs.items():
+                    self.inside(name)(
+                        f"ip link add {side} address {mac} type veth peer name {side}-cable; "
+                        f"ip link set {side} up; ip link set {side}-cable up"
+                    )
+
+    def addressed(self) -> None:
+        """Virtual machines have their own interfaces, with these MAC addresses."""
+        for name, macs in self._macs().items():
+            server = self.servers[self.site.placed[name].machine]
+            if isinstance(server, vmserver.Server):
+                server.has(macs)
+
+    def _macs(self) -> dict[str, dict[str, str]]:
+        """Of each part's interfaces, by side."""
         bound = resolve_and_bind(self.run, self.testbed, Flags())
         assert isinstance(bound.driver, Chain)
-        for part in bound.driver.parts(bound.intent):
-            if part.name not in self.site.placed:
-                continue
-            for side in ("left", "right"):
-                mac = getattr(part.intent.links, side).dut_mac
-                self.inside(part.name)(
-                    f"ip link add {side} address {mac} type veth peer name {side}-cable; "
-                    f"ip link set {side} up; ip link set {side}-cable up"
-                )
+        return {
+            part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
+            for part in bound.driver.parts(bound.intent)
+            if part.name in self.site.placed
+        }
 
 
 @contextmanager
 def standing(site: Site, path: Any) -> Iterator[Standing]:
     """Start the machines, write the testbed file; all goes at the end."""
-    servers = {name: sshserver.Server(name) for name in site.machines}
+    servers: dict[str, sshserver.Server | vmserver.Server] = {}
     try:
+        for place in site.placed.values():
+            if place.machine not in servers:
+                kind = vmserver.Server if place.virtual else sshserver.Server
+                servers[place.machine] = kind(place.machine)
         parts = {}
         for name, place in site.parts.items():
             options: dict[str, Any] = {}
@@ -191,7 +230,7 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
                 if place.netns:
                     ssh["netns"] = place.netns
                 options = {
-                    **place.named, **place.options, "ssh": ssh, "undo_after_s": SILENCE_S,
+                    **place.named, "undo_after_s": SILENCE_S, **place.options, "ssh": ssh,
                 }  # fmt: skip
             parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
         document = {
@@ -204,10 +243,12 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
         asked = {
             "plugin": "ipv4aas",
             "params": {"variant": site.variant, **site.params},
-            "procedure": {"connections": {"count": CONNECTIONS}},
+            "procedure": {"connections": CONNECTIONS},
         }
         run.write_text(json.dumps(asked, indent=1))
-        yield Standing(site, servers, path, run)
+        found = Standing(site, servers, path, run)
+        found.addressed()
+        yield found
     finally:
         for server in servers.values():
             if server.running():
