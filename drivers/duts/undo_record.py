@@ -157,7 +157,9 @@ def script(record: Record) -> str:
         *([_in_namespace(record.netns)] if record.netns else []),
         f"cd {shlex.quote(record.directory)} || exit 1",
         # one that hangs, or that the device's timer has begun: this one goes on in its place
-        'p=$(cat undoing 2>/dev/null); case "$(ps -p "$p" -o args= 2>/dev/null)" in',
+        # its words: BusyBox's ps knows no single process, and OpenBSD has no /proc
+        "p=$(cat undoing 2>/dev/null || echo none); "
+        "case \"$({ tr '\\0' ' ' </proc/$p/cmdline || ps -p $p -o args=; } 2>/dev/null)\" in",
         f"*{SCRIPT}*) kill -9 $p $(ps -Ao pid,ppid | while read c q; do",
         '[ "$q" != "$p" ] || echo $c; done);; esac',
         "(umask 077; touch progress undone; echo $$ >undoing)",
