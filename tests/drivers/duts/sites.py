@@ -66,11 +66,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Site:
-    """One variant's devices, by part."""
+    """One variant's devices, by part.
+
+    Attributes:
+        variant: of the technology.
+        parts: what stands for each.
+        params: of the technology.
+        row: of :mod:`v6t.tests.drivers.machines`, where one machine is virtual.
+    """
 
     variant: str
     parts: Mapping[str, Place]
     params: Mapping[str, str] = field(default_factory=dict)
+    row: str = ""
 
     @property
     def placed(self) -> dict[str, Place]:
@@ -143,15 +151,23 @@ SITES = {
         {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")},
     ),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
-    "ds-lite, ip6_tunnel and VPP": Site("ds-lite", {"b4": _TUNNEL, "aftr": Place("vpp", "pe")}),
+    "ds-lite, ip6_tunnel and VPP": Site(
+        "ds-lite", {"b4": _TUNNEL, "aftr": Place("vpp", "pe")}, row="ip6-tunnel ds-lite, VPP"
+    ),
     "lw4o6, ip6_tunnel and VPP": Site(
-        "lw4o6", {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("vpp", "pe")}
+        "lw4o6",
+        {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("vpp", "pe")},
+        row="ip6-tunnel lw4o6, VPP",
     ),
     "lw4o6, ip6_tunnel and Snabb": Site(
-        "lw4o6", {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("snabb-lwaftr", "pe")}
+        "lw4o6",
+        {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("snabb-lwaftr", "pe")},
+        row="ip6-tunnel lw4o6, Snabb",
     ),
     "map-e, ip6_tunnel and VPP": Site(
-        "map-e", {"napt": _NAPT, "ce": _TUNNEL, "br": Place("vpp", "pe")}
+        "map-e",
+        {"napt": _NAPT, "ce": _TUNNEL, "br": Place("vpp", "pe")},
+        row="ip6-tunnel map-e, VPP",
     ),
 }
 
@@ -164,6 +180,12 @@ class Standing:
     servers: dict[str, sshserver.Server | vmserver.Server]
     testbed: Any
     run: Any
+
+    @property
+    def hypervisor(self) -> str:
+        """What a virtual machine is; empty: there is none."""
+        virtual = (s for s in self.servers.values() if isinstance(s, vmserver.Server))
+        return next((server.hypervisor for server in virtual), "")
 
     def inside(self, name: str) -> Callable[[str], str]:
         """A shell behind sshd's back where a part is."""

@@ -77,6 +77,11 @@ class Server(ssh.LabSsh):
     def pid(self) -> int:
         return self._pid
 
+    @property
+    def hypervisor(self) -> str:
+        """What it is."""
+        return self._machine.hypervisor
+
     def has(self, macs: Mapping[str, str]) -> None:
         """Its interfaces have these addresses, by side, as those of a device elsewhere do."""
         for side, mac in macs.items():
