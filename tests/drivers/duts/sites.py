@@ -121,6 +121,7 @@ class Site:
 MEND = {"queue_length": 5000, "mend_checksums": True}
 _NAPT = Place("nftables", "ce")
 _REFERENCE = Place("reference")
+_VPP_CE = Place("vpp", "ce", "ce")
 _TUNNEL = Place("ip6-tunnel", "vm", options={"undo_after_s": SILENCE_VM_S}, virtual=True)
 """Few kernels of machines that run tests have it."""
 SITES = {
@@ -151,6 +152,11 @@ SITES = {
         {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")},
     ),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
+    "ds-lite, VPP twice": Site("ds-lite", {"b4": Place("vpp", "ce"), "aftr": Place("vpp", "pe")}),
+    "lw4o6, VPP and Snabb": Site(
+        "lw4o6", {"napt": _NAPT, "ce": _VPP_CE, "lwaftr": Place("snabb-lwaftr", "pe")}
+    ),
+    "map-e, VPP twice": Site("map-e", {"napt": _NAPT, "ce": _VPP_CE, "br": Place("vpp", "pe")}),
     "ds-lite, ip6_tunnel and VPP": Site(
         "ds-lite", {"b4": _TUNNEL, "aftr": Place("vpp", "pe")}, row="ip6-tunnel ds-lite, VPP"
     ),
