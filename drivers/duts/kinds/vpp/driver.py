@@ -11,7 +11,6 @@ from typing import Any
 from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
-from v6t.drivers.duts.kinds.customer import customer_of
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.kinds.vpp import (
@@ -125,7 +124,7 @@ class Vpp(Driver):
             case DsLite():
                 dslite.refuse(intent, self.options)
             case CustomerEdge() | Softwire():
-                customer_of(intent)
+                tunnel.refuse(intent, facts.version)
             case Npt():
                 nat.refuse_prefixes(facts.version)
             case Nat() if _is_nat44(settings):

@@ -10,8 +10,9 @@ from ipaddress import ip_interface
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.customer import customer_of
-from v6t.drivers.duts.kinds.vpp import sides
+from v6t.drivers.duts.kinds.vpp import sides, syntax
 from v6t.drivers.duts.plan import Intent, Step, Was, contains
+from v6t.profiles.errors import UsageError
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
@@ -24,6 +25,7 @@ HALVES = ("0.0.0.0/1", "128.0.0.0/1")
 FLAG = "encap-copy-dscp"
 """Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
 has both combined): without them outside is Not-ECT, and the packet's own stays."""
+FLAGS_SINCE = (21, 1)
 PROFILE = ExpectProfile(
     outer_dscp="copied",
     outer_ecn="zero",
@@ -34,12 +36,22 @@ PROFILE = ExpectProfile(
 )
 
 
-def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
-    """The tunnel's own address, the tunnel, and all IPv4 into it.
+def refuse(intent: Intent, version: str) -> None:
+    """What is no single tunnel, and a VPP whose command line has no flags of one.
 
     Raises:
-        UsageError: the technology has no tunnel, or one with several ends.
+        UsageError: saying which has.
     """
+    customer_of(intent)
+    if syntax.key(version) < FLAGS_SINCE:
+        raise UsageError(
+            f"VPP {version} has no tunnel that can be told to copy DSCP: its command line came with 21.01",
+            "install VPP 21.01 or newer",
+        )
+
+
+def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
+    """The tunnel's own address, the tunnel, and all IPv4 into it."""
     customer = customer_of(intent)
     outside = ports[customer.side]
     taken = getattr(intent, customer.side).get("addresses", ())
