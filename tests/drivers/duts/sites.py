@@ -21,6 +21,9 @@ from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.tests.drivers import matrix
+from v6t.tests.jool.image import JOOL
+from v6t.tests.machine.image import Recipe
+from v6t.tests.tunnelvm.image import TUNNEL
 
 from . import sshserver, vmserver
 
@@ -36,7 +39,8 @@ _LOOK = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
     "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.(all|default).(forwarding|rp_filter|send_redirects)$'; "
-    "ps -eo comm | grep -e tayga -e vpp -e snabb; true"
+    "ps -eo comm | grep -e tayga -e vpp -e snabb; "
+    "for j in jool jool_siit; do $j instance display 2>/dev/null; done; true"
 )
 
 
@@ -49,14 +53,14 @@ class Place:
         machine: ``ce`` or ``pe``; empty: the reference translation.
         netns: a network namespace of the machine.
         options: of the driver.
-        virtual: the machine is a virtual one, whose kernel is its own.
+        virtual: what is in the machine, if it is a virtual one, whose kernel is its own.
     """
 
     driver: str
     machine: str = ""
     netns: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    virtual: bool = False
+    virtual: Recipe | None = None
 
     @property
     def named(self) -> Mapping[str, Any]:
@@ -72,7 +76,7 @@ class Site:
         variant: of the technology.
         parts: what stands for each.
         params: of the technology.
-        row: of :mod:`v6t.tests.drivers.machines`, where one machine is virtual.
+        row: of :mod:`v6t.tests.drivers.machines`, which a run of it shows; empty: of none.
     """
 
     variant: str
@@ -122,7 +126,8 @@ MEND = {"queue_length": 5000, "mend_checksums": True}
 _NAPT = Place("nftables", "ce")
 _REFERENCE = Place("reference")
 _VPP_CE = Place("vpp", "ce", "ce")
-_TUNNEL = Place("ip6-tunnel", "vm", options={"undo_after_s": SILENCE_VM_S}, virtual=True)
+SLOWER = {"undo_after_s": SILENCE_VM_S}
+_TUNNEL = Place("ip6-tunnel", "vm", options=SLOWER, virtual=TUNNEL)
 """Few kernels of machines that run tests have it."""
 SITES = {
     "464xlat": Site(
@@ -134,6 +139,13 @@ SITES = {
         {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "ce", "plat")},
     ),
     "464xlat, VPP": Site("464xlat", {"clat": Place("tayga", "ce"), "plat": Place("vpp", "pe")}),
+    "464xlat, Jool twice": Site(
+        "464xlat",
+        {
+            "clat": Place("jool", "ce", options=SLOWER, virtual=JOOL),
+            "plat": Place("jool", "pe", options=SLOWER, virtual=JOOL),
+        },
+    ),
     "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("vpp", "pe")}),
     "lw4o6, Snabb": Site(
         "lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("snabb-lwaftr", "pe")}
@@ -248,8 +260,11 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
     try:
         for place in site.placed.values():
             if place.machine not in servers:
-                kind = vmserver.Server if place.virtual else sshserver.Server
-                servers[place.machine] = kind(place.machine)
+                servers[place.machine] = (
+                    vmserver.Server(place.machine, place.virtual)
+                    if place.virtual
+                    else sshserver.Server(place.machine)
+                )
         parts = {}
         for name, place in site.parts.items():
             options: dict[str, Any] = {}

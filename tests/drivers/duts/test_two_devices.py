@@ -94,7 +94,7 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
         assert not standing.servers[place.machine].running()
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
-    if standing.hypervisor:
+    if standing.site.row:
         machines.note(standing.site.row, Run(tmp_path / "run"), standing.hypervisor)
 
 

@@ -16,7 +16,7 @@ from v6t.drivers.duts.standing import ssh
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.tests.jool.vm import MACS, JoolMachine, Standing
 from v6t.tests.machine import image
-from v6t.tests.tunnelvm.image import TUNNEL
+from v6t.tests.machine.image import Recipe
 
 from . import sshserver
 
@@ -57,18 +57,19 @@ def lacking() -> str:
 
 
 @functools.cache
-def _first() -> JoolMachine:
+def _first(recipe: Recipe) -> JoolMachine:
     """One that has booted, for all others to begin as; nobody logs in to it."""
-    standing = Standing(TUNNEL.image())
+    standing = Standing(recipe.image())
     atexit.register(standing.end)
     return standing.stand()
 
 
 class Server(ssh.LabSsh):
-    """A machine with ip6_tunnel and nftables; see :class:`.sshserver.Server`."""
+    """A machine of a recipe; see :class:`.sshserver.Server`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, recipe: Recipe) -> None:
         super().__init__(sshserver.unique(name))
+        self._recipe = recipe
         self.start()
         self.inside = ssh.LabTransport(self._pid, self.options())
         self.inside.open()
@@ -107,7 +108,9 @@ class Server(ssh.LabSsh):
         """The machine brings its own."""
 
     def _serve(self) -> None:
-        self._machine = JoolMachine(TUNNEL.image(), self._pid, MACS, like=_first())
+        self._machine = JoolMachine(
+            self._recipe.image(), self._pid, MACS, like=_first(self._recipe)
+        )
         try:
             self._machine.start()
         except BaseException:
