@@ -113,13 +113,13 @@ class Server(ssh.LabSsh):
         )
         try:
             self._machine.start()
+            for name in ("id", "known_hosts"):
+                shutil.copy(self._machine.place / name, self.place)
+            done = NamespaceTransport(self._pid).run(_LOGIN)
+            assert done.status == 0, done
         except BaseException:
             self._machine.stop()
             raise
-        for name in ("id", "known_hosts"):
-            shutil.copy(self._machine.place / name, self.place)
-        done = NamespaceTransport(self._pid).run(_LOGIN)
-        assert done.status == 0, done
         words = [*enter(self._pid), "sh", "-c", _CABLES]
         null = subprocess.DEVNULL
         subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)

@@ -136,16 +136,16 @@ def _static(address: str, port: str) -> str:
     )
 
 
-def _route(cli: Cli, net: str, via: str, port: str) -> Step:
-    version = ip_network(net).version
-    show = cli(f"show ip{'6' if version == 6 else ''} fib {net}")
+def _route(cli: Cli, text: str, via: str, port: str) -> Step:
+    net = ip_network(text)  # VPP reads no address without its length
+    show = cli(f"show ip{'6' if net.version == 6 else ''} fib {net}")
     return Step(
         cli(f"ip route add {net} via {via} {port}"),
         f"to the test hosts behind {port}",
         undo=cli(f"ip route del {net} via {via} {port}"),
         before=f"{show} | grep -e '^{net} ' || true",
         was=Was.FOREIGN,
-        check=contains(show, net, via),
+        check=contains(show, str(net), via),
         silent=True,
     )
 
