@@ -32,8 +32,8 @@ CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
 """As many a second as a virtual machine carries, too."""
 SILENCE_S = 4
 """After so long a device undoes everything by itself here."""
-SILENCE_VM_S = 12
-"""The same in a machine whose processor is a program."""
+SILENCE_VM_S = 30
+"""The same in a machine whose processor is a program: two logins one after the other may take long there."""
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _LOOK = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
