@@ -109,7 +109,8 @@ KILLS ?= 100
 kills: $(VENV)/.developed
 	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
 
-# CE and PE over real SSH in every variant that devices are here for; VPP and Snabb by V6T_VPP, V6T_SNABB
+# CE and PE over real SSH in every variant that devices are here for; VPP and Snabb by V6T_VPP, V6T_SNABB, ip6_tunnel
+# in a virtual machine
 sites: $(VENV)/.developed
 	V6T_SITES=1 $(BIN)/pytest -rs tests/drivers/duts/test_two_devices.py
 

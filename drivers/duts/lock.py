@@ -33,6 +33,8 @@ class Busy(DutError):
     """Another v6t, or the device's own timer, is at work on the device."""
 
 
+_ALIVE = '{ [ -e "/proc/$pid/comm" ] || ps -p "$pid" >/dev/null 2>&1; }'
+"""BusyBox's ps knows no single process, and OpenBSD has no /proc."""
 _OWNED = """\
 owned() {
 w=$1; while :; do
@@ -63,7 +65,7 @@ def lock_script(directory: str, owner: str) -> str:
         f"held=$(readlink $d/lock); pid=${{held%% *}}; n=$((n + 1)); [ $n -gt {TRIES} ] && exit 1; "
         # our own earlier connection, which is about to notice its end
         f'if [ "${{held#* }}" = "$who" ]; then [ $n -lt {TRIES // 2} ] || kill $pid; sleep 0.1; '
-        'elif [ -n "$held" ] && ps -p "$pid" >/dev/null 2>&1; then echo "busy $held"; exit 0; '
+        f'elif [ -n "$held" ] && {_ALIVE}; then echo "busy $held"; exit 0; '
         'elif [ -n "$held" ]; then rm -f $d/lock; else sleep 0.1; fi; done\n'
         "echo 0 >$d/beat\n"
         "( while sleep 1; do mine || exit 0; now=$(cat $d/beat); "

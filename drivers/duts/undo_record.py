@@ -167,11 +167,11 @@ def script(record: Record) -> str:
         'while read c q; do [ "$q" != $1 ] || under $c; done; }; }',
         "ended() { kill -9 $(under $1); } 2>/dev/null",
         # one that hangs, or that the device's timer has begun: this one goes on in its place
-        f'p=$(cat {UNDOING} 2>/dev/null); case "$(args "$p")" in *{SCRIPT}*) ended $p;; esac',
+        f'p=$(cat {UNDOING} 2>/dev/null || echo none); case "$(args "$p")" in *{SCRIPT}*) ended $p;; esac',
         f"(umask 077; touch {PROGRESS} {UNDONE}; echo $$ >{UNDOING})",
         f"trap '[ \"$(cat {UNDOING} 2>/dev/null)\" != $$ ] || rm -f {UNDOING}' EXIT",
         # what v6t was stopped in goes on here, and would have its effect behind what undoes it
-        f"p=$(cat {DOING} 2>/dev/null); n=0",
+        f"p=$(cat {DOING} 2>/dev/null || echo none); n=0",
         f'while case "$(args "$p")" in *{shlex.quote(_noted(record.directory))}*) ;; *) false;; esac; do',
         f"[ $n -lt {PATIENCE_S * 10} ] || {{ ended $p; break; }}; n=$((n + 1)); sleep 0.1; done",
         f"rm -f {DOING}",

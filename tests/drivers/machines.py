@@ -78,6 +78,17 @@ ROWS = (
         },
     ),
     *_rows(
+        "ip6-tunnel",
+        "Linux ip6_tunnel",
+        "make sites",
+        {
+            "ds-lite, VPP": "ipv4aas, ds-lite: as its B4, VPP as AFTR, two machines",
+            "lw4o6, VPP": "ipv4aas, lw4o6: as its lwB4, VPP as lwAFTR, three machines",
+            "lw4o6, Snabb": "ipv4aas, lw4o6: as its lwB4, Snabb as lwAFTR, three machines",
+            "map-e, VPP": "ipv4aas, map-e: as its CE, VPP as BR, three machines",
+        },
+    ),
+    *_rows(
         "linux-router",
         "Linux, router between NICs",
         "make test-trex-vm",

@@ -126,6 +126,8 @@ ROWS = (
     Row("vpp", "nat64", "VPP, NAT64"),
     Row("vpp", "nptv6", "VPP, NPTv6"),
     Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
+    Row("vpp", "lwb4", "VPP, lwB4"),
+    Row("vpp", "mape-ce", "VPP, MAP-E CE"),
     *(
         Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, wanted=BENCHMARKS[:1])
         for variant, words in {

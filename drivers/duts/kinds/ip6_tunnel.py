@@ -7,14 +7,14 @@ CEs of MAP-E reach each other, the kernel has only with patches that OpenWrt car
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_interface
+from ipaddress import ip_interface
 from typing import Literal
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.customer import Customer, customer_of
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import address, module, sysctl
@@ -23,7 +23,7 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError, UsageError
-from v6t.profiles.intent_settings import CustomerEdge, Softwire, Softwires, settings_of
+from v6t.profiles.intent_settings import CustomerEdge
 
 MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
@@ -49,27 +49,6 @@ class Ip6TunnelOptions(LinuxOptions):
     RFC 7596 section 5.2 leave that to the NAPT, which is not measured here."""
 
 
-@dataclass(frozen=True)
-class _Customer:
-    """What the device gives its customer.
-
-    Attributes:
-        local, remote: ends of the tunnel.
-        side: where it is IPv6.
-        edge: address and ports; None: any (B4).
-    """
-
-    local: IPv6Address
-    remote: IPv6Address
-    side: str
-    edge: CustomerEdge | None
-
-    @property
-    def inside(self) -> str:
-        """The customer's side."""
-        return "left" if self.side == "right" else "right"
-
-
 class Ip6Tunnel(LinuxDriver):
     """One tunnel; what comes from the customer is routed into it, whatever else the machine does."""
 
@@ -92,7 +71,7 @@ class Ip6Tunnel(LinuxDriver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """A kernel without it; checks without nftables; NAPT, and what no tunnel is."""
         super().refuse(intent, facts)
-        customer = _customer(intent)
+        customer = customer_of(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
             raise DutError(
                 f"the device's kernel {facts.version} has no {MODULE}",
@@ -128,7 +107,7 @@ class Ip6Tunnel(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        customer = _customer(intent)
+        customer = customer_of(intent)
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
@@ -146,7 +125,7 @@ class Ip6Tunnel(LinuxDriver):
             notes=notes,
         )
 
-    def _tunnel(self, intent: Intent, customer: _Customer) -> list[Step]:
+    def _tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
         taken = getattr(intent, customer.side).get("addresses", ())
         here = any(ip_interface(text).ip == customer.local for text in taken)
@@ -168,7 +147,7 @@ class Ip6Tunnel(LinuxDriver):
             *_routed(inside),
         ]
 
-    def _made(self, customer: _Customer) -> Step:
+    def _made(self, customer: Customer) -> Step:
         ends = f"remote {customer.remote} local {customer.local}"
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
@@ -182,7 +161,7 @@ class Ip6Tunnel(LinuxDriver):
             check=contains(f"ip -6 tunnel show {TUNNEL}", "ip/ipv6", ends, f"{how} ", *dscp),
         )
 
-    def _checks(self, intent: Intent, customer: _Customer) -> list[Step]:
+    def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:
             return []
         rules = drops(customer.edge, self.port(intent, customer.inside))
@@ -219,28 +198,6 @@ def drops(edge: CustomerEdge, inside: str) -> list[str]:
         if edge.psid_offset:
             rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
     return rules
-
-
-def _customer(intent: Intent) -> _Customer:
-    """Out of the intent of a CE, a lwB4 or a B4; or of an AFTR's end of the tunnel of one B4.
-
-    Raises:
-        UsageError: it translates, or has a NAPT of its own.
-    """
-    settings = settings_of(intent)
-    if isinstance(settings, Softwire):
-        ends = (settings.b4, settings.aftr)
-        local, remote = ends[::-1] if intent.technology == "softwire" else ends
-        return _Customer(local, remote, settings.ipv6_side, None)
-    if isinstance(settings, Softwires):
-        raise UsageError(
-            f"a tunnel of Linux has one other end, and this AFTR has {settings.b4[1]} B4s",
-            "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's end",
-        )
-    edge = CustomerEdge.of(intent)
-    if edge.tunnel_local is None or edge.tunnel_remote is None:
-        raise UsageError(f"{intent.technology} has no tunnel", "choose another driver")
-    return _Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
 
 
 def _module(*, in_lab: bool) -> Step:

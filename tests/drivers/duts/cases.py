@@ -104,6 +104,8 @@ CASES = (
     Case("vpp-nat44-det44-26.06", "vpp", intents.nat44(), {"nat44": "det44"}),
     Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96"), RUNNING),
     Case("vpp-ds-lite-26.06", "vpp", intents.dslite()),
+    Case("vpp-lwb4-26.06", "vpp", LwB4().dut_intent(), RUNNING),
+    Case("vpp-b4-26.06", "vpp", B4),
     Case("openbsd-pf-nat44", "openbsd-pf", intents.nat44()),
     Case("openbsd-pf-nat64-purge", "openbsd-pf", intents.nat64(), {"flush": "purge"}),
     Case("openbsd-pf-router", "openbsd-pf", intents.ROUTER6),

@@ -21,19 +21,26 @@ from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.tests.drivers import matrix
+from v6t.tests.jool.image import JOOL
+from v6t.tests.machine.image import Recipe
+from v6t.tests.tunnelvm.image import TUNNEL
 
-from . import sshserver
+from . import sshserver, vmserver
 
 STATE_DIRECTORY = "/run/v6t"
-CONNECTIONS = 500
+CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
+"""As many a second as a virtual machine carries, too."""
 SILENCE_S = 4
 """After so long a device undoes everything by itself here."""
+SILENCE_VM_S = 30
+"""The same in a machine whose processor is a program: two logins one after the other may take long there."""
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _LOOK = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
     "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.(all|default).(forwarding|rp_filter|send_redirects)$'; "
-    "ps -eo comm | grep -e tayga -e vpp -e snabb; true"
+    "ps -eo comm | grep -e tayga -e vpp -e snabb; "
+    "for j in jool jool_siit; do $j instance display 2>/dev/null; done; true"
 )
 
 
@@ -46,12 +53,14 @@ class Place:
         machine: ``ce`` or ``pe``; empty: the reference translation.
         netns: a network namespace of the machine.
         options: of the driver.
+        virtual: what is in the machine, if it is a virtual one, whose kernel is its own.
     """
 
     driver: str
     machine: str = ""
     netns: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    virtual: Recipe | None = None
 
     @property
     def named(self) -> Mapping[str, Any]:
@@ -61,11 +70,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Site:
-    """One variant's devices, by part."""
+    """One variant's devices, by part.
+
+    Attributes:
+        variant: of the technology.
+        parts: what stands for each.
+        params: of the technology.
+        row: of :mod:`v6t.tests.drivers.machines`, which a run of it shows; empty: of none.
+    """
 
     variant: str
     parts: Mapping[str, Place]
     params: Mapping[str, str] = field(default_factory=dict)
+    row: str = ""
 
     @property
     def placed(self) -> dict[str, Place]:
@@ -80,6 +97,10 @@ class Site:
     def lacking(self) -> str:
         """What this machine has not; empty: nothing."""
         for place in self.placed.values():
+            if place.virtual:
+                if vmserver.lacking():
+                    return vmserver.lacking()
+                continue
             if place.driver in matrix.NAMED:
                 if not matrix.program(place.driver):
                     return "no {} in PATH; {} may name one".format(*matrix.NAMED[place.driver])
@@ -104,6 +125,10 @@ class Site:
 MEND = {"queue_length": 5000, "mend_checksums": True}
 _NAPT = Place("nftables", "ce")
 _REFERENCE = Place("reference")
+_VPP_CE = Place("vpp", "ce", "ce")
+SLOWER = {"undo_after_s": SILENCE_VM_S}
+_TUNNEL = Place("ip6-tunnel", "vm", options=SLOWER, virtual=TUNNEL)
+"""Few kernels of machines that run tests have it."""
 SITES = {
     "464xlat": Site(
         "464xlat",
@@ -114,6 +139,13 @@ SITES = {
         {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "ce", "plat")},
     ),
     "464xlat, VPP": Site("464xlat", {"clat": Place("tayga", "ce"), "plat": Place("vpp", "pe")}),
+    "464xlat, Jool twice": Site(
+        "464xlat",
+        {
+            "clat": Place("jool", "ce", options=SLOWER, virtual=JOOL),
+            "plat": Place("jool", "pe", options=SLOWER, virtual=JOOL),
+        },
+    ),
     "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("vpp", "pe")}),
     "lw4o6, Snabb": Site(
         "lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("snabb-lwaftr", "pe")}
@@ -132,6 +164,29 @@ SITES = {
         {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")},
     ),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
+    "ds-lite, VPP twice": Site("ds-lite", {"b4": Place("vpp", "ce"), "aftr": Place("vpp", "pe")}),
+    "lw4o6, VPP and Snabb": Site(
+        "lw4o6", {"napt": _NAPT, "ce": _VPP_CE, "lwaftr": Place("snabb-lwaftr", "pe")}
+    ),
+    "map-e, VPP twice": Site("map-e", {"napt": _NAPT, "ce": _VPP_CE, "br": Place("vpp", "pe")}),
+    "ds-lite, ip6_tunnel and VPP": Site(
+        "ds-lite", {"b4": _TUNNEL, "aftr": Place("vpp", "pe")}, row="ip6-tunnel ds-lite, VPP"
+    ),
+    "lw4o6, ip6_tunnel and VPP": Site(
+        "lw4o6",
+        {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("vpp", "pe")},
+        row="ip6-tunnel lw4o6, VPP",
+    ),
+    "lw4o6, ip6_tunnel and Snabb": Site(
+        "lw4o6",
+        {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("snabb-lwaftr", "pe")},
+        row="ip6-tunnel lw4o6, Snabb",
+    ),
+    "map-e, ip6_tunnel and VPP": Site(
+        "map-e",
+        {"napt": _NAPT, "ce": _TUNNEL, "br": Place("vpp", "pe")},
+        row="ip6-tunnel map-e, VPP",
+    ),
 }
 
 
@@ -140,16 +195,23 @@ class Standing:
     """A site whose machines stand, with an sshd in each."""
 
     site: Site
-    servers: dict[str, sshserver.Server]
+    servers: dict[str, sshserver.Server | vmserver.Server]
     testbed: Any
     run: Any
+
+    @property
+    def hypervisor(self) -> str:
+        """What a virtual machine is; empty: there is none."""
+        virtual = (s for s in self.servers.values() if isinstance(s, vmserver.Server))
+        return next((server.hypervisor for server in virtual), "")
 
     def inside(self, name: str) -> Callable[[str], str]:
         """A shell behind sshd's back where a part is."""
         place = self.site.placed[name]
         server = self.servers[place.machine]
-        pid = server.namespace(place.netns) if place.netns else server.pid
-        transport = NamespaceTransport(pid, name)
+        transport = server.inside
+        if place.netns:
+            transport = NamespaceTransport(server.namespace(place.netns), name)
         return lambda command: transport.run(command).out
 
     def states(self) -> dict[str, str]:
@@ -165,24 +227,44 @@ class Standing:
 
     def cabled(self) -> None:
         """Cables that lead nowhere, with the MAC addresses that the drivers look for."""
+        for name, macs in self._macs().items():
+            if not self.site.placed[name].virtual:
+                for side, mac in macs.items():
+                    self.inside(name)(
+                        f"ip link add {side} address {mac} type veth peer name {side}-cable; "
+                        f"ip link set {side} up; ip link set {side}-cable up"
+                    )
+
+    def addressed(self) -> None:
+        """Virtual machines have their own interfaces, with these MAC addresses."""
+        for name, macs in self._macs().items():
+            server = self.servers[self.site.placed[name].machine]
+            if isinstance(server, vmserver.Server):
+                server.has(macs)
+
+    def _macs(self) -> dict[str, dict[str, str]]:
+        """Of each part's interfaces, by side."""
         bound = resolve_and_bind(self.run, self.testbed, Flags())
         assert isinstance(bound.driver, Chain)
-        for part in bound.driver.parts(bound.intent):
-            if part.name not in self.site.placed:
-                continue
-            for side in ("left", "right"):
-                mac = getattr(part.intent.links, side).dut_mac
-                self.inside(part.name)(
-                    f"ip link add {side} address {mac} type veth peer name {side}-cable; "
-                    f"ip link set {side} up; ip link set {side}-cable up"
-                )
+        return {
+            part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
+            for part in bound.driver.parts(bound.intent)
+            if part.name in self.site.placed
+        }
 
 
 @contextmanager
 def standing(site: Site, path: Any) -> Iterator[Standing]:
     """Start the machines, write the testbed file; all goes at the end."""
-    servers = {name: sshserver.Server(name) for name in site.machines}
+    servers: dict[str, sshserver.Server | vmserver.Server] = {}
     try:
+        for place in site.placed.values():
+            if place.machine not in servers:
+                servers[place.machine] = (
+                    vmserver.Server(place.machine, place.virtual)
+                    if place.virtual
+                    else sshserver.Server(place.machine)
+                )
         parts = {}
         for name, place in site.parts.items():
             options: dict[str, Any] = {}
@@ -191,7 +273,7 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
                 if place.netns:
                     ssh["netns"] = place.netns
                 options = {
-                    **place.named, **place.options, "ssh": ssh, "undo_after_s": SILENCE_S,
+                    **place.named, "undo_after_s": SILENCE_S, **place.options, "ssh": ssh,
                 }  # fmt: skip
             parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
         document = {
@@ -204,10 +286,12 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
         asked = {
             "plugin": "ipv4aas",
             "params": {"variant": site.variant, **site.params},
-            "procedure": {"connections": {"count": CONNECTIONS}},
+            "procedure": {"connections": CONNECTIONS},
         }
         run.write_text(json.dumps(asked, indent=1))
-        yield Standing(site, servers, path, run)
+        found = Standing(site, servers, path, run)
+        found.addressed()
+        yield found
     finally:
         for server in servers.values():
             if server.running():

@@ -150,6 +150,20 @@ def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
         driver.plan(whole, driver.example(whole))
 
 
+@pytest.mark.parametrize("part", ["ce", "b4"])
+def test_vpps_tunnel_has_routes_with_the_lengths_that_it_reads(part):
+    variant = "lw4o6" if part == "ce" else "ds-lite"
+    intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
+    driver = make_driver("chain", {"parts": {part: {"driver": "vpp"}}})
+    commands = [s.command for s in driver.plan(intent, driver.example(intent)).steps]
+    assert sum(" create ipip tunnel " in c for c in commands) == 1
+    routes = [
+        c.partition(" ip route add ")[2].split()[0] for c in commands if " ip route add " in c
+    ]
+    assert len(routes) > 2
+    assert all("/" in net for net in routes)
+
+
 @pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
 def test_it_is_the_ces_part_of_a_chain(variant, part):
     intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()

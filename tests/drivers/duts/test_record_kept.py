@@ -345,7 +345,37 @@ def test_a_sign_of_life_is_had_at_once():
     beats.stop()
 
 
-def test_undo_sh_is_one_at_a_time(server, device):
+@pytest.fixture(params=["procps", "BusyBox"])
+def either_ps(request, server):
+    """BusyBox's looks for no single process."""
+    if request.param == "procps":
+        yield
+        return
+    server.shell(
+        "cp -L /bin/ps /run/procps; cat >/run/ps; chmod 755 /run/ps; mount --bind /run/ps /bin/ps",
+        '#!/bin/sh\ncase "$*" in -p*) echo "ps: invalid option -- \'p\'" >&2; exit 1;; esac\n'
+        'exec /run/procps "$@"\n',
+    )
+    yield
+    server.shell("umount /bin/ps")
+
+
+def test_a_lock_is_held_whatever_ps_the_device_has(server, either_ps):
+    first, second = server.login(), server.login()
+    try:
+        first.open()
+        second.open()
+        held = Lock(first, "/run/v6t", "alice@one process 1")
+        with pytest.raises(DutError, match="is in use by alice@one process 1"):
+            Lock(second, "/run/v6t", "bob@two process 2")
+        held.release()
+        Lock(second, "/run/v6t", "bob@two process 2").release()
+    finally:
+        first.close()
+        second.close()
+
+
+def test_undo_sh_is_one_at_a_time(server, device, either_ps):
     """A second one takes the place of one that hangs."""
     steps = [
         {**OPTIONS["steps"][0], "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}

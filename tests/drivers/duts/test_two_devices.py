@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import pytest
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core import warm
+from v6t.tests.drivers import machines
+from v6t.tests.drivers.shown import Run
 
 from . import sites, sshserver
 
@@ -92,6 +94,8 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
         assert not standing.servers[place.machine].running()
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
+    if standing.site.row:
+        machines.note(standing.site.row, Run(tmp_path / "run"), standing.hypervisor)
 
 
 @every_site

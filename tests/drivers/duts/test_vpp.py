@@ -25,6 +25,7 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
+from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError, UsageError
@@ -32,6 +33,7 @@ from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
 from .bench import Port, proven, standing, traffic_classes
+from .cases import B4
 
 POSSIBLE, WHY = available()
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
@@ -64,6 +66,9 @@ RUNS = {
     "nat64": ("nat64", {}),
     "nptv6": ("nptv6", {}),
     "dslite-aftr": ("dslite-aftr", SOFTWIRES),
+    "lwb4": ("lwb4", {}),
+    "lwb4, a whole address": ("lwb4", {"psid_len": "0", "psid": "0"}),
+    "mape-ce": ("mape-ce", {}),
 }
 
 
@@ -147,6 +152,13 @@ def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
     found = traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
     assert "inner ECN: received 2, allowed: 3 (combined as in RFC 6040)" in found[3, 2][0]
     assert (found[2, 2][0], found[2, 0][0]) == ("", "")
+
+
+@pytest.mark.parametrize("plugin", ["lwb4", "mape-ce"])
+def test_a_customers_tunnel_carries_dscp_outwards_and_no_ecn(plugin):
+    octets = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
+    found = traffic_classes(plugin, octets, dut="vpp", **OWN)
+    assert {pair: why for pair, (why, _) in found.items() if why} == {}
 
 
 @contextmanager
@@ -437,7 +449,7 @@ SHOWN = (
     "show interface", "show interface address", "show map domain", "show ip neighbors",
     "show ip fib", "show ip6 fib", "show interface features host-left",
     "show interface features host-right", "show nat44 addresses", "show nat64 pool",
-    "show nat44 ei addresses", "show nat44 ei interfaces", "show npt66 bindings",
+    "show nat44 ei addresses", "show nat44 ei interfaces", "show npt66 bindings", "show ipip tunnel",
 )  # fmt: skip
 
 
@@ -489,7 +501,7 @@ def shape(cli):
     "intent",
     [
         intents.ROUTER4, intents.paper_mape(), intents.mapt(), intents.lwaftr(), intents.nat44(),
-        intents.nat64("64:ff9b::/96"), Nptv6().dut_intent(),
+        intents.nat64("64:ff9b::/96"), Nptv6().dut_intent(), LwB4().dut_intent(), B4,
     ],
     ids=lambda i: i.technology,
 )  # fmt: skip

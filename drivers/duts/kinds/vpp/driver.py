@@ -13,7 +13,16 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.spare import spare, two_ways
-from v6t.drivers.duts.kinds.vpp import dslite, loaded, map_domains, nat, sides, start, syntax
+from v6t.drivers.duts.kinds.vpp import (
+    dslite,
+    loaded,
+    map_domains,
+    nat,
+    sides,
+    start,
+    syntax,
+    tunnel,
+)
 from v6t.drivers.duts.kinds.vpp.det44 import Deterministic
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     OWN_TIMEOUT_S,
@@ -29,12 +38,14 @@ from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
+    CustomerEdge,
     DsLite,
     IntentSettings,
     MapRelay,
     Nat,
     Nat64,
     Npt,
+    Softwire,
     settings_of,
 )
 
@@ -62,11 +73,12 @@ class Vpp(Driver):
     """Driven by ``vppctl``, whose exit status is always 0: output is an error, read-back proof."""
 
     name = "vpp"
-    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, routing"
+    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
     technologies = (
         "ipv4-router", "ipv6-router", "mape-br", "mapt-br", "lwaftr", "nat44", "nat64",
-        "dslite-aftr", "nptv6",
+        "dslite-aftr", "nptv6", "mape-ce", "lwb4",
     )  # fmt: skip
+    part_technologies = ("b4", "softwire")
     executed = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
         "other versions follow their sources"
@@ -111,6 +123,8 @@ class Vpp(Driver):
         match settings:
             case DsLite():
                 dslite.refuse(intent, self.options)
+            case CustomerEdge() | Softwire():
+                tunnel.refuse(intent, facts.version)
             case Npt():
                 nat.refuse_prefixes(facts.version)
             case Nat() if _is_nat44(settings):
@@ -150,6 +164,8 @@ class Vpp(Driver):
                 return _NAT64
             case MapRelay(translates=False) | BindingTable():
                 return _TUNNEL
+            case CustomerEdge() | Softwire():
+                return tunnel.PROFILE
             case _:
                 return ExpectProfile()
 
@@ -253,6 +269,8 @@ class Vpp(Driver):
             case DsLite():
                 steps += dslite.steps(intent, self.cli)
                 flush = (start.again(steps, dslite.empty(self.cli)),)
+            case CustomerEdge() | Softwire():
+                steps += tunnel.steps(intent, self.cli, ports)
             case Npt():
                 steps += nat.prefixes(intent, self.cli, ports)
             case Nat64():
@@ -328,6 +346,10 @@ def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]
     notes, settings = [], settings_of(intent)
     if isinstance(settings, (MapRelay, BindingTable)):
         notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
+    if isinstance(settings, (CustomerEdge, Softwire)):
+        notes.append(
+            "hub and spoke: everything goes to the relay; no inner address or port is checked"
+        )
     if isinstance(settings, MapRelay) and not settings.translates:
         notes.append(
             "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "

@@ -34,8 +34,8 @@ def steps(
         told: whether neighbours are told, not asked for.
         more: what belongs between addresses and neighbours.
     """
-    found = [up(cli, port), _mtu(cli, port, mtu)]
-    found += [_address(cli, text, port) for text in given.get("addresses", ())]
+    found = [up(cli, port), packets(cli, port, mtu)]
+    found += [own_address(cli, text, port) for text in given.get("addresses", ())]
     found += more
     if told:
         for address, mac in given.get("neighbours", {}).items():
@@ -70,7 +70,8 @@ def vlan(cli: Cli, whole: str, number: int) -> Step:
     )
 
 
-def _mtu(cli: Cli, port: str, mtu: int) -> Step:
+def packets(cli: Cli, port: str, mtu: int) -> Step:
+    """How long packets may be that an interface takes."""
     show = cli(f"show interface {port}")
     return Step(
         cli(f"set interface mtu packet {mtu} {port}"),
@@ -82,7 +83,8 @@ def _mtu(cli: Cli, port: str, mtu: int) -> Step:
     )
 
 
-def _address(cli: Cli, text: str, port: str) -> Step:
+def own_address(cli: Cli, text: str, port: str) -> Step:
+    """One of the device's own."""
     show = cli(f"show interface address {port}")
     given = ip_interface(text).with_prefixlen
     return Step(
@@ -134,16 +136,16 @@ def _static(address: str, port: str) -> str:
     )
 
 
-def _route(cli: Cli, net: str, via: str, port: str) -> Step:
-    version = ip_network(net).version
-    show = cli(f"show ip{'6' if version == 6 else ''} fib {net}")
+def _route(cli: Cli, text: str, via: str, port: str) -> Step:
+    net = ip_network(text)  # VPP reads no address without its length
+    show = cli(f"show ip{'6' if net.version == 6 else ''} fib {net}")
     return Step(
         cli(f"ip route add {net} via {via} {port}"),
         f"to the test hosts behind {port}",
         undo=cli(f"ip route del {net} via {via} {port}"),
         before=f"{show} | grep -e '^{net} ' || true",
         was=Was.FOREIGN,
-        check=contains(show, net, via),
+        check=contains(show, str(net), via),
         silent=True,
     )
 

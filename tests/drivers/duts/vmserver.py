@@ -1,0 +1,125 @@
+"""A virtual machine that v6t takes for a device of the lab: its sshd answers where the lab's would.
+
+It stands in the namespaces that v6t finds by the device's name. What is a cable there is led on to the
+machine's interface of the same side, whenever v6t plugs in another one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from v6t.drivers.duts.standing import ssh
+from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.tests.jool.vm import MACS, JoolMachine, Standing
+from v6t.tests.machine import image
+from v6t.tests.machine.image import Recipe
+
+from . import sshserver
+
+_LOGIN = f"""\
+sysctl -q -w net.ipv4.conf.all.route_localnet=1
+nft -f - <<'END'
+table ip v6t-login {{
+  chain there {{ type nat hook output priority -100; ip daddr 127.0.0.1 tcp dport 22 dnat to {JoolMachine.address}; }}
+  chain back {{ type nat hook postrouting priority 100; oifname tap-mgmt masquerade; }}
+}}
+END
+"""
+_CABLES = """\
+led() { tc qdisc add dev $1 clsact &&
+  tc filter add dev $1 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev $2; }
+while sleep 0.2; do for side in left right; do
+  [ -e /sys/class/net/$side ] || continue
+  tc qdisc show dev $side | grep -q clsact && continue
+  tc qdisc del dev tap-$side clsact 2>/dev/null
+  led tap-$side $side && led $side tap-$side
+done; done
+"""
+"""Not by a bridge: v6t gives the cable's end the MAC address that the machine's interface has."""
+_OTHERS = """\
+p=$$; while read n <$p/comm && [ $n != sshd ]; do p=$(cut -d' ' -f4 $p/stat); done
+for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
+  [ $each = $p ] || kill -9 $each 2>/dev/null
+done; true
+"""
+"""Ends all sessions but that of whoever says so."""
+
+
+def lacking() -> str:
+    """What these machines need and this host lacks; empty: nothing."""
+    wanted = image.lacking()
+    wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
+    return f"needs {', '.join(wanted)}" if wanted else sshserver.lacking() or ""
+
+
+@functools.cache
+def _first(recipe: Recipe) -> JoolMachine:
+    """One that has booted, for all others to begin as; nobody logs in to it."""
+    standing = Standing(recipe.image())
+    atexit.register(standing.end)
+    return standing.stand()
+
+
+class Server(ssh.LabSsh):
+    """A machine of a recipe; see :class:`.sshserver.Server`."""
+
+    def __init__(self, name: str, recipe: Recipe) -> None:
+        super().__init__(sshserver.unique(name))
+        self._recipe = recipe
+        self.start()
+        self.inside = ssh.LabTransport(self._pid, self.options())
+        self.inside.open()
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    @property
+    def hypervisor(self) -> str:
+        """What it is."""
+        return self._machine.hypervisor
+
+    def has(self, macs: Mapping[str, str]) -> None:
+        """Its interfaces have these addresses, by side, as those of a device elsewhere do."""
+        for side, mac in macs.items():
+            self.shell(f"ip link set dev {side} address {mac}")
+
+    def shell(self, command: str) -> str:
+        """Run in a session of our own."""
+        done = self.inside.run(command)
+        assert done.status == 0, done
+        return done.out
+
+    def drop(self) -> None:
+        """Cut all sessions but our own."""
+        self.shell(f"cd /proc; {_OTHERS}")
+
+    def stop(self) -> None:
+        """End it and everything in it. May be called twice."""
+        self.inside.close()
+        super().stop()
+        self._machine.stop()
+
+    def _keys(self) -> None:
+        """The machine brings its own."""
+
+    def _serve(self) -> None:
+        self._machine = JoolMachine(
+            self._recipe.image(), self._pid, MACS, like=_first(self._recipe)
+        )
+        try:
+            self._machine.start()
+            for name in ("id", "known_hosts"):
+                shutil.copy(self._machine.place / name, self.place)
+            done = NamespaceTransport(self._pid).run(_LOGIN)
+            assert done.status == 0, done
+        except BaseException:
+            self._machine.stop()
+            raise
+        words = [*enter(self._pid), "sh", "-c", _CABLES]
+        null = subprocess.DEVNULL
+        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
