@@ -213,7 +213,7 @@ QUICK_LATENCY = {"repetitions": 2}
 
 
 def test_a_device_without_throughput_has_no_latency(tmp_path):
-    device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
+    device = {**DEVICE, "dead_zones": "[[100, 1e12]]"}
     execute(bind(wanted("latency", "reset", device=device, **QUICK)), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     assert found["throughput"]["median"] == 0.0
