@@ -54,12 +54,14 @@ echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
 done
 """
 _PURGED = f"""\
-n=0; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
+n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
 grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
-[ $n -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
+if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
+[ $m -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
 n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
-"""What is marked is freed within the interval; a few that stay longer are somebody else's, whom the rule
-translates, too."""
+"""What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
+any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
+than it has made."""
 _LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 
 
