@@ -155,7 +155,7 @@ LEADING = {
     },
 }  # fmt: skip
 """What leads somewhere, beside what describes the measurement."""
-GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00", "gateway", "lab.example")
+GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")
 
 
 @pytest.fixture
