@@ -27,7 +27,8 @@ BAD = {
     "No such command 'foo'": ["calc", "foo"],
     "Missing option '--rule-ipv6'": ["calc", "map"],
     "there is no run here or below ./runs": ["resume"],
-    "a comparison needs two runs": ["compare", "somewhere"],
+    "a comparison needs two runs": ["compare", "."],
+    "there is no nope": ["compare", "nope"],
     "unexpected extra argument": ["doctor", "x"],
     "no completion for 'tcsh'": ["completion", "tcsh"],
     # technology, tester, device, preset, mode
