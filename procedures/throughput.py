@@ -104,6 +104,18 @@ class Repetition:
     rate_fps: float
     attempts: tuple[Attempt, ...]
 
+    def error_fps(self, resolution_fps: float) -> float:
+        """How far above the rate the truth may be by a search of such a resolution [fps].
+
+        A rate that was lowered, for it did not pass again, has a wider bracket than the search left.
+        """
+        failed = [a.trial.rate_fps for a in self.attempts if not a.verdict.passed]
+        allowed = self.search.error_fps(resolution_fps)
+        above = min((rate for rate in failed if rate > self.rate_fps), default=None)
+        if above is None:
+            return allowed
+        return max(allowed, above - self.rate_fps) if self.rate_fps else above
+
     @property
     def non_monotonic(self) -> bool:
         """A rate passed at or above one that failed: the device is not monotonic, or it varies.
@@ -131,7 +143,7 @@ class ThroughputResult:
     def error_fps(self) -> float:
         """Of the least exact of the searches [fps]."""
         asked = self.spec.resolution_fps
-        return max((r.search.error_fps(asked) for r in self.repetitions), default=asked)
+        return max((r.error_fps(asked) for r in self.repetitions), default=asked)
 
 
 def measure_throughput(
@@ -264,8 +276,9 @@ class _Search:
         if spec.final_duration_s is None:
             return 0.0
         rate_fps, place = search.rate_fps, 0
-        step = least = search.error_fps(spec.resolution_fps)
-        while (rate_fps := rate_fps - step) > least and place < _MOST_DESCENTS:
+        step, lowest = search.error_fps(spec.resolution_fps), lowest_fps(spec.resolution_fps)
+        # what is left is halved at most: a step that passes it would end at nothing
+        while (rate_fps := max(rate_fps - step, rate_fps / 2)) > lowest and place < _MOST_DESCENTS:
             place += 1
             step *= 2
             if all(self._try(rate_fps, share, f"d{place:02d}-{n}").passed for n, share in checks):

@@ -198,7 +198,7 @@ def resolution_rows(searched: Sequence[Searched], find: FindResult) -> list[Row]
             "own AAAA %": s.own_aaaa_percent,
             "Duration": s.result.spec.duration_s,
             "Initial Rate": s.result.spec.upper_bound_fps,
-            "Error": r.search.error_fps(s.result.spec.resolution_fps),
+            "Error": r.error_fps(s.result.spec.resolution_fps),
             "Date": find(r.attempts[0].trial.key).started if r.attempts else "",
             "Iterations": len(r.attempts),
             "queries/s": r.rate_fps,

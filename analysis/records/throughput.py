@@ -151,7 +151,10 @@ def throughput_record(
         tester_ceiling=capacity_fps,
         upper_bound=spec.upper_bound_fps,
         upper_bound_reason=spec.upper_bound_reason,
-        upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
+        upper_bound_hit=any(
+            r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps
+            for r in result.repetitions
+        ),
         resolution_fps=result.error_fps,
         duration_s=spec.duration_s,
         residual_wait_s=at.residual_wait_s,
@@ -186,7 +189,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,
-            "Error": r.search.error_fps(spec.resolution_fps),
+            "Error": r.error_fps(spec.resolution_fps),
             "Date": started(r.attempts[0].trial.key) if r.attempts else "",
             "Iterations": len(r.attempts),
             "rate": r.rate_fps,

@@ -131,6 +131,24 @@ def test_where_no_passed_rate_stands_lower_ones_are_tried_each_under_its_own_key
     descent = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if "/d" in t.key]
     assert descent == [("d01-final", 32_000), ("d02-final", 30_000), ("d03-final", 26_000)]
     assert repetition.rate_fps == 26_000
+    # between this rate and the lowest that failed: more than the search's own bracket
+    assert repetition.error_fps(spec.resolution_fps) == 4_000
+
+
+def test_the_descent_does_not_step_over_what_is_left():
+    """Queues hide a tenfold overload from short trials: the long one passes far below, and not nowhere."""
+
+    def received(_way, trial):
+        limit = 33_000 if trial.duration_s < 60 else 3_000
+        return min(trial.frames, int(limit * trial.duration_s))
+
+    spec = searching(
+        upper_bound_fps=64_000.0, resolution_fps=4_000.0, duration_s=2.0, final_duration_s=60.0
+    )
+    result = measure_throughput(spec, by_rule(received))
+    (repetition,) = result.repetitions
+    assert 1_500 <= repetition.rate_fps <= 3_000
+    assert repetition.rate_fps + result.error_fps > 3_000
 
 
 def test_who_watches_is_told_how_the_last_attempt_ended():
