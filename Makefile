@@ -75,7 +75,7 @@ docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-# every device of the lab as every technology, three quarters of an hour on an idle machine, and its page. What was
+# every device of the lab as every technology, one to two hours on an idle machine, and its page. What was
 # interrupted is continued; what came to its end is made anew, or with RESUME=1 what failed of it. Programs
 # are those in PATH, or of V6T_VPP and the like. MACHINES=1: Jool, nat46 and ip6_tunnel in virtual machines,
 # and the OpenBSD of V6T_OPENBSD_VM and V6T_OPENBSD_KEY (tests/openbsd/vm.py)

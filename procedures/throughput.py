@@ -19,6 +19,7 @@ from v6t.procedures.search.binary import (
     binary_search,
     halvings,
     lowest_fps,
+    widest_fps,
 )
 from v6t.procedures.search.fast import fast_search
 from v6t.procedures.search.goals import Goal, goal_result
@@ -35,6 +36,9 @@ WITH_TIMEOUT = "throughput-frame-timeout"
 Search = Literal["binary", "fast", "mlrsearch"]
 
 _MOST_DESCENTS = 20
+
+_Checks = list[tuple[str, float]]
+"""Trials that a found rate has to pass: names, and lengths as shares of the full trial."""
 
 PROBE_PAUSE_S = 5.0
 """Pause before a trial that is shorter than full: what RFC 2544 section 23 asks at least."""
@@ -110,11 +114,12 @@ class Repetition:
         A rate that was lowered, for it did not pass again, has a wider bracket than the search left.
         """
         failed = [a.trial.rate_fps for a in self.attempts if not a.verdict.passed]
-        allowed = self.search.error_fps(resolution_fps)
         above = min((rate for rate in failed if rate > self.rate_fps), default=None)
         if above is None:
-            return allowed
-        return max(allowed, above - self.rate_fps) if self.rate_fps else above
+            return self.search.error_fps(resolution_fps)
+        if not self.rate_fps:
+            return above
+        return max(widest_fps(resolution_fps, above), above - self.rate_fps)
 
     @property
     def non_monotonic(self) -> bool:
@@ -252,7 +257,7 @@ class _Search:
         """The highest passed rate that passes again as often as asked (TP-04)."""
         spec = self._spec
         final = (spec.final_duration_s or 0.0) / spec.duration_s
-        checks: list[tuple[str, float]] = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
+        checks: _Checks = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
         if final > 1:
             checks.append(("final", final))
         if not checks or not search.rate_fps:
@@ -263,24 +268,49 @@ class _Search:
             for a in self._attempts.all
             if a.verdict.passed and a.trial.duration_s >= full
         }
+        failed = None
         for place, rate_fps in enumerate(sorted(passed, reverse=True)):
             if rate_fps > search.rate_fps:
                 continue
-            if all(self._try(rate_fps, share, f"c{place:02d}-{n}").passed for n, share in checks):
-                return rate_fps
-        return self._descend(search, checks)
+            if self._stands(rate_fps, checks, f"c{place:02d}"):
+                return rate_fps if failed is None else self._narrowed(rate_fps, failed, checks)
+            failed = rate_fps
+        return self._descend(failed or search.rate_fps, checks)
 
-    def _descend(self, search: SearchResult, checks: list[tuple[str, float]]) -> float:
-        """Below everything that passed before: halve until a rate stands (TP-04)."""
+    def _stands(self, rate_fps: float, checks: _Checks, step: str) -> bool:
+        return all(self._try(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
+
+    def _descend(self, rate_fps: float, checks: _Checks) -> float:
+        """Below everything that passed before: down in growing steps until a rate stands (TP-04)."""
         spec = self._spec
         if spec.final_duration_s is None:
             return 0.0
-        rate_fps, place = search.rate_fps, 0
-        step, lowest = search.error_fps(spec.resolution_fps), lowest_fps(spec.resolution_fps)
-        # what is left is halved at most: a step that passes it would end at nothing
-        while (rate_fps := max(rate_fps - step, rate_fps / 2)) > lowest and place < _MOST_DESCENTS:
-            place += 1
+        step = widest_fps(spec.resolution_fps, rate_fps)
+        for place in range(1, _MOST_DESCENTS):
+            # what is left is halved at most: a step that passes it would end at nothing
+            failed, rate_fps = rate_fps, max(rate_fps - step, rate_fps / 2)
+            if rate_fps <= lowest_fps(spec.resolution_fps):
+                break
             step *= 2
-            if all(self._try(rate_fps, share, f"d{place:02d}-{n}").passed for n, share in checks):
-                return rate_fps
+            if self._stands(rate_fps, checks, f"d{place:02d}"):
+                return self._narrowed(rate_fps, failed, checks)
         return 0.0
+
+    def _narrowed(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
+        """Halve what longer trials left between a rate that stood and one that did not.
+
+        Without longer trials the next rate that passed is the result (TP-04).
+        """
+        spec = self._spec
+        if spec.final_duration_s is None:
+            return low_fps
+        for place in range(1, _MOST_DESCENTS):
+            # halving rounds
+            if high_fps - low_fps <= widest_fps(spec.resolution_fps, high_fps) * (1 + 1e-9):
+                break
+            middle = (low_fps + high_fps) / 2
+            if self._stands(middle, checks, f"e{place:02d}"):
+                low_fps = middle
+            else:
+                high_fps = middle
+        return low_fps
