@@ -32,7 +32,8 @@ class Cost:
     All figures hold when no trial is invalid.
 
     Attributes:
-        trials, seconds: if the device does not carry the highest rate.
+        trials, seconds: if the device does not carry the highest rate, nor is so slow that a search goes on
+            below its resolution.
         least: both, if it carries that at once; None: the same.
         beyond_s: of all seconds those that are no trial's own, but the tester's and the device's
             around it.
