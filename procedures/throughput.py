@@ -17,6 +17,7 @@ from v6t.procedures.search.binary import (
     SearchResult,
     Step,
     binary_search,
+    ended,
     halvings,
     lowest_fps,
     widest_fps,
@@ -305,8 +306,7 @@ class _Search:
         if spec.final_duration_s is None:
             return low_fps
         for place in range(1, _MOST_DESCENTS):
-            # halving rounds
-            if high_fps - low_fps <= widest_fps(spec.resolution_fps, high_fps) * (1 + 1e-9):
+            if ended(low_fps, high_fps, spec.resolution_fps):
                 break
             middle = (low_fps + high_fps) / 2
             if self._stands(middle, checks, f"e{place:02d}"):

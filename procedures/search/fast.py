@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import SearchResult, Step, lowest_fps, widest_fps
+from v6t.procedures.search.binary import SearchResult, Step, ended, widest_fps
 from v6t.procedures.validity import Verdict
 
 SHARES = (1 / 30, 1 / 6, 1.0)
@@ -93,9 +93,7 @@ class _Search:
     @property
     def ended(self) -> bool:
         """The bracket is as narrow as asked, or nothing passed down to where it is looked for."""
-        if not self.low and self.high <= lowest_fps(self.asked):
-            return True
-        return self.high - self.low <= self.resolution
+        return ended(self.low, self.high, self.asked)
 
     @property
     def spread(self) -> float:

@@ -41,7 +41,7 @@ def steps(
         for address, mac in given.get("neighbours", {}).items():
             found.append(_neighbour(cli, version, port, address, mac))
     for net, via in given.get("routes", {}).items():
-        found.append(_route(cli, net, via, port))
+        found.append(route(cli, net, f"{via} {port}", f"to the test hosts behind {port}"))
     return found
 
 
@@ -136,16 +136,17 @@ def _static(address: str, port: str) -> str:
     )
 
 
-def _route(cli: Cli, text: str, via: str, port: str) -> Step:
+def route(cli: Cli, text: str, way: str, why: str) -> Step:
+    """To a network or a host, by a neighbour and an interface or by an interface alone."""
     net = ip_network(text)  # VPP reads no address without its length
     show = cli(f"show ip{'6' if net.version == 6 else ''} fib {net}")
     return Step(
-        cli(f"ip route add {net} via {via} {port}"),
-        f"to the test hosts behind {port}",
-        undo=cli(f"ip route del {net} via {via} {port}"),
+        cli(f"ip route add {net} via {way}"),
+        why,
+        undo=cli(f"ip route del {net} via {way}"),
         before=f"{show} | grep -e '^{net} ' || true",
         was=Was.FOREIGN,
-        check=contains(show, str(net), via),
+        check=contains(show, str(net), way.split(maxsplit=1)[0]),
         silent=True,
     )
 

@@ -70,7 +70,7 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
         ),
         sides.packets(cli, NAME, mtu),
         sides.up(cli, NAME),
-        *(_routed(cli, net) for net in HALVES),
+        *(sides.route(cli, net, NAME, "everybody's IPv4 is behind the relay") for net in HALVES),
     ]
 
 
@@ -83,17 +83,4 @@ def _made(cli: Cli, ends: str) -> Step:
         before=f"{cli('show interface')} | grep -wF {NAME} || true",
         was=Was.FOREIGN,
         check=contains(cli("show ipip tunnel"), f"instance {NUMBER} {ends} ", FLAG),
-    )
-
-
-def _routed(cli: Cli, net: str) -> Step:
-    show = cli(f"show ip fib {net}")
-    return Step(
-        cli(f"ip route add {net} via {NAME}"),
-        "everybody's IPv4 is behind the relay",
-        undo=cli(f"ip route del {net} via {NAME}"),
-        before=f"{show} | grep -e '^{net} ' || true",
-        was=Was.FOREIGN,
-        check=contains(show, net, NAME),
-        silent=True,
     )
