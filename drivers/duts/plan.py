@@ -31,6 +31,10 @@ class Was(Enum):
 class Check:
     """A read-back: exit statuses are not evidence.
 
+    A checker identifies its object by the whole output (:func:`equals`), by whole lines
+    (:func:`has_lines`), by whole words of one line (:func:`has_words`), or by parsing
+    (:func:`checked`): text found anywhere in the output proves nothing.
+
     Attributes:
         command: a shell line that changes nothing.
         checker: what is wrong with its output, None if nothing.
@@ -93,7 +97,7 @@ class Change:
         what: it is, in words (``a route``, ``a MAP domain``).
         add, change, remove: shell lines; ``remove`` is harmless where there is nothing.
         look: a shell line that prints it; nothing where it is not there.
-        added, changed: what ``look`` then prints, among other things.
+        added, changed: whole words of one line that ``look`` then prints.
         how: what changing it means where the device has no command for that.
         deadline_s: how long each may take [s], and the look as long again.
         alone: ``look`` must print nothing else.
@@ -119,10 +123,11 @@ class Change:
         if action == "remove":
             return f"it is still there: {shown(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
-        seen = " ".join(output.split())
-        if self.alone and seen != wanted:
+        if self.alone and " ".join(output.split()) != wanted:
             return f"'{wanted}' expected and nothing else; it says {shown(output)}"
-        return None if wanted in seen else f"'{wanted}' is not there; it says {shown(output)}"
+        if line_with(output, wanted) is None:
+            return f"'{wanted}' is not there; it says {shown(output)}"
+        return None
 
     @property
     def kept(self) -> Step:
@@ -168,17 +173,53 @@ class Plan:
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
-def contains(command: str, *parts: str) -> Check:
-    """The output must hold every part, however it is spaced."""
+_WORD = r"[\w%/@-]"
+"""What continues a name, a number or an address: ``left`` is no word of ``left.10``, ``v6t-left@left``."""
+
+
+def line_with(output: str, *phrases: str) -> str | None:
+    """Return the first line that holds every phrase as whole words, None if there is none.
+
+    A phrase is one or more words; any white space separates them. ``id 1`` is not in ``id 10``,
+    ``10.0.0.1`` not in ``10.0.0.1/24``, and ``UP`` is in ``<UP,LOWER_UP>``.
+    """
+    patterns = [_phrase_pattern(phrase) for phrase in phrases]
+    return next(
+        (line for line in output.splitlines() if all(p.search(line) for p in patterns)), None
+    )
+
+
+def _phrase_pattern(phrase: str) -> re.Pattern[str]:
+    text = r"\s+".join(map(re.escape, phrase.split()))
+    before = r"(?<![\w%/@.:-])" if re.match(r"[\w%/@.:-]", phrase.strip()) else ""
+    after = (
+        rf"(?!{_WORD}|[.:]+{_WORD}|[.:]{{2}})" if re.search(rf"{_WORD}$", phrase.strip()) else ""
+    )
+    return re.compile(before + text + after)
+
+
+def has_words(command: str, *phrases: str) -> Check:
+    """Require one line that holds every phrase as whole words, see :func:`line_with`."""
 
     def checker(output: str) -> str | None:
-        seen = " ".join(output.split())
-        for part in parts:
-            if " ".join(part.split()) not in seen:
-                return f"'{part}' is not there; it says {shown(output)}"
-        return None
+        if line_with(output, *phrases) is not None:
+            return None
+        wanted = " and ".join(f"'{p}'" for p in phrases)
+        return f"no line has {wanted}; the output is {shown(output)}"
 
-    return Check(command, checker, " and ".join(f"'{p}'" for p in parts))
+    return Check(command, checker, " and ".join(f"'{p}'" for p in phrases))
+
+
+def has_lines(command: str, *lines: str) -> Check:
+    """Require each of these as a whole line, whatever the spacing; other lines may be there."""
+    wanted = [" ".join(line.split()) for line in lines]
+
+    def checker(output: str) -> str | None:
+        seen = {" ".join(line.split()) for line in output.splitlines()}
+        missing = next((line for line in wanted if line not in seen), None)
+        return missing and f"the line '{missing}' is not there; the output is {shown(output)}"
+
+    return Check(command, checker, " and ".join(f"'{line}'" for line in wanted))
 
 
 def lacks(command: str, part: str) -> Check:

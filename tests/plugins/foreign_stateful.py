@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
-from v6t.drivers.duts.plan import Step, contains
+from v6t.drivers.duts.plan import Step, has_words
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.stateful import four_tuples
 from v6t.plugins.stateful.params import Ports
@@ -87,7 +87,7 @@ class QueryNftables(Nftables):
                 f"nft -f {file}",
                 "translate the clients' queries",
                 undo="nft delete table ip v6t",
-                check=contains("nft list table ip v6t", "icmp"),
+                check=has_words("nft list table ip v6t", "icmp"),
             ),
         ]
 

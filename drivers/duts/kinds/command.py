@@ -15,7 +15,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals, lacks, matches
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, equals, has_words, lacks, matches
 from v6t.drivers.duts.way import client_alone
 from v6t.profiles.errors import DutError
 from v6t.profiles.strict_model import StrictModel
@@ -29,7 +29,7 @@ class CheckText(StrictModel):
     command: str = Field(min_length=1)
     """A line that changes nothing."""
     contains: str | None = None
-    """The output must hold this text, however it is spaced."""
+    """One line of the output must hold this text as whole words, however they are spaced."""
     equals: str | None = None
     """The output must be this text."""
     matches: str | None = None
@@ -51,7 +51,7 @@ class CheckText(StrictModel):
     def of(self, line: str) -> Check:
         """The read-back, by the line that is run for it."""
         if self.contains is not None:
-            return contains(line, self.contains)
+            return has_words(line, self.contains)
         if self.equals is not None:
             return equals(line, self.equals)
         if self.absent is not None:

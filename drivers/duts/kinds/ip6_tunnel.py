@@ -17,10 +17,21 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.customer import Customer, customer_of
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import address, module, sysctl
-from v6t.drivers.duts.kinds.netfilter.nftables import table
+from v6t.drivers.duts.kinds.linux.steps import address, link, module, sysctl
+from v6t.drivers.duts.kinds.netfilter.nftables import has_rules, table
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.plan import (
+    Check,
+    Intent,
+    Plan,
+    Step,
+    Was,
+    checked,
+    has_lines,
+    has_words,
+    line_with,
+    shown,
+)
 from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge
@@ -138,7 +149,7 @@ class Ip6Tunnel(LinuxDriver):
             Step(
                 f"ip link set dev {TUNNEL} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                check=contains(f"ip -o link show dev {TUNNEL}", f"mtu {mtu}", UP),
+                check=link(TUNNEL, UP, mtu=mtu),
             ),
             sysctl(
                 {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0},
@@ -158,7 +169,7 @@ class Ip6Tunnel(LinuxDriver):
             undo=f"ip -6 tunnel del {TUNNEL}",
             before=f"ip -o link show dev {TUNNEL} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"ip -6 tunnel show {TUNNEL}", "ip/ipv6", ends, f"{how} ", *dscp),
+            check=_shows(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform),
         )
 
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
@@ -173,9 +184,21 @@ class Ip6Tunnel(LinuxDriver):
         return table(
             self.options.state_dir,
             text,
-            contains("nft -s -p list table ip v6t", *rules),
+            has_rules("nft -s -p list table ip v6t", "filter hook forward", *rules),
             why=why,
         )
+
+
+def _shows(*phrases: str, dscp: bool) -> Check:
+    """Require these words of the tunnel, and that it carries DSCP inwards or does not."""
+
+    def checker(output: str) -> str | None:
+        line = line_with(output, *phrases)
+        if line is None or (line_with(line, "dscp inherit") is not None) != dscp:
+            return f"{TUNNEL} is another tunnel; the output is {shown(output)}"
+        return None
+
+    return checked(f"ip -6 tunnel show {TUNNEL}", checker, " and ".join(f"'{p}'" for p in phrases))
 
 
 def drops(edge: CustomerEdge, inside: str) -> list[str]:
@@ -217,7 +240,7 @@ def _routed(inside: str) -> Sequence[Step]:
             undo=f"ip route flush table {TABLE}",
             before=f"ip route show table {TABLE} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"ip route show table {TABLE}", f"default dev {TUNNEL}"),
+            check=has_words(f"ip route show table {TABLE}", f"default dev {TUNNEL} proto 86"),
         ),
         Step(
             f"ip rule add priority {TABLE} {rule}",
@@ -225,6 +248,6 @@ def _routed(inside: str) -> Sequence[Step]:
             undo=f"ip rule del priority {TABLE}",
             before=f"ip rule show priority {TABLE}",
             was=Was.FOREIGN,
-            check=contains(f"ip rule show priority {TABLE}", rule),
+            check=has_lines(f"ip rule show priority {TABLE}", f"{TABLE}: from all {rule}"),
         ),
     ]

@@ -18,7 +18,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import module, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, equals, has_lines, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import (
@@ -117,7 +117,7 @@ class Jool(LinuxDriver):
         if program not in facts.programs:
             raise lacking(program, PROGRAMS[program])
         for name, text in facts.sections.items():
-            others = [line for line in text.splitlines() if line.strip() and ",v6t," not in line]
+            others = [line for line in text.splitlines() if line.strip() and not _is_ours(line)]
             if name.startswith("instances_") and others:
                 raise DutError(
                     f"another translator is at work on the device: {shown(text)}",
@@ -192,6 +192,7 @@ class Jool(LinuxDriver):
             settings["pool6"] = str(prefix)
         content: dict[str, Any] = {"instance": "v6t", "framework": self.options.framework}
         checks = [f"lowest-ipv6-mtu,{self._lowest(intent)}"]
+        checks += [f"pool6,{prefix}"] if prefix is not None else []
         if program == NAT64:
             lives_s = Nat64.of(intent).udp_timeout_s or self.options.timeout_s
             if lives_s:
@@ -212,11 +213,19 @@ class Jool(LinuxDriver):
                 undo=f"{program} instance remove v6t",
                 before=_ours(program),
                 was=Was.FOREIGN,
-                check=contains(f"{program} -i v6t global display --csv --no-headers", *checks),
+                check=has_lines(f"{program} -i v6t global display --csv --no-headers", *checks),
             ),
         ]
         if program == SIIT:
-            steps[-1] = _with_table(steps[-1], program, addresses.eams(intent), checks)
+            table = [f"{six},{four}" for four, six in addresses.eams(intent)]
+            command = (
+                f"{program} -i v6t global display --csv --no-headers; "
+                f"{program} -i v6t eamt display --csv --no-headers"
+            )
+            says = f"{len(table)} mappings, {', '.join(checks)}"
+            steps[-1] = replace(
+                steps[-1], check=replace(has_lines(command, *checks, *table), says=says)
+            )
         return steps
 
     def _mapt(self, intent: Intent, program: str) -> list[Step]:
@@ -231,7 +240,15 @@ class Jool(LinuxDriver):
                 undo=f"{program} instance remove v6t",
                 before=_ours(program),
                 was=Was.FOREIGN,
-                check=contains(f"{program} instance display --csv --no-headers", "v6t"),
+                check=checked(
+                    f"{program} instance display --csv --no-headers",
+                    lambda out: (
+                        None
+                        if any(map(_is_ours, out.splitlines()))
+                        else f"there is no instance v6t; the output is {shown(out)}"
+                    ),
+                    "an instance v6t",
+                ),
             )
         ]
         if isinstance(s, MapRelay):
@@ -239,7 +256,7 @@ class Jool(LinuxDriver):
                 Step(
                     f"{run} fmrt add {_rule(rule)}",
                     f"forwarding mapping rule {rule.ipv6_prefix}",
-                    check=contains(f"{run} fmrt display --csv --no-headers", str(rule.ipv6_prefix)),
+                    check=has_lines(f"{run} fmrt display --csv --no-headers", _row(_rule(rule))),
                 )
                 for rule in s.rules
             ]
@@ -275,12 +292,23 @@ def _rule(rule: Rule) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
 
+def _row(words: str) -> str:
+    """Return words as a row of ``--csv``."""
+    return ",".join(words.split())
+
+
+def _is_ours(row: str) -> bool:
+    """Whether a row of ``instance display --csv`` is that of the instance v6t."""
+    return row.split(",")[1:2] == ["v6t"]
+
+
 def _global(run: str, name: str, value: str) -> Step:
-    first = value.partition(" ")[0]
     return Step(
         f"{run} global update {name} {value}",
         f"{name} of the translator",
-        check=contains(f"{run} global display --csv --no-headers | grep '^{name},'", first),
+        check=equals(
+            f"{run} global display --csv --no-headers | grep '^{name},'", _row(f"{name} {value}")
+        ),
     )
 
 
@@ -293,24 +321,6 @@ def _ours(program: str) -> str:
     return f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
 
 
-def _with_table(step: Step, program: str, table: list[tuple[Any, Any]], checks: list[str]) -> Step:
-    """Read options and address table back together."""
-    command = (
-        f"{program} -i v6t global display --csv --no-headers; "
-        f"{program} -i v6t eamt display --csv --no-headers"
-    )
-
-    def checker(output: str) -> str | None:
-        rows = output.splitlines()
-        for text in [*checks, *(f"{six},{four}" for four, six in table)]:
-            if text not in rows:
-                return f"'{text}' is not there; it says {shown(output)}"
-        return None
-
-    check = Check(command, checker, f"{len(table)} mappings, {', '.join(checks)}")
-    return replace(step, check=check)
-
-
 def _pool4(intent: Intent, version: str) -> list[Step]:
     """Without ``--force``, 4.1.15 and later refuse ports the kernel may use itself."""
     pool = nat.pool_of(intent, can=("udp_timeout_s",))
@@ -319,19 +329,27 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
         Step(
             f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --{name}{force}",
             f"public addresses and ports of {name.upper()}; without, only 61001-65535",
-            check=checked(
-                f"jool -i v6t pool4 display --{name} --csv --no-headers",
-                lambda out, a=address: (
-                    None
-                    if f",{a},{pool.low},{pool.high}," in out
-                    else f"{a} is not in pool4; it says {shown(out)}"
-                ),
-                f"{address} {pool.low}-{pool.high}",
-            ),
+            check=_has_ports(name, address, pool),
         )
         for name in nat.PROTOCOLS
         for address in pool.addresses
     ]
+
+
+def _has_ports(name: str, address: str, pool: nat.Pool) -> Check:
+    """Require a row of pool4 for packets without a mark, with this protocol, address and ports."""
+    wanted = ["0", name.upper(), address, str(pool.low), str(pool.high)]
+
+    def checker(output: str) -> str | None:
+        if any(row.split(",")[:5] == wanted for row in output.splitlines()):
+            return None
+        return f"{address} is not in pool4; it says {shown(output)}"
+
+    return checked(
+        f"jool -i v6t pool4 display --{name} --csv --no-headers",
+        checker,
+        f"{address} {pool.low}-{pool.high}",
+    )
 
 
 def _again(program: str, place: str, intent: Intent, version: str) -> Step:

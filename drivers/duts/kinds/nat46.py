@@ -15,9 +15,9 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import module, routes, sysctl
+from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_lines, shown
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
@@ -176,13 +176,13 @@ class Nat46(LinuxDriver):
                 undo=f"echo del {DEVICE} >{CONTROL}",
                 before=f"ip -o link show dev {DEVICE} 2>/dev/null || true",
                 was=Was.FOREIGN,
-                check=contains(f"cat {CONTROL}", f"add {DEVICE}"),
+                check=has_lines(f"cat {CONTROL}", f"add {DEVICE}"),
             ),
             *_rules(local, remote),
             Step(
                 f"ip link set dev {DEVICE} mtu {mtu} up",
                 "its own is 16384",
-                check=contains(f"ip -o link show dev {DEVICE}", f"mtu {mtu}", "UP"),
+                check=link(DEVICE, "UP", mtu=mtu),
             ),
             sysctl(values, "both versions through the device, whatever the source"),
             routes(ways, "into the translator"),
@@ -229,11 +229,25 @@ def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
         Step(
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
-            check=contains(f"cat {CONTROL}", pair[:_READ_BACK].rstrip()),
+            check=_has_rule(pair),
             maps=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
+
+
+def _has_rule(pair: str) -> Check:
+    """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
+    wanted = f"{pair} "[:_READ_BACK]
+
+    def checker(output: str) -> str | None:
+        rows = (line.split(" ", 2) for line in output.splitlines())
+        rules = [f"{row[2]} " for row in rows if len(row) == 3 and row[1] == DEVICE]
+        if any(rule.startswith(wanted) for rule in rules):
+            return None
+        return f"'{wanted.strip()}' is no rule of {DEVICE}; it says {shown(output)}"
+
+    return checked(f"cat {CONTROL}", checker, f"'{wanted.strip()}'")
 
 
 def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:

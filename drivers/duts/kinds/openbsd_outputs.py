@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import (
+    IPv4Address,
     IPv4Interface,
+    IPv4Network,
+    IPv6Address,
     IPv6Interface,
+    IPv6Network,
+    ip_address,
     ip_interface,
     ip_network,
 )
@@ -64,15 +69,35 @@ def printed(own: Own) -> str:
 
 def way_back(client: str, text: str) -> str:
     """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
-    route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
-    to, mask, port = (route.get(k, "") for k in ("destination", "mask", "interface"))
+    route = _fields(text)
+    to, port = _destination(route), route.get("interface", "")
     if not to or not port:
         return ""
-    if to != "default":
-        bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
-                   for p in re.split(r"[.:]", mask) if p)  # fmt: skip
-        to = f"{to.partition('%')[0]}/{bits}" if mask else to.partition("%")[0]
     return f"client {client.partition('%')[0]} matched {to} dev {port}"
+
+
+def route_in(text: str) -> tuple[IPv4Network | IPv6Network, IPv4Address | IPv6Address] | None:
+    """Return the network and the gateway of ``route -n get``, None where it names no such route."""
+    route = _fields(text)
+    try:
+        gateway = ip_address(route.get("gateway", "").partition("%")[0])
+        return ip_network(_destination(route)), gateway
+    except ValueError:
+        return None
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
+
+
+def _destination(route: Mapping[str, str]) -> str:
+    """Return where a route leads, with its prefix length unless it is a single host's."""
+    to, mask = (route.get(name, "") for name in ("destination", "mask"))
+    if to == "default" or not mask:
+        return to.partition("%")[0]
+    bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
+               for p in re.split(r"[.:]", mask) if p)  # fmt: skip
+    return f"{to.partition('%')[0]}/{bits}"
 
 
 LOSSES = {

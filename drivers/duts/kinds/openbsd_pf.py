@@ -16,6 +16,7 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.openbsd_outputs import (
+    AUTOMATIC,
     LOSSES,
     Own,
     cpu,
@@ -25,12 +26,13 @@ from v6t.drivers.duts.kinds.openbsd_outputs import (
     listed,
     printed,
     read_ifconfig,
+    route_in,
     rules,
     translated,
     way_back,
 )
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_words, matches, shown
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
@@ -39,6 +41,8 @@ STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
 UNDO_TRIES = 60
+OWN_PORTS = (50001, 65535)
+"""Ports that PF takes by itself (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), and does not print."""
 REUSED = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -237,7 +241,6 @@ class OpenBsdPf(Driver):
         file = f"{self.options.state_dir}/pf.conf"
         text = ruleset(intent, self.options)
         disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
-        rule = "af-to" if isinstance(settings_of(intent), Nat64) else "nat-to"
         return [
             write_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
@@ -245,7 +248,7 @@ class OpenBsdPf(Driver):
                 "translate the clients' connections",
                 undo=_reload(intent),
                 before=_LOADED,
-                check=contains("pfctl -sr", rule),
+                check=_has_rules(intent, self.options),
                 deadline_s=120.0,
             ),
             Step(
@@ -253,7 +256,7 @@ class OpenBsdPf(Driver):
                 "PF is on",
                 undo=disable,
                 before="pfctl -si | grep -o -e 'Status: Enabled' -e 'Status: Disabled'",
-                check=contains("pfctl -si", "Status: Enabled"),
+                check=has_words("pfctl -si", "Status: Enabled"),
             ),
         ]
 
@@ -297,22 +300,72 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
         "set skip on lo",
         "pass",
     ]
-    left, right = options.left, options.right
     public = (
         pool.addresses[0] if len(pool.addresses) == 1 else "{ " + ", ".join(pool.addresses) + " }"
     )
-    if isinstance(settings, Nat64):
-        lines.append(
-            f"pass in on {left} inet6 from any to {settings.prefix} "
-            f"af-to inet from {public} port {pool.low}:{pool.high}"
-        )
-    else:
-        lines += [
-            f"match out on {right} inet from {net} to any "
-            f"nat-to {public} port {pool.low}:{pool.high}"
-            for net in pool.inside
-        ]
+    lines += [
+        f"{match} {action} {public} port {pool.low}:{pool.high}"
+        for match, action in _translating(intent, options)
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _translating(intent: Intent, options: OpenBsdOptions) -> list[tuple[str, str]]:
+    """Return what each rule that translates matches, and the words before its public addresses."""
+    settings = settings_of(intent)
+    if isinstance(settings, Nat64):
+        match = f"pass in on {options.left} inet6 from any to {settings.prefix}"
+        return [(match, "af-to inet from")]
+    nets = nat.pool_of(intent).inside
+    return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
+
+
+def _has_rules(intent: Intent, options: OpenBsdOptions) -> Check:
+    """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
+
+    It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
+    its own, and no ports where they are its own choice.
+    """
+    pool, wanted = nat.pool_of(intent), _translating(intent, options)
+    public = re.escape(pool.addresses[0])
+    if len(pool.addresses) > 1:
+        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
+    ports = f" port {pool.low}" + (f":{pool.high}" if pool.high > pool.low else "")
+    ports = rf"(?:{ports})?" if (pool.low, pool.high) == OWN_PORTS else ports
+
+    def checker(output: str) -> str | None:
+        lines = [" ".join(line.split()) for line in output.splitlines()]
+        for match, action in wanted:
+            shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
+            pattern = re.compile(
+                rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
+            )
+            if not any(map(pattern.fullmatch, lines)):
+                return f"no rule is '{match} {action} ...'; it says {shown(output)}"
+        return None
+
+    return checked("pfctl -sr", checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
+
+
+def _is_up(port: str) -> Check:
+    """Require an interface that is up."""
+
+    def checker(output: str) -> str | None:
+        interface = read_ifconfig(output)[0].get(port)
+        return None if interface and interface.up else f"{port} is not up: {shown(output)}"
+
+    return checked(f"ifconfig {port}", checker, f"{port} is up")
+
+
+def _has_route(family: str, net: str, via: str) -> Check:
+    """Require the route to this network itself, not one that leads there with others."""
+
+    def checker(output: str) -> str | None:
+        if route_in(output) == (ip_network(net), ip_address(via)):
+            return None
+        return f"there is no route to {net} by {via}; it says {shown(output)}"
+
+    return checked(f"route -n get {family} {net}", checker, f"{net} by {via}")
 
 
 def states_of_one(intent: Intent) -> int:
@@ -387,7 +440,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
             undo=f"ifconfig {port} down",
             before=f"ifconfig {port} | grep -o '<UP' || true",
             was=Was.THERE,
-            check=contains(f"ifconfig {port}", "<UP"),
+            check=_is_up(port),
         )
     ]
     if any(ip_interface(text).version == 6 for text in side.get("addresses", ())):
@@ -398,7 +451,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 undo=f"ifconfig {port} -inet6",
                 before=f"ifconfig {port} | grep -o 'inet6 fe80:[^ ]*' || true",
                 was=Was.THERE,
-                check=contains(f"ifconfig {port}", "inet6 fe80:"),
+                check=matches(f"ifconfig {port}", r"^\s*inet6 fe80:\S+ ", "'inet6 fe80:'"),
             )
         )
     for text in side.get("addresses", ()):
@@ -427,7 +480,9 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 undo=f"{tool} -d {address}",
                 before=f"{show} 2>/dev/null | grep -i permanent || true",
                 was=Was.FOREIGN,
-                check=contains(f"{show} | tr A-Z a-z", mac.lower()),
+                check=has_words(
+                    f"{show} | tr A-Z a-z", f"{ip_address(address)} {mac.lower()} {port} permanent"
+                ),
             )
         )
     for net, via in side.get("routes", {}).items():
@@ -441,7 +496,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 undo=f"route -qn delete {family} {net} {via}",
                 before=show,
                 was=Was.FOREIGN,
-                check=contains(f"route -n get {family} {net}", f"gateway: {via}"),
+                check=_has_route(family, net, via),
             )
         )
     return steps

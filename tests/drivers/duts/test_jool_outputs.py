@@ -145,12 +145,11 @@ def test_options_read_back():
 def test_public_ports_read_back():
     checks = checks_of("jool -i v6t pool4 display")
     assert [c.command.split()[-3] for c in checks] == ["--udp", "--tcp", "--icmp"]
-    for check in checks:
-        assert check.checker(said("nat64-pool4")) is None
-        other = said("nat64-pool4").replace(",1024,65535,", ",61001,65535,")
-        assert check.checker(other) is not None
-        other = said("nat64-pool4").replace("198.19.0.1,", "198.19.0.11,")
-        assert check.checker(other) is not None
+    for check, protocol in zip(checks, ("UDP", "TCP", "ICMP"), strict=True):
+        row = said("nat64-pool4").replace("UDP", protocol)
+        assert check.checker(row) is None
+        assert check.checker(row.replace(",1024,65535,", ",61001,65535,")) is not None
+        assert check.checker(row.replace("198.19.0.1,", "198.19.0.11,")) is not None
 
 
 def test_an_own_instance_is_known_from_anothers():

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.kinds.linux.steps import up
-from v6t.drivers.duts.plan import Step, contains
+from v6t.drivers.duts.plan import Step, has_lines
 from v6t.profiles.intent_settings import Dns64
 
 
@@ -46,7 +46,7 @@ class Bind9(Dns64Server):
                 f"rndc-confgen -a -c {file}",
                 "a key for rndc",
                 undo=f"rm -f {file}",
-                check=contains(f"cat {file}", 'key "rndc-key"'),
+                check=has_lines(f"cat {file}", 'key "rndc-key" {'),
             ),
             up("lo", "rndc reaches named by the loopback interface"),
         )
@@ -85,5 +85,5 @@ zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }
         reach = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
         return Step(
             f"{reach} flush", "no name is in the cache",
-            check=contains(f"{reach} status", "server is up and running"),
+            check=has_lines(f"{reach} status", "server is up and running"),
         )  # fmt: skip

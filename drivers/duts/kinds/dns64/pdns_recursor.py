@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Step, contains
+from v6t.drivers.duts.plan import Step, equals
 from v6t.profiles.intent_settings import Dns64
 
 
@@ -62,5 +62,5 @@ quiet=yes
         reach = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
         return Step(
             f"{reach} wipe-cache $", "no name is in the cache",
-            check=contains(f"{reach} ping", "pong"),
+            check=equals(f"{reach} ping", "pong"),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.linux.process import stop
 from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, line_with, shown
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Dns64
 
@@ -105,14 +105,14 @@ class Dns64Server(LinuxDriver):
                     undo=self.ended(pid),
                     before=f"ls {pid} 2>/dev/null; {listens}; true",
                     was=Was.FOREIGN,
-                    check=self.answering(listens, pid, log),
+                    check=self.answering(wanted, listens, pid, log),
                 ),
             ],
             flush=(self.emptied(file, place),),
             notes=("the cache is emptied before each trial",),
         )
 
-    def answering(self, listens: str, pid: str, log: str) -> Check:
+    def answering(self, wanted: Dns64, listens: str, pid: str, log: str) -> Check:
         """It runs, and listens where clients ask; what it says last if it has ended."""
         comm = f"/proc/$(cat {pid})/comm"
         wait = (
@@ -124,7 +124,8 @@ class Dns64Server(LinuxDriver):
             lines = output.splitlines()
             if not lines or lines[0] != self.process:
                 return f"{self.process} does not run; it says last: {shown(output)}"
-            return None if len(lines) > 1 else f"{self.process} does not listen"
+            socket = line_with("\n".join(lines[1:]), f"[{wanted.resolver}]:53")
+            return f"{self.process} does not listen" if socket is None else None
 
         return checked(wait, checker, f"{self.process}, listening")
 

@@ -11,7 +11,15 @@ from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
 from v6t.drivers.duts.kinds.linux import bgp, snmp, telemetry, tuning
-from v6t.drivers.duts.kinds.linux.steps import address, neighbours, routes, setting, sysctl, up
+from v6t.drivers.duts.kinds.linux.steps import (
+    address,
+    link,
+    neighbours,
+    routes,
+    setting,
+    sysctl,
+    up,
+)
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
@@ -21,7 +29,9 @@ from v6t.drivers.duts.plan import (
     Plan,
     Step,
     Was,
-    contains,
+    checked,
+    line_with,
+    shown,
 )
 from v6t.drivers.duts.programs import lacking
 from v6t.profiles.errors import DutError
@@ -244,6 +254,13 @@ def _gateways(entries: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
 
 def _vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
     """An interface of the plan's own for a VLAN."""
+
+    def checker(output: str) -> str | None:
+        right = (f"{port}@{name}",), ("vlan protocol 802.1Q", f"id {vlan}")
+        if all(line_with(output, *phrases) for phrases in right):
+            return None
+        return f"{port} is not VLAN {vlan} of {name}; the output is {shown(output)}"
+
     return [
         Step(
             f"ip link add link {name} name {port} type vlan id {vlan}",
@@ -251,7 +268,7 @@ def _vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
             undo=f"ip link del {port}",
             before=f"ip -o link show dev {port} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"ip -d link show dev {port}", f"id {vlan}"),
+            check=checked(f"ip -d link show dev {port}", checker, f"id {vlan} on {name}"),
         ),
         _mtu(port, mtu),
         up(port),
@@ -265,7 +282,7 @@ def _mtu(name: str, mtu: int) -> Step:
         undo=f"ip link set dev {name} mtu {{words}}",
         before=f"ip -o link show dev {name} | sed 's/.* mtu \\([0-9]*\\) .*/\\1/'",
         gone=tuning.gone(name),
-        check=contains(f"ip -o link show dev {name}", f" mtu {mtu} "),
+        check=link(name, mtu=mtu),
     )
 
 

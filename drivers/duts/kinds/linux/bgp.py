@@ -5,7 +5,7 @@ from __future__ import annotations
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import up, write_file
-from v6t.drivers.duts.plan import Change, Step, Was, contains
+from v6t.drivers.duts.plan import Change, Step, Was, has_words
 from v6t.drivers.duts.programs import lacking
 
 DAEMON, ASKED = "bird", "birdc"
@@ -53,7 +53,13 @@ def steps(
         f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
         f"sleep 0.1; done; {session}"
     )
-    all_steps.append(Step("true", "the session of both", check=contains(stands, "Established")))
+    all_steps.append(
+        Step(
+            "true",
+            "the session of both",
+            check=has_words(stands, "neighbour BGP", "up", "Established"),
+        )
+    )
     say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
     seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
     one, other = ways

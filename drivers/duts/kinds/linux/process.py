@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from v6t.drivers.duts.plan import Check, contains
+from v6t.drivers.duts.plan import Check, equals
 
 
 def in_background(pid_file: str, command: str, said: str = "/dev/null") -> str:
@@ -17,9 +17,9 @@ def in_background(pid_file: str, command: str, said: str = "/dev/null") -> str:
 def runs(pid_file: str, name: str) -> Check:
     """Our process of this name is there: a daemon's child may write its file after its parent ended."""
     reads = f"cat /proc/$(cat {pid_file})/comm"
-    return contains(
-        f"n=0; until {reads} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.1; "
-        f"done; {reads}",
+    return equals(
+        f'n=0; until [ "$({reads} 2>/dev/null)" = {name} ]; do n=$((n+1)); [ $n -lt 50 ] || break; '
+        f"sleep 0.1; done; {reads}",
         name,
     )
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_interface, ip_network
 
 from v6t.drivers.duts.kinds.linux import tuning
 from v6t.drivers.duts.plan import (
+    Check,
     Step,
     Was,
     checked,
-    contains,
     equals,
+    line_with,
     shown,
 )
 
@@ -36,7 +38,7 @@ def module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") ->
         undo="" if in_lab else unload,
         before=there,
         was=Was.THERE,
-        check=contains(there, f"/sys/module/{name}"),
+        check=equals(there, f"/sys/module/{name}"),
     )
 
 
@@ -69,9 +71,11 @@ def address(text: str, port: str) -> Step:
     ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
 
     def checker(output: str) -> str | None:
-        if f" {interface.with_prefixlen} " not in output:
+        family = "inet6" if interface.version == 6 else "inet"
+        line = line_with(output, f"{family} {interface.with_prefixlen}")
+        if line is None:
             return f"{text} is not on {port}; it says {shown(output)}"
-        bad = [w for w in ("tentative", "dadfailed") if w in output]
+        bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{text} is {bad[0]}" if bad else None
 
     return Step(
@@ -96,7 +100,8 @@ def neighbours(entries: Mapping[str, str], port: str) -> Step:
     show = f"ip neigh show dev {port} nud permanent"
 
     def checker(output: str) -> str | None:
-        standing = {w[0]: w[2] for w in map(str.split, output.splitlines()) if len(w) > 3}
+        rows = (line.split() for line in output.splitlines())
+        standing = {w[0]: w[2] for w in rows if len(w) > 3 and w[1] == "lladdr"}
         for a, m in entries.items():
             if standing.get(str(ip_address(a)), "").lower() != m.lower():
                 return f"{a} is not a permanent neighbour with {m} on {port}"
@@ -124,14 +129,13 @@ def routes(entries: Mapping[str, str], why: str) -> Step:
     lines = [f"route add {net} {to} proto 86" for net, to in entries.items()]
     looked = list(entries)[:SHOWN_ROUTES]
     show = "; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in looked)
-    ways = [" ".join(to.split()) for to in list(entries.values())[:SHOWN_ROUTES]]
 
     def checker(output: str) -> str | None:
-        seen = output.splitlines()
-        for net, to in zip(looked, ways, strict=True):
-            # a single host is shown without its prefix length
-            names = {net, net.rpartition("/")[0]}
-            if not any(line.split(" ")[0] in names and to in line for line in seen):
+        rows = [line.partition(" ") for line in output.splitlines()]
+        for net in looked:
+            name, to = _shown_network(net), entries[net]
+            own = "\n".join(rest for first, _, rest in rows if first == name)
+            if line_with(own, to, "proto 86") is None:
                 return f"there is no route to {net} {to}; it says {shown(output)}"
         return None
 
@@ -145,6 +149,14 @@ def routes(entries: Mapping[str, str], why: str) -> Step:
         was=Was.FOREIGN,
         check=checked(show, checker, f"{len(entries)} of v6t (proto 86)"),
     )
+
+
+def _shown_network(net: str) -> str:
+    """Return a network as the first word of its route: iproute2 leaves out the length of a host."""
+    network = ip_network(net)
+    if not network.prefixlen:
+        return "default"
+    return str(network[0]) if network.num_addresses == 1 else str(network)
 
 
 def write_file(path: str, text: str, why: str, mode: str = "600") -> Step:
@@ -172,7 +184,7 @@ def directory(path: str, why: str) -> Step:
         undo=f"find {path} -depth -delete",
         before=f"ls -d {path} 2>/dev/null || true",
         was=Was.FOREIGN,
-        check=contains(f"ls -d {path}", path),
+        check=equals(f"ls -d {path}", path),
     )
 
 
@@ -207,16 +219,31 @@ def kept_addresses(name: str) -> Step:
     )
 
 
+_LINK = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
+"""A line of ``ip -o link show``: name, flags, and the words before the link layer's."""
+
+
+def link(name: str, *flags: str, **numbers: int) -> Check:
+    """Require flags of an interface, and numbers by the words before them (``mtu``, ``qlen``)."""
+
+    def checker(output: str) -> str | None:
+        match = _LINK.match(output.strip())
+        if match is None or match[1] != name:
+            return f"there is no interface {name}; the output is {shown(output)}"
+        missing = [flag for flag in flags if flag not in match[2].split(",")]
+        missing += [words for words in wanted if line_with(match[3], words) is None]
+        return f"{name} is not {missing[0]}; the output is {shown(output)}" if missing else None
+
+    wanted = [f"{word} {number}" for word, number in numbers.items()]
+    return checked(f"ip -o link show dev {name}", checker, ", ".join([*wanted, *flags]) or name)
+
+
 def up(name: str, why: str = "") -> Step:
     """An interface that is up, and down again where it was.
 
     IPv6 addresses that it had before go down with it, unless the kernel is told to keep them.
     """
     keep = setting(6, name, "keep_addr_on_down")
-
-    def checker(output: str) -> str | None:
-        return None if "LOWER_UP" in output else f"{name} has no carrier: {shown(output)}"
-
     return Step(
         f"ip link set dev {name} up",
         why or f"{name} carries test traffic",
@@ -225,5 +252,5 @@ def up(name: str, why: str = "") -> Step:
         before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
         was=Was.THERE,
         gone=tuning.gone(name),
-        check=checked(f"ip -o link show dev {name}", checker, "LOWER_UP"),
+        check=link(name, "LOWER_UP"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Step, checked, contains, shown
+from v6t.drivers.duts.plan import Intent, Step, checked, equals, shown
 from v6t.drivers.duts.programs import lacking
 
 _OFFLOADS = {
@@ -121,10 +121,12 @@ def _rss(name: str, kind: str, fields: str) -> Step:
     before = f"{show} | awk '{letters}'"
 
     def checker(output: str) -> str | None:
-        missing = [
-            _HASH_WORDS[f] for f in fields if f in _HASH_WORDS and _HASH_WORDS[f] not in output
-        ]
-        return f"{name} does not hash {kind} over {', '.join(missing)}" if missing else None
+        lines = [line.partition(" [")[0].strip() for line in output.splitlines()]
+        found = {letter for letter, text in _HASH_WORDS.items() if text in lines}
+        if found == set(fields) & set(_HASH_WORDS):
+            return None
+        over = ", ".join(_HASH_WORDS[letter] for letter in _HASH_WORDS if letter in found)
+        return f"{name} hashes {kind} over {over or 'nothing'}"
 
     return Step(
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
@@ -158,13 +160,11 @@ def _cores(count: int) -> Step:
     online = f"grep -l 1 {_CPU}/cpu[1-9]*/online 2>/dev/null || true"
 
     def checker(output: str) -> str | None:
-        numbers = sum(
-            int(last or first) - int(first) + 1
-            for first, _, last in (
-                part.partition("-") for part in output.strip().split(",") if part
-            )
-        )
-        return None if numbers == count else f"{numbers} cores are online, {count} wanted"
+        ranges = (part.partition("-") for part in output.strip().split(",") if part)
+        cores = [n for first, _, last in ranges for n in range(int(first), int(last or first) + 1)]
+        if cores == list(range(count)):
+            return None
+        return f"the first {count} cores are to be online, and these are: {shown(output)}"
 
     return Step(
         f"for c in {_CPU}/cpu[1-9]*; do n=${{c##*/cpu}}; "
@@ -190,7 +190,7 @@ def _clock(governor: str, khz: int) -> list[Step]:
                 f"clock of every core: {name}",
                 undo=f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done",
                 before=f"cat {files}",
-                check=contains(f"cat {files} | sort -u", value),
+                check=equals(f"cat {files} | sort -u", value),
             )
         )
     return all_steps

@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.plan import Intent, Plan, Step
+from v6t.drivers.duts.plan import Intent, Plan, Step, line_with
 from v6t.profiles.errors import DutError
 
 
@@ -75,7 +75,8 @@ class NetfilterNat(Conntracked):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Somebody's firewall drops what is forwarded."""
         super().refuse(intent, facts)
-        if self.forward is not None and self.forward[1] in facts.sections.get("forward", ""):
+        listed = facts.sections.get("forward", "")
+        if self.forward is not None and line_with(listed, self.forward[1]) is not None:
             raise DutError(
                 "the device's chain FORWARD drops what no rule of its own accepts",
                 "that is another program's firewall (Docker, ufw): use a device without it",

@@ -8,7 +8,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
 from v6t.drivers.duts.kinds.spare import spare4
-from v6t.drivers.duts.plan import Change, Intent, Step, Was, contains
+from v6t.drivers.duts.plan import Change, Intent, Step, Was, has_lines
 
 COMMENT = "-m comment --comment v6t"
 SAVED = "iptables -t nat -S POSTROUTING"
@@ -56,8 +56,8 @@ class Iptables(NetfilterNat):
             change=f"{chain} -R POSTROUTING {number} {rule(pool.low + 1)}",
             remove=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
             look=f"{SAVED} | grep -F v6t-beside || true",
-            added=f":{pool.low}-{pool.high}",
-            changed=f":{pool.low + 1}-{pool.high}",
+            added=rule(pool.low),
+            changed=rule(pool.low + 1),
         )
 
 
@@ -70,5 +70,5 @@ def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
         undo=f"iptables -w -t nat -D POSTROUTING {rule}",
         before=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
         was=Was.FOREIGN,
-        check=contains(SAVED, f"-s {net}", f"-o {port}", f"-p {protocol} ", target),
+        check=has_lines(SAVED, f"-A POSTROUTING {rule}"),
     )

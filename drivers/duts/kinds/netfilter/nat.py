@@ -13,7 +13,7 @@ from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
@@ -243,16 +243,13 @@ def logging(options: ConntrackOptions) -> list[Step]:
         return []
     place, file = options.state_dir, options.log
     pid = f"{place}/connections.pid"
-    look = f"kill -0 $(cat {pid}) && echo writes"
     return [
         Step(
             f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
             f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3",
             "every connection that begins has its record",
             undo=f"( {stop(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err",
-            check=checked(
-                look, lambda output: None if "writes" in output else shown(output), "writes"
-            ),
+            check=runs(pid, "conntrack"),
         )
     ]
 
@@ -356,12 +353,42 @@ def read_nft(text: str, pool: Pool, port: str, protocols: Sequence[str] = PORTED
         content: list[dict[str, Any]] = json.loads(text)["nftables"]
     except (ValueError, KeyError, TypeError):
         return f"there is no table v6t; it says {shown(text)}"
-    rules = [json.dumps(part["rule"]) for part in content if "rule" in part]
+    hooks = [(c.get("name"), c.get("type"), c.get("hook")) for c in _of_kind(content, "chain")]
+    if ("post", "nat", "postrouting") not in hooks:
+        return f"the chain post is not at nat's hook postrouting; it says {shown(text)}"
+    rules = [
+        [part for part in rule.get("expr", ()) if "counter" not in part]
+        for rule in _of_kind(content, "rule")
+        if rule.get("chain") == "post"
+    ]
     for net in pool.inside:
-        address = net.partition("/")[0]
         for name in protocols:
-            parts = [f'"{address}"', f'"{port}"', f'"{pool.addresses[0]}"', '"snat"', f'"{name}"']
-            parts += [f"{pool.low}"] if name in PORTED else []
-            if not any(all(part in rule for part in parts) for rule in rules):
+            if _rule_json(pool, net, port, name) not in rules:
                 return f"no rule translates {net} towards {port}"
     return None
+
+
+def _of_kind(content: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [part[kind] for part in content if kind in part]
+
+
+def _rule_json(pool: Pool, net: str, port: str, name: str) -> list[dict[str, Any]]:
+    """Return a rule of :func:`nft_rules` as ``nft -j`` lists it, without its counter."""
+    address, _, length = net.partition("/")
+    source = {"prefix": {"addr": address, "len": int(length or 32)}}
+    first, last = pool.addresses[0], pool.addresses[-1]
+    target: dict[str, Any] = {"addr": first if first == last else {"range": [first, last]}}
+    if name in PORTED:
+        ports = [pool.low, pool.high]
+        target["port"] = pool.low if pool.low == pool.high else {"range": ports}
+
+    def match(left: dict[str, Any], right: Any) -> dict[str, Any]:
+        return {"match": {"op": "==", "left": left, "right": right}}
+
+    return [
+        match({"payload": {"protocol": "ip", "field": "saddr"}},
+              address if length in ("", "32") else source),
+        match({"meta": {"key": "oifname"}}, port),
+        match({"payload": {"protocol": "ip", "field": "protocol"}}, name),
+        {"snat": target},
+    ]  # fmt: skip

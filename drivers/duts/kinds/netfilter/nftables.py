@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
 from v6t.drivers.duts.kinds.spare import spare4
-from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked
+from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked, shown
 
 LIST = "nft -j list table ip v6t"
 
@@ -51,8 +52,8 @@ class Nftables(NetfilterNat):
             remove="for h in $(nft -a list chain ip v6t post 2>/dev/null | "
             "sed -n '/v6t-beside/s/.*handle //p'); do nft delete rule ip v6t post handle $h; done",
             look=look,
-            added=f":{pool.low}-{pool.high}",
-            changed=f":{pool.low + 1}-{pool.high}",
+            added=f"snat to {pool.span}:{pool.low}-{pool.high}",
+            changed=f"snat to {pool.span}:{pool.low + 1}-{pool.high}",
         )
 
 
@@ -64,6 +65,31 @@ def listing(pools: Sequence[nat.Pool], port: str) -> Check:
         return next((words for words in wrong if words), None)
 
     return checked(LIST, checker, "the rules of the plan")
+
+
+def has_rules(command: str, hook: str, *rules: str) -> Check:
+    """Require a table whose only chain, at this hook, holds exactly these rules in this order.
+
+    Args:
+        command: lists the table as text.
+        hook: type and hook of the chain, such as ``nat hook postrouting``.
+        rules: as nft writes them, without the numbers of counters.
+    """
+
+    def checker(output: str) -> str | None:
+        lines = [" ".join(line.split()) for line in output.splitlines()]
+        content = [re.sub(r"counter packets \d+ bytes \d+", "counter", line) for line in lines]
+        content = [line for line in content if line and not line.endswith(("{", "}"))]
+        head, *listed = content or [""]
+        if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
+            return f"there is no chain of {hook}; the output is {shown(output)}"
+        if listed != list(rules):
+            wrong = next((r for r in rules if r not in listed), None)
+            missing = f"'{wrong}' is missing" if wrong else "other rules are there, too"
+            return f"{missing}; the output is {shown(output)}"
+        return None
+
+    return checked(command, checker, " and ".join(f"'{rule}'" for rule in rules))
 
 
 def table(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.nftables import Nftables, table
-from v6t.drivers.duts.plan import Step, contains
+from v6t.drivers.duts.kinds.netfilter.nftables import Nftables, has_rules, table
+from v6t.drivers.duts.plan import Step
 
 
 class Nftables66(Nftables):
@@ -27,6 +27,6 @@ class Nftables66(Nftables):
             f'ip6 saddr {net} oifname "{port}" meta l4proto udp counter snat to {pool.target}'
             for net in pool.inside
         ]
-        seen = [f"ip6 saddr {net.removesuffix('/128')} " for net in pool.inside]
-        check = contains("nft list table ip6 v6t", *seen, f":{pool.low}-{pool.high}")
+        listed = [rule.replace("/128 ", " ") for rule in rules]
+        check = has_rules("nft list table ip6 v6t", "nat hook postrouting", *listed)
         return table(self.options.state_dir, nat.nft_table(rules, "ip6"), check, "ip6")

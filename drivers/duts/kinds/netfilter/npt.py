@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, has_lines
 from v6t.profiles.intent_settings import Npt
 
 COMMENT = "-m comment --comment v6t"
@@ -55,5 +55,5 @@ def _rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
         undo=f"ip6tables -w -t mangle -D {rule}",
         before=f"{shown} | grep -e '--comment v6t .*{target}' || true",
         was=Was.FOREIGN,
-        check=contains(shown, match, f"-j {target} --src-pfx {old} --dst-pfx {new}"),
+        check=has_lines(shown, f"-A {rule}"),
     )

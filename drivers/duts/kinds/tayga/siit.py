@@ -13,8 +13,9 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux.steps import write_file
+from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was
 from v6t.profiles.errors import UsageError
 
 REFUSED = tuple(
@@ -207,7 +208,8 @@ def _mend(options: MendOptions) -> list[Step]:
     lines = ["add table inet v6t_mend", "delete table inet v6t_mend", "table inet v6t_mend {"]
     # before connection tracking: it leaves a checksum of 0 as it is
     lines += ["  chain entry {", "    type filter hook prerouting priority raw; policy accept;"]
-    lines += [f'    iifname "{TUN}" udp checksum 0 counter udp checksum set 65535', "  }", "}"]
+    rule = f'iifname "{TUN}" udp checksum 0 counter udp checksum set 65535'
+    lines += [f"    {rule}", "  }", "}"]
     show = "nft list table inet v6t_mend"
     return [
         write_file(file, "\n".join(lines) + "\n", "a rule for TAYGA's checksums"),
@@ -217,7 +219,7 @@ def _mend(options: MendOptions) -> list[Step]:
             undo="nft delete table inet v6t_mend",
             before=f"{show} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(show, TUN, "udp checksum set 65535"),
+            check=has_rules(show, "filter hook prerouting", rule),
         ),
     ]
 

@@ -13,9 +13,9 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import stop
-from v6t.drivers.duts.kinds.linux.steps import routes, write_file
+from v6t.drivers.duts.kinds.linux.steps import link, routes, write_file
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains, equals
+from v6t.drivers.duts.plan import Check, Intent, Step, Was, equals
 
 TUN = "v6t-nat64"
 
@@ -121,7 +121,7 @@ class TunTranslator(LinuxDriver):
                 undo=f"if ip link show dev {tun} >/dev/null 2>&1; then {self.tun('rmtun')}; fi",
                 before=f"ip -o link show dev {tun} 2>/dev/null || true",
                 was=Was.FOREIGN,
-                check=contains(f"ip -o link show dev {tun}", tun),
+                check=link(tun),
             ),
             *self.joined(intent),
             Step(
@@ -143,11 +143,7 @@ class TunTranslator(LinuxDriver):
             Step(
                 f"ip link set dev {tun} mtu {mtu} txqueuelen {self.options.queue_length} up",
                 "room for bursts",
-                check=contains(
-                    f"ip -o link show dev {tun}",
-                    f"mtu {mtu}",
-                    f"qlen {self.options.queue_length}",
-                ),
+                check=link(tun, mtu=mtu, qlen=self.options.queue_length),
             ),
             Step(
                 f"sysctl -q -w net.ipv6.conf.{tun}.disable_ipv6=0 net.ipv4.conf.{tun}.rp_filter=0",

@@ -27,7 +27,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
     until_empty,
 )
 from v6t.drivers.duts.kinds.vpp.options import START_HINT
-from v6t.drivers.duts.plan import Intent, Step, contains
+from v6t.drivers.duts.plan import Intent, Step, has_lines
 from v6t.drivers.tester import Answer, Oracle, OracleAround
 from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import UsageError
@@ -145,7 +145,7 @@ class Deterministic(Nat44):
             Step(
                 self.cli(f"det44 add {mapping.words}"),
                 f"{mapping.block} public ports of each client, {mapping.share} clients of each address",
-                check=contains(
+                check=has_lines(
                     shown,
                     mapping.words,
                     f"number of ports per inside host: {mapping.block}",

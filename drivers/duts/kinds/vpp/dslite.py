@@ -7,9 +7,10 @@ from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
 from v6t.drivers.duts.commands import Reading, Suited
-from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_words
+from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT, VppOptions
-from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
+from v6t.drivers.duts.kinds.vpp.sides import has_route
+from v6t.drivers.duts.plan import Check, Intent, Step, checked, equals, has_lines
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import DsLite
 
@@ -87,7 +88,7 @@ def attached(nets: list[IPv6Network], port: str, cli: Cli) -> list[Step]:
             cli(f"ip route add {net} via {port}"),
             f"{net} is on {port}",
             undo=cli(f"ip route del {net} via {port}"),
-            check=contains(cli(f"show ip6 fib {net}"), str(net), port),
+            check=has_route(cli(f"show ip6 fib {net}"), str(net), port),
             silent=True,
         )
         for net in nets
@@ -102,13 +103,13 @@ def steps(intent: Intent, cli: Cli) -> list[Step]:
         Step(
             cli(f"dslite add pool address {words}"),
             "public addresses of DS-Lite",
-            check=contains(cli("show dslite pool"), *words.split(" - ")),
+            check=has_lines(cli("show dslite pool"), *pool_of(intent).addresses),
             silent=True,
         ),
         Step(
             cli(f"dslite set aftr-tunnel-endpoint-address {aftr}"),
             "where the B4s' tunnels end",
-            check=contains(cli("show dslite aftr-tunnel-endpoint-address"), aftr),
+            check=equals(cli("show dslite aftr-tunnel-endpoint-address"), aftr),
             silent=True,
         ),
     ]

@@ -54,7 +54,7 @@ def check(shown: str, settings: IntentSettings, nat44: str, version: str) -> Non
     found = {name}
     if name in _ONCE_OF_NAT and key(version) < _OF_THEIR_OWN:
         found.add("nat")
-    if any(f" {one}_plugin.so" in shown for one in found):
+    if any(f"{one}_plugin.so" in shown.split() for one in found):
         return
     raise DutError(
         f"VPP has not loaded {name}_plugin.so",

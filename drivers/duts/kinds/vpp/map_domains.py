@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from ipaddress import IPv6Network, ip_network
 from typing import Any
 
@@ -219,12 +220,25 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
         f"{place}/indices - >{files[1]} && rm {place}/indices"
     )
 
-    def enough(output: str) -> str | None:
-        found = {d.tag for d in syntax.domains(output)}
-        missing = [tag for tag in tags.values() if tag not in found]
-        return f"VPP has made no domain {missing[0]}" if missing else None
+    def check_domains(output: str) -> str | None:
+        found = {d.tag: replace(d, index=0) for d in syntax.domains(output)}
+        for ipv4, tag in tags.items():
+            row = first[ipv4]
+            wanted = syntax.Domain(
+                0, tag, f"{ipv4}/32", "::/0", f"{row.br}/128", 0, row.psid_offset, row.psid_len
+            )
+            if found.get(tag) != wanted:
+                return f"the domain {tag} is {found.get(tag)}, not {wanted}"
+        return None
 
     sample = rows[-1]
+    wanted_rules = {f"rule psid: {r.psid} ip6-dst {r.b4}" for r in rows if r.ipv4 == sample.ipv4}
+
+    def check_softwires(output: str) -> str | None:
+        seen = {" ".join(line.split()) for line in output.splitlines()}
+        missing = sorted(wanted_rules - seen)
+        return f"the softwire '{missing[0]}' of {sample.ipv4} is missing" if missing else None
+
     delete = cli("map del domain index INDEX").replace("INDEX", "$i")
     return [
         Step(
@@ -235,7 +249,7 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
             f"while read i; do {delete}; done; rm -f {files[0]}",
             before=f"{show} | grep -F ']' || true",
             was=Was.FOREIGN,
-            check=checked(show, enough, f"{len(tags)} domains"),
+            check=checked(show, check_domains, f"{len(tags)} domains"),
             silent=True,
         ),
         Step(
@@ -248,7 +262,7 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
                 "while read i; do "
                 + cli("show map domain index INDEX").replace("INDEX", "$i")
                 + "; done",
-                lambda out: None if str(sample.b4) in out else f"the lwB4 {sample.b4} is missing",
+                check_softwires,
                 f"PSID {sample.psid} of {sample.ipv4} is {sample.b4}",
             ),
             silent=True,

@@ -18,7 +18,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
     until_empty,
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
-from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, contains
+from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, has_lines, matches
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat64, Npt
 
@@ -39,7 +39,11 @@ def prefixes(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
             before=f"{shown} | grep -F 'internal: ' || true",
             was=Was.FOREIGN,
             silent=True,
-            check=contains(shown, f"internal: {npt.internal} external: {npt.external}"),
+            check=matches(
+                shown,
+                rf"^\[\d+\] internal: {npt.internal} external: {npt.external}\s*$",
+                f"'internal: {npt.internal} external: {npt.external}'",
+            ),
         )
     ]
 
@@ -90,7 +94,7 @@ def nat64(
             cli(f"nat64 add prefix {prefix}"),
             "IPv4 destinations as IPv6 addresses",
             undo=cli(f"nat64 del prefix {prefix}"),
-            check=contains(cli("show nat64 prefix"), str(prefix)),
+            check=has_lines(cli("show nat64 prefix"), f"{prefix} tenant-vrf 0"),
             silent=True,
         ),
         pool,

@@ -12,7 +12,17 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.spare import spare4
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
-from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked, contains, matches
+from v6t.drivers.duts.plan import (
+    Change,
+    Check,
+    Intent,
+    Step,
+    Was,
+    checked,
+    has_lines,
+    matches,
+    shown,
+)
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat
@@ -120,14 +130,14 @@ class Nat44(ABC):
         lives_s = self.lives_s(intent)
         if not lives_s:
             return []
-        shown = self.cli(show)
+        listed = self.cli(show)
         return [
             Step(
                 self.cli(f"{what} udp {lives_s}"),
                 "sessions live longer than any test: expiry would look like loss",
                 undo="[ -z {old} ] || " + self.cli(f"{what} udp {{words}}"),
-                before=f"{shown} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-                check=matches(shown, rf"udp timeout: {lives_s}\s*sec", f"{lives_s} s"),
+                before=f"{listed} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
+                check=matches(listed, rf"^udp timeout: {lives_s}\s*sec\s*$", f"{lives_s} s"),
                 silent=True,
             )
         ]
@@ -156,7 +166,7 @@ class EndpointDependent(Nat44):
                     undo=self.cli(syntax.disable_nat44(version)),
                     before=in_use(self.cli, "nat44"),
                     was=Was.FOREIGN,
-                    check=contains(self.cli("show nat44 summary"), "sessions"),
+                    check=_has_room(self.cli("show nat44 summary"), room),
                     silent=True,
                 )
             )
@@ -373,8 +383,29 @@ def public(
         cli(f"{what} {add} {words}"),
         f"public addresses of {what}",
         undo="" if gone else cli(f"{what} {add} {words} del"),
-        check=contains(cli(f"show {what} {noun}"), words.partition(" ")[0]),
+        check=_has_pool(cli(f"show {what} {noun}"), words),
         silent=True,
+    )
+
+
+def _has_pool(show: str, words: str) -> Check:
+    """Require every address of a pool, given to clients of all VRFs."""
+    first, _, last = words.partition(" - ")
+    low, high = (int(IPv4Address(text)) for text in (first, last or first))
+
+    def checker(output: str) -> str | None:
+        listed = set(syntax.pool_addresses(output))
+        every = (str(IPv4Address(number)) for number in range(low, high + 1))
+        missing = next((address for address in every if address not in listed), None)
+        return missing and f"{missing} is no public address; the output is {shown(output)}"
+
+    return checked(show, checker, f"'{words}'")
+
+
+def _has_room(show: str, room: int) -> Check:
+    """Require the plugin with a table of this size; one that is off shows sessions, too: none."""
+    return matches(
+        show, rf"^max translations per thread: {room} fib 0\s*$", f"room for {room} sessions"
     )
 
 
@@ -395,7 +426,7 @@ def sides(
         cli(command),
         "the clients' side and the public side",
         undo=cli(f"{command} del"),
-        check=contains(cli(f"show {what} interfaces"), f"{left} in", f"{right} out"),
+        check=has_lines(cli(f"show {what} interfaces"), f"{left} in", f"{right} out"),
         silent=True,
     )
 

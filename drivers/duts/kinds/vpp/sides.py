@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat import Cli
-from v6t.drivers.duts.plan import Step, Was, checked, contains
+from v6t.drivers.duts.plan import Check, Step, Was, checked, has_words, shown
 from v6t.profiles.errors import DutError
 
 
@@ -52,7 +51,7 @@ def up(cli: Cli, port: str) -> Step:
         f"{port} carries test traffic",
         undo=cli(f"set interface state {port} {{words}}"),
         before=cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
-        check=contains(cli(f"show interface {port}"), " up "),
+        check=_shows(cli(f"show interface {port}"), port, lambda state: state.up, "up"),
         silent=True,
     )
 
@@ -66,7 +65,7 @@ def vlan(cli: Cli, whole: str, number: int) -> Step:
         undo=cli(f"delete sub-interface {port}"),
         before=f"{cli('show interface')} | grep -wF {port} || true",
         was=Was.FOREIGN,
-        check=contains(cli("show interface"), port),
+        check=_shows(cli("show interface"), port, lambda state: True, "there"),
     )
 
 
@@ -78,7 +77,7 @@ def packets(cli: Cli, port: str, mtu: int) -> Step:
         f"MTU of {port}",
         undo=cli(f"set interface mtu packet {{words}} {port}"),
         before=f"{show} | awk 'NR == 2 {{split($4, m, \"/\"); print m[1]}}'",
-        check=contains(show, f" {mtu}/"),
+        check=_shows(show, port, lambda state: state.mtu == mtu, f"of MTU {mtu}"),
         silent=True,
     )
 
@@ -91,9 +90,10 @@ def own_address(cli: Cli, text: str, port: str) -> Step:
         cli(f"set interface ip address {port} {given}"),
         f"the device's address on {port}",
         undo=cli(f"set interface ip address del {port} {given}"),
-        before=f"{show} | grep -wF '{given}' || true",
+        # an address of somebody else's may end with this one
+        before=f'{show} | awk \'{{ sub(/\\r$/, "") }} $1 == "L3" && $2 == "{given}"\'',
         was=Was.THERE,
-        check=contains(show, given),
+        check=has_words(show, f"L3 {given}"),
     )
 
 
@@ -110,7 +110,7 @@ def _neighbour(cli: Cli, version: str, port: str, address: str, mac: str) -> Ste
     def checker(output: str) -> str | None:
         for line in output.splitlines():
             words = line.split()
-            if address in words and mac.lower() in words:
+            if words[-1:] == [port] and address in words and mac.lower() in words:
                 static = any(w.startswith("S") and len(w) <= 3 for w in words)
                 return None if static else f"{address} is not static"
         return f"{address} is no neighbour with {mac} on {port}"
@@ -144,11 +144,36 @@ def route(cli: Cli, text: str, way: str, why: str) -> Step:
         cli(f"ip route add {net} via {way}"),
         why,
         undo=cli(f"ip route del {net} via {way}"),
-        before=f"{show} | grep -e '^{net} ' || true",
+        before=f"{show} | grep -e '^{net} fib:0 ' || true",  # not in another table
         was=Was.FOREIGN,
-        check=contains(show, str(net), way.split(maxsplit=1)[0]),
+        check=has_route(show, str(net), way),
         silent=True,
     )
+
+
+def has_route(show: str, net: str, way: str) -> Check:
+    """Require a route, see :func:`syntax.has_path`."""
+
+    def checker(output: str) -> str | None:
+        if syntax.has_path(output, net, way):
+            return None
+        return f"there is no route to {net} via {way}; the output is {shown(output)}"
+
+    return checked(show, checker, f"'{net}' via '{way}'")
+
+
+def _shows(
+    show: str, port: str, is_right: Callable[[syntax.InterfaceState], bool], words: str
+) -> Check:
+    """Require an interface's row of ``show interface``."""
+
+    def checker(output: str) -> str | None:
+        state = syntax.interfaces(output).get(port)
+        if state is not None and is_right(state):
+            return None
+        return f"{port} is not {words}; the output is {shown(output)}"
+
+    return checked(show, checker, f"{port} {words}")
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
@@ -157,14 +182,7 @@ def check_hardware(text: str, name: str, mac: str, side: str) -> None:
     Raises:
         DutError: saying what was seen.
     """
-    found: dict[str, str] = {}
-    current = ""
-    for line in text.splitlines():
-        if line and not line[0].isspace():
-            current = line.split()[0]
-        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
-        if match and current:
-            found[current] = match.group(1)
+    found = syntax.hardware_addresses(text)
     if name not in found:
         raise DutError(
             f"VPP has no interface {name} (dut.options.{side}); it has "

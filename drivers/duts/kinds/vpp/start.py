@@ -14,7 +14,8 @@ from v6t.drivers.duts.kinds.linux.steps import (
     up,
     write_file,
 )
-from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains
+from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, matches, shown
 from v6t.profiles.intent_settings import Npt, settings_of
 
 MAIN = "vpp_main"
@@ -49,7 +50,7 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
             undo=ended,
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(cli("show version"), "vpp v"),
+            check=matches(cli("show version"), r"^vpp v\d", "'vpp v'"),
         ),
     ]
     for side in ("left", "right"):
@@ -59,10 +60,21 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
                 # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
                 cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
                 f"VPP's end of {name}",
-                check=contains(cli("show hardware-interfaces"), f"host-{name}", mac.lower()),
+                check=_has_address(cli, f"host-{name}", mac.lower()),
             )
         )
     return found
+
+
+def _has_address(cli: Callable[[str], str], port: str, mac: str) -> Check:
+    """Require an interface with this MAC address."""
+
+    def checker(output: str) -> str | None:
+        if syntax.hardware_addresses(output).get(port) == mac:
+            return None
+        return f"{port} has not the address {mac}; the output is {shown(output)}"
+
+    return checked(cli("show hardware-interfaces"), checker, f"{port} with {mac}")
 
 
 def within(steps: Sequence[Step], options: Any) -> Iterator[Step]:

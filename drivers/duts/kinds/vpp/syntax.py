@@ -151,6 +151,69 @@ def runtime(text: str) -> Mapping[str, float]:
     return found
 
 
+@dataclass(frozen=True)
+class InterfaceState:
+    """A row of ``show interface``: administrative state, and the MTU of all packets."""
+
+    up: bool
+    mtu: int
+
+
+def interfaces(text: str) -> Mapping[str, InterfaceState]:
+    """Return the rows of ``show interface`` by name."""
+    rows = re.findall(r"^(\S+)\s+\d+\s+([a-z/-]+)\s+(\d+)/\d+/\d+/\d+", text, re.MULTILINE)
+    return {name: InterfaceState(state == "up", int(mtu)) for name, state, mtu in rows}
+
+
+def hardware_addresses(text: str) -> Mapping[str, str]:
+    """Return the MAC addresses of ``show hardware-interfaces`` by name."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            name = line.split()[0]
+        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
+        if match and name:
+            found[name] = match.group(1)
+    return found
+
+
+def has_path(text: str, net: str, way: str) -> bool:
+    """Whether ``show ip fib`` of a network lists its entry in the default table with this path.
+
+    Without such an entry VPP prints the one that covers the network, and those of other tables.
+
+    Args:
+        text: of VPP.
+        net: with its length.
+        way: next hop and interface, or an interface.
+    """
+    within = False
+    for words in (line.split() for line in text.splitlines()):
+        if len(words) > 1 and words[1].startswith("fib:"):
+            within = words[:2] == [net, "fib:0"]
+        if within and words in (way.split(), [*way.split(), "(p2p)"]):
+            return True
+    return False
+
+
+def pool_addresses(text: str) -> list[str]:
+    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has.
+
+    Those of twice-nat and those of single VRFs are left out.
+    """
+    found: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if "twice-nat" in words:
+            break
+        if len(words) == 1 and re.fullmatch(r"[\d.]+", words[0]):
+            found.append(words[0])
+        elif found and words[:2] == ["tenant", "VRF:"]:
+            found.pop()
+    return found
+
+
 COUNTED = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
 INTERFACE_LOSSES = {
     r".*\.drops": Lost.ALL,

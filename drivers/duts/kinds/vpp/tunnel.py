@@ -11,7 +11,7 @@ from ipaddress import ip_interface
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.customer import customer_of
 from v6t.drivers.duts.kinds.vpp import sides, syntax
-from v6t.drivers.duts.plan import Intent, Step, Was, contains
+from v6t.drivers.duts.plan import Intent, Step, Was, has_lines, has_words
 from v6t.profiles.errors import UsageError
 
 Cli = Callable[[str], str]
@@ -65,7 +65,7 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
             cli(f"set interface unnumbered {NAME} use {inside}"),
             "the tunnel takes IPv4 by an address of the customer's side",
             undo=cli(f"set interface unnumbered del {NAME}"),
-            check=contains(cli(f"show interface address {NAME}"), "unnumbered", inside),
+            check=has_lines(cli(f"show interface address {NAME}"), f"unnumbered, use {inside}"),
             silent=True,
         ),
         sides.packets(cli, NAME, mtu),
@@ -82,5 +82,5 @@ def _made(cli: Cli, ends: str) -> Step:
         undo=cli(f"delete ipip tunnel sw_if_index {index}"),
         before=f"{cli('show interface')} | grep -wF {NAME} || true",
         was=Was.FOREIGN,
-        check=contains(cli("show ipip tunnel"), f"instance {NUMBER} {ends} ", FLAG),
+        check=has_words(cli("show ipip tunnel"), f"instance {NUMBER} {ends}", f"flags [{FLAG} ]"),
     )
