@@ -1,0 +1,538 @@
+"""Every check accepts what a right device prints and rejects an object that looks like it.
+
+Outputs are recorded where the program was at hand; those of VPP, Jool, nat46 and OpenBSD that are not under
+``captured`` follow the functions of their sources that are named here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.kinds.ip6_tunnel import drops
+from v6t.drivers.duts.kinds.linux.process import runs
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.plan import Change, has_lines, has_words, line_with
+from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.customer_edge.plugins import MapECe
+from v6t.profiles.intent_settings import CustomerEdge
+
+from .cases import CASES
+
+
+def captured(name):
+    return (Path(__file__).parent / "captured" / name).read_text()
+
+
+def plan_of(case_name):
+    (case,) = [c for c in CASES if c.name == case_name]
+    driver = make_driver(case.driver, case.options)
+    return driver.plan(case.intent, driver.example(case.intent))
+
+
+def check_of(case_name, command, done=""):
+    """The check with this command, or with one that ends with it, of the step that does ``done``."""
+    plan = plan_of(case_name)
+    checks = [(s.command, s.check) for s in (*plan.steps, *plan.flush) if s.check]
+    found = [c for does, c in checks if c.command.endswith(command) and done in does]
+    return found[0]
+
+
+# ------------------------------------------------------------------ the checkers
+
+
+@pytest.mark.parametrize(
+    ("phrase", "line"),
+    [
+        ("id 100", "vlan protocol 802.1Q id 1000 <REORDER_HDR>"),
+        ("host-left", "host-left.10   3  up  9000/0/0/0"),
+        ("left", "5: v6t-left@left: <UP>"),
+        ("198.18.0.0/15", "98.198.18.0.0/15 fib:0"),
+        ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::10"),
+        ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5"),
+        ("2001:db8", "2001:db8::/32"),
+        ("db8::/32", "2001:db8::/32"),
+        ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535"),
+        (":1024-65535", "snat to 198.19.0.1:1024-65535"),
+        ("UP", "<BROADCAST,LOWER_UP> mtu 1500"),
+        ("tbf", "qdisc tbf-like 8001: root"),
+        ("one two", "one and two"),
+    ],
+)
+def test_words_within_longer_words_are_not_found(phrase, line):
+    assert line_with(line, phrase) is None
+
+
+@pytest.mark.parametrize(
+    ("phrase", "line"),
+    [
+        ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500"),
+        ("tbf", "qdisc tbf 8001: root"),
+        ("qlen  2000", "mode DEFAULT qlen 2000\\    link/ether"),
+        ("v6t-left@left", "5: v6t-left@left: <UP>"),
+        ("2001:db8::/32", "route 2001:db8::/32, metric 5"),
+        ("2001:db8::2", "next hop is 2001:db8::2."),
+        ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*"),
+        ("= 5", "sessions= 5"),
+        ('key "rndc-key"', 'key "rndc-key" {'),
+    ],
+)
+def test_whole_words_are_found_whatever_surrounds_them(phrase, line):
+    assert line_with(f"other\r\n{line}\r\n", phrase) == line
+
+
+def test_words_of_different_lines_do_not_add_up():
+    check = has_words("x", "-s 198.18.0.0/24", "-j SNAT")
+    assert check.checker("-A X -s 198.18.0.0/24 -j SNAT\n") is None
+    assert check.checker("-A X -s 198.18.0.0/24 -j DROP\n-A X -j SNAT\n") is not None
+
+
+def test_whole_lines_are_compared_whatever_their_spacing():
+    check = has_lines("x", "host-left in", "host-right out")
+    assert check.checker("NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n") is None
+    assert check.checker(" host-left in\n host-right output-feature out\n") is not None
+    assert check.checker(" host-left in\n") is not None
+
+
+def test_a_change_is_seen_as_whole_words_only():
+    change = Change("a route", "a", "c", "r", "l", added="dev right", changed="dev left")
+    assert change.wrong("add", "203.0.113.0/24 via 198.19.0.2 dev right proto 86") is None
+    assert change.wrong("add", "203.0.113.0/24 via 198.19.0.2 dev right2 proto 86") is not None
+
+
+# ------------------------------------------------------------------ Linux
+
+LINK = (
+    "3: {name}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {mtu} qdisc noqueue state UP mode DEFAULT group "
+    "default qlen {qlen}\\    link/ether 02:00:00:00:01:01 brd ff:ff:ff:ff:ff:ff{more}\n"
+)
+
+
+def link(name="left", mtu=1500, qlen=1000, more=""):
+    return LINK.format(name=name, mtu=mtu, qlen=qlen, more=more)
+
+
+VLAN = (
+    "5: v6t-left@{lower}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP\n"
+    "    link/ether 02:00:00:00:01:01 brd ff:ff:ff:ff:ff:ff promiscuity 0\n"
+    "    vlan protocol 802.1Q id {number} <REORDER_HDR> addrgenmode eui64\n"
+)
+HASHED = (
+    "UDP over IPV4 flows use these fields for computing Hash flow key:\nIP SA\nIP DA\n"
+    "L4 bytes 0 & 1 [TCP/UDP src port]\nL4 bytes 2 & 3 [TCP/UDP dst port]\n{more}\n"
+)
+CPU = "/sys/devices/system/cpu"
+TUNNEL = (
+    "v6t-tunnel: ip/ipv6 remote 2001:db8:6::1 local {local} encaplimit none hoplimit 64 "
+    "tclass {tclass} flowlabel 0x00000 (flowinfo 0x00000000){more}\n"
+)
+LWB4, MAPE = "2001:db8:b4:1:0:c612:1:9", "2001:db8:ce:17a9:0:c000:2bd:9"
+DROPS = (
+    "table ip v6t {{\n\tchain own {{\n"
+    "\t\ttype filter hook forward priority filter; policy accept;\n{first}"
+    + "".join(
+        f"\t\t{rule}\n".replace("{", "{{").replace("}", "}}")
+        for rule in drops(CustomerEdge.of(MapECe().dut_intent()), "right")
+    )
+    + "\t}}\n}}\n"
+)
+SNAT = (
+    "-P POSTROUTING ACCEPT\n-A POSTROUTING {match} -p udp -m comment --comment v6t -j SNAT "
+    "--to-source {to}\n"
+)
+FOREIGN_SNAT = (
+    "-A POSTROUTING -s 198.18.0.0/24 -o right -p tcp -j MASQUERADE\n"
+    "-A POSTROUTING -s 10.0.0.0/8 -o eth9 -p udp -j SNAT --to-source 198.19.0.1:1024-65535\n"
+)
+MEND = (
+    (
+        "table inet v6t_mend {\n\tchain entry {\n"
+        "\t\ttype filter hook prerouting priority raw; policy accept;\n"
+        '\t\tiifname "{tun}" udp checksum 0 counter packets 5 bytes 300 udp checksum set 65535\n{more}'
+        "\t}\n}\n"
+    )
+    .replace("{\n", "{{\n")
+    .replace("\t}\n}\n", "\t}}\n}}\n")
+)
+NAT66 = (
+    "table ip6 v6t {{\n\tchain post {{\n"
+    "\t\ttype {hook} priority srcnat; policy accept;\n"
+    '\t\tip6 saddr {saddr} oifname "right" meta l4proto udp counter packets 5 bytes 300 {does}\n{more}'
+    "\t}}\n}}\n"
+)
+SNAT66 = "snat to [2001:2:0:2::1]:1024-65535"
+HOOK = "nat hook postrouting"
+
+
+def nat66(hook=HOOK, saddr="2001:2::2", does=SNAT66, more=""):
+    return NAT66.format(hook=hook, saddr=saddr, does=does, more=more)
+
+
+NPT = (
+    "-A POSTROUTING -s fd01:203:405::/48 -o {port} -m comment --comment v6t -j SNPT "
+    "--src-pfx fd01:203:405::/48 --dst-pfx 2001:db8:1::/48\n"
+)
+
+LINUX = [
+    ("linux-router-vlan", "ip -d link show dev v6t-left", "",
+     VLAN.format(lower="left", number=100), VLAN.format(lower="left", number=1000)),
+    ("linux-router-ipv4", "ip -o link show dev left", "mtu",
+     link(), link(mtu=9000, more="\\    alias not mtu 1500 any more")),
+    ("linux-router-ipv4", "ip -o link show dev left", " up",
+     link(), link(more="\\    alias LOWER_UP").replace(",UP,LOWER_UP", "")),
+    ("linux-router-ipv4", "to 192.168.18.1/32", "",
+     "2: left    inet 192.168.18.1/30 scope global left\\       valid_lft forever\n",
+     "2: left    inet 192.168.18.2 peer 192.168.18.1/30 scope global left\\       valid_lft forever\n"),
+    ("linux-router-ipv4", "route show exact 198.18.0.0/24", "",
+     "198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n",
+     "198.18.0.0/24 via 192.168.18.2 dev left2 proto 86 \n"),
+    ("linux-router-ipv4", "route show exact 198.18.0.0/24", "",
+     "198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n",
+     "198.18.0.0/24 via 192.168.18.2 dev left proto static metric 100 \n"),
+    ("linux-router-tuned", "rx-flow-hash udp4", "", HASHED.format(more=""), HASHED.format(more="VLAN tag")),
+    ("linux-router-tuned", f"cat {CPU}/online", "", "0-3\n", "0,5-7\n"),
+    ("linux-router-tuned", "scaling_governor | sort -u", "", "performance\n", "performance\npowersave\n"),
+    ("jool-nat64-4.1.9", "ls -d /sys/module/jool 2>/dev/null || true", "",
+     "/sys/module/jool\n", "/sys/module/jool_siit\n"),
+    ("unbound-dns64", "ls -d /run/v6t/dns", "", "/run/v6t/dns\n", "/run/v6t/dns2\n"),
+    # iproute2 and nft as they are on the machine that ran the tests of tests/tunnelvm
+    ("ip6-tunnel-mape-ce", "ip -6 tunnel show v6t-tunnel", "",
+     TUNNEL.format(local=MAPE, tclass="inherit", more=" dscp inherit"),
+     TUNNEL.format(local=f"{MAPE}9", tclass="inherit", more=" dscp inherit")),
+    ("ip6-tunnel-lwb4", "ip -6 tunnel show v6t-tunnel", "",
+     TUNNEL.format(local=LWB4, tclass="0x00", more=""),
+     TUNNEL.format(local=LWB4, tclass="0x00", more=" dscp inherit")),
+    ("ip6-tunnel-mape-ce", "ip -o link show dev v6t-tunnel", "mtu",
+     "9: v6t-tunnel@NONE: <POINTOPOINT,NOARP,UP,LOWER_UP> mtu 1460 qdisc noqueue state UNKNOWN\\    link/tunnel6\n",
+     "9: v6t-tunnel@NONE: <POINTOPOINT,NOARP,UP,LOWER_UP> mtu 14600 qdisc noqueue state UNKNOWN\\    link/tunnel6\n"),
+    ("ip6-tunnel-mape-ce", "ip route show table 8676", "",
+     "default dev v6t-tunnel proto 86 scope link \n", "default dev v6t-tunnel2 proto 86 scope link \n"),
+    ("ip6-tunnel-mape-ce", "ip rule show priority 8676", "",
+     "8676:\tfrom all iif right lookup 8676\n", "8676:\tfrom 10.0.0.0/8 iif right lookup 8676\n"),
+    ("ip6-tunnel-mape-ce", "nft -s -p list table ip v6t", "",
+     DROPS.format(first=""), DROPS.format(first='\t\tiifname "right" accept\n')),
+    ("tayga-siit", "ip -o link show dev v6t-nat64", "--mktun",
+     link("v6t-nat64"), link("eth9", more="\\    altname v6t-nat64")),
+    ("tayga-siit", "ip -o link show dev v6t-nat64", "txqueuelen",
+     link("v6t-nat64", qlen=500), link("v6t-nat64", qlen=5000)),
+    ("tayga-nftables-nat64", "nft list table inet v6t_mend", "",
+     MEND.format(tun="v6t-nat64", more=""),
+     MEND.format(tun="eth9", more='\t\tiifname "v6t-nat64" accept\n')),
+    ("iptables-nat44", "iptables -t nat -S POSTROUTING", "-p udp",
+     SNAT.format(match="-s 198.18.0.0/24 -o right", to="198.19.0.1:1024-65535"), FOREIGN_SNAT),
+    ("iptables-nat44", "iptables -t nat -S POSTROUTING", "-p udp",
+     SNAT.format(match="-s 198.18.0.0/24 -o right", to="198.19.0.1:1024-65535"),
+     SNAT.format(match="! -s 198.18.0.0/24 -o right", to="198.19.0.1:1024-65535")),
+    ("nftables66-nat66", "nft list table ip6 v6t", "", nat66(),
+     nat66(does="accept", more="\t\tip6 saddr 2001:db8::/32 snat to [2001:2:0:2::1]:1024-65535\n")),
+    ("nftables66-nat66", "nft list table ip6 v6t", "", nat66(), nat66(hook="filter hook input")),
+    ("ip6tables-npt-nptv6", "ip6tables -t mangle -S POSTROUTING", "",
+     "-P POSTROUTING ACCEPT\n" + NPT.format(port="right"),
+     "-A POSTROUTING -s fd01:203:405::/48 -o right -j ACCEPT\n" + NPT.format(port="eth9")),
+    ("bind9-dns64", "cat /run/v6t/dns/rndc.key", "rndc-confgen",
+     'key "rndc-key" {\n\talgorithm hmac-sha256;\n\tsecret "YQ==";\n};\n', '# no key "rndc-key" yet\n'),
+    ("bind9-dns64", " status", "flush",
+     "version: BIND 9.18.49\nserver is up and running\n", "no server is up and running here\n"),
+    ("unbound-dns64", " status", "reload",
+     "version: 1.17.1\nuptime: 2 seconds\nunbound (pid 4711) is running...\n", "nothing is running\n"),
+    ("pdns-recursor-dns64", " ping", "wipe-cache", "pong\n", "no pong\n"),
+    ("unbound-dns64", "ss -Hlun src '[2001:2:0:f000::1]:53'", "",
+     "unbound\nUNCONN 0      0      [2001:2:0:f000::1]:53              [::]:*\n",
+     "unbound\nUNCONN 0      0      [2001:2:0:f000::1]:5353            [::]:*\n"),
+]  # fmt: skip
+
+# ------------------------------------------------------------------ Jool, nat46
+
+GLOBAL = captured("jool-nat64-global.txt")
+NAT46 = (
+    "local.v4 192.0.2.0/24 local.v6 2001:db8:ce::/51 local.style MAP local.ea-len 13 local.psid-offset {offset} "
+    "remote.v4 0.0.0.0/0 remote.v6 2001:db8:ffff::/64 remote.style RFC6052 remote.ea-len 0 "
+    "remote.psid-offset 0 debug 0"
+)
+
+
+def nat46(name="v6t-nat46", offset=6):
+    """``nat46_get_ipair_config`` (nat46-core.c) cuts a rule after 199 characters."""
+    return f"add v6t-nat46\nconfig {name} {NAT46.format(offset=offset)[:199]}\n\n"
+
+
+MODULES = [
+    ("jool-nat64-4.1.9", "global display --csv --no-headers", "file handle",
+     GLOBAL, GLOBAL.replace("lowest-ipv6-mtu,1280", "lowest-ipv6-mtu,12800")),
+    ("jool-nat64-4.1.9", "global display --csv --no-headers", "file handle",
+     GLOBAL, GLOBAL.replace("pool6,64:ff9b::/96", "pool6,2001:db8::/96")),
+    ("jool-nat64-4.1.9", "pool4 display --tcp --csv --no-headers", "",
+     "0,TCP,198.19.0.1,1024,65535,1024,0\n", "7,TCP,198.19.0.1,1024,65535,1024,0\n"),
+    ("jool-mapt-br", "instance display --csv --no-headers", "",
+     "b9a099c0,v6t,netfilter\n", "b9a099c0,v6t2,netfilter\n"),
+    # print_entry of src/usr/argp/wargp/fmrt.c, print_mapping_rule of src/common/global.c (4.2.0-rc3)
+    ("jool-mapt-br", "fmrt display --csv --no-headers", "",
+     "2001:db8:ce::/51,192.0.2.0/24,13,0\n", "2001:db8:ce::/51,192.0.2.0/24,12,6\n"),
+    ("jool-mapt-ce", "grep '^bmr,'", "",
+     "bmr,2001:db8:ce::/51,192.0.2.0/24,13,6\n", "bmr,2001:db8:ce::/51,192.0.2.0/24,13,4\n"),
+    ("jool-mapt-ce", "grep '^lowest-ipv6-mtu,'", "", "lowest-ipv6-mtu,1280\n", "lowest-ipv6-mtu,12800\n"),
+    # nat64_show_all_configs of nat46-netdev.c
+    ("nat46-mapt-ce", "cat /proc/net/nat46/control", "echo add",
+     "add v6t-nat46\nconfig v6t-nat46 \n\n", "add v6t-nat46b\n\n"),
+    ("nat46-mapt-ce", "cat /proc/net/nat46/control", "echo config", nat46(), nat46(name="others")),
+    ("nat46-mapt-ce", "ip -o link show dev v6t-nat46", "mtu",
+     link("v6t-nat46"), link("v6t-nat46").replace("UP,LOWER_UP", "LOWER_UP")),
+]  # fmt: skip
+
+# ------------------------------------------------------------------ OpenBSD
+
+IFCONFIG = captured("openbsd-ifconfig.txt").replace("em0", "left").replace("em1", "right")
+NDP = captured("openbsd-ndp.txt").replace("  em0", " left")
+ARP = captured("openbsd-arp.txt").replace("  em1", "right")
+ALL = "pass all flags S/SA\n"
+ROUTE = """\
+   route to: 2001:2::
+destination: {net}
+       mask: {mask}
+    gateway: {via}
+  interface: left
+"""
+
+OPENBSD = [
+    ("openbsd-pf-nat44", "ifconfig left", " up",
+     IFCONFIG, IFCONFIG.replace("left: flags=8843<UP,", "left: flags=8842<", 1) + "\tdescription: <UP\n"),
+    ("openbsd-pf-router", "ifconfig left", "eui64",
+     IFCONFIG, IFCONFIG.replace("\tinet6 fe80:", "\tdescription: no inet6 fe80:")),
+    ("openbsd-pf-nat64-purge", "ndp -n 2001:2::2 | tr A-Z a-z", "",
+     NDP.lower(), NDP.lower().replace("permanent r", "23h59m9s r")),
+    ("openbsd-pf-nat44", "arp -n 198.19.0.2 | tr A-Z a-z", "",
+     ARP.lower(), ARP.lower().replace("right", "vio9")),
+    # sbin/route/route.c, print_getmsg
+    ("openbsd-pf-router", "route -n get -inet6 2001:2::/64", "",
+     ROUTE.format(net="2001:2::", mask="ffff:ffff:ffff:ffff::", via="2001:2:0:f000::2"),
+     ROUTE.format(net="::", mask="::", via="2001:2:0:f000::2")),
+    ("openbsd-pf-router", "route -n get -inet6 2001:2::/64", "",
+     ROUTE.format(net="2001:2::", mask="ffff:ffff:ffff:ffff::", via="2001:2:0:f000::2"),
+     ROUTE.format(net="2001:2::", mask="ffff:ffff:ffff:ffff::", via="2001:2:0:f000::22")),
+    # sbin/pfctl/pfctl_parser.c, print_rule
+    ("openbsd-pf-nat44", "pfctl -sr", "",
+     f"{ALL}match out on right inet from 198.18.0.0/24 to any nat-to 198.19.0.1 port 1024:65535\n",
+     f"{ALL}match out on egress inet from 10.0.0.0/8 to any nat-to 198.19.0.1 port 1024:65535\n"),
+    ("openbsd-pf-nat64-purge", "pfctl -sr", "",
+     f"{ALL}pass in on left inet6 from any to 2001:db8:64::/96 flags S/SA af-to inet from 198.19.0.1 "
+     "port 1024:65535\n",
+     f"{ALL}pass in on left inet6 from any to 64:ff9b::/96 flags S/SA af-to inet from 198.19.0.1\n"),
+    ("openbsd-pf-nat44", "pfctl -si", "", captured("openbsd-pfctl-si.txt"),
+     captured("openbsd-pfctl-si.txt").replace("Status: Enabled", "Status: EnabledSoon")),
+]  # fmt: skip
+
+# ------------------------------------------------------------------ VPP
+
+SHOW = (
+    captured("vpp-show-interface.txt")
+    .replace("host-left ", "left      ")
+    .replace("host-right ", "right      ")
+)
+HARDWARE = captured("vpp-show-hardware.txt")
+FIB = """\
+ipv{v}-VRF:0, fib_index:0, flow hash:[src dst sport dport proto flowlabel ] epoch:0 flags:none locks:[]\r
+{net} fib:{fib} index:24 locks:2\r
+  CLI refs:1 src-flags:added,contributing,active,\r
+    path-list:[30] locks:2 flags:shared, uPRF-list:26 len:1 itfs:[1, ]\r
+      path:[34] pl-index:30 ip{v} weight=1 pref=0 {kind}:  oper-flags:resolved,\r
+        {way}\r
+      [@0]: ipv{v} via {way}: mtu:1500 next:5 flags:[] 020000000102\r
+\r
+ forwarding:   unicast-ip{v}-chain\r
+  [@0]: dpo-load-balance: [proto:ip{v} index:26 buckets:1 uRPF:26 to:[0:0]]\r
+    [0] [@5]: ipv{v} via {way}: mtu:1500 next:5 flags:[] 020000000102\r
+"""
+"""``format_fib_entry`` (fib_entry.c) and ``format_fib_path`` (fib_path.c), the same from v19.08 to v26.06."""
+
+
+def fib(net, way, v=6, fib=0, kind="attached-nexthop"):
+    return FIB.format(net=net, way=way, v=v, fib=fib, kind=kind)
+
+
+RULE, VIA = "2001:db8:ce::/51", "2001:db8:6::2 left"
+DOMAINS = "".join(
+    f"[{n}] tag {{v6t{n}}} ip4-pfx 192.0.2.{80 + n}/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 "
+    "psid-offset 0 psid-len 1 mtu 0 \r\n"
+    for n in range(2)
+)
+SOFTWIRES = (
+    DOMAINS.splitlines()[1].replace("{", "{{").replace("}", "}}")
+    + "\r\n rule psid: 0 ip6-dst 2001:db8:b400:2:0:c000:251:0\r\n rule psid: 1 ip6-dst {b4}\r\n"
+)
+SUMMARY = captured("vpp-show-nat44-summary.txt")
+OFF = SUMMARY.partition("\n")[2]
+"""Of a plugin that is off: no table, and sessions that are 0 (nat44_show_summary_command_fn)."""
+POOL = "NAT44 pool addresses:\r\n{pool}NAT44 twice-nat pool addresses:\r\n{twice}"
+ADDRESS = "198.19.0.1\r\n  tenant VRF independent\r\n"
+IPIP = "[0] instance 8676 src {src} dst 2001:db8:6::1 table-ID 0 sw-if-idx 5 flags [{flags}] dscp CS0\r\n"
+
+VPP = [
+    ("vpp-mape-26.06", "show interface left", "state", SHOW, SHOW.replace("  up  ", " down ", 1)),
+    ("vpp-mape-26.06-background", "show interface", "create sub-interfaces left 100",
+     SHOW + "left.100                          4      up          1500/0/0/0     \r\n",
+     SHOW + "left.1001                         4      up          1500/0/0/0     \r\n"),
+    ("vpp-mape-26.06", "show interface left", "mtu packet", SHOW.replace("9000/", "1500/"),
+     SHOW.replace("9000/0/0/0", "9000/ 1500/", 1)),
+    ("vpp-mape-26.06", "show interface address left", "",
+     "left (up):\r\n  L3 2001:db8:6::1/64\r\n", "left (up):\r\n  L3 fd00:2001:db8:6::1/64\r\n"),
+    ("vpp-mape-26.06", "show ip neighbors left", "",
+     captured("vpp-show-ip-neighbors.txt").replace("host-left", "left"),
+     captured("vpp-show-ip-neighbors.txt").replace("host-left", "left.10")),
+    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA), fib(RULE, VIA + "00")),
+    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA), fib(RULE, VIA.replace("::2 ", "::22 "))),
+    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA),
+     fib("::/0", "2001:db8:7::9 eth9") + fib(RULE, VIA, fib=1)),
+    ("vpp-lwb4-26.06", "show ip fib 0.0.0.0/1", "",
+     fib("0.0.0.0/1", "ipip8676", 4, kind="attached"), fib("0.0.0.0/1", "ipip86760", 4, kind="attached")),
+    ("vpp-lwb4-26.06", "show ip fib 0.0.0.0/1", "",
+     fib("0.0.0.0/1", "0.0.0.0 ipip8676 (p2p)", 4).replace("        0.0.0.0 ipip", "         ipip"),
+     fib("0.0.0.0/0", "10.0.0.1 eth9", 4) + "0.0.0.0/1 is not ipip8676\n"),
+    ("vpp-ds-lite-26.06", "show ip6 fib 2001:db8:6::/64", "",
+     fib("2001:db8:6::/64", "host-left", kind="attached"),
+     fib("2001:db8:6::/64", "host-left.10", kind="attached")),
+    ("vpp-mape-26.06-started", "show version", "",
+     captured("vpp-show-version.txt"), "no vpp v26 answers\n"),
+    ("vpp-mape-26.06-started", "show hardware-interfaces", "name left", HARDWARE,
+     HARDWARE.replace("01:01", "99:99").replace("02:01", "01:01")),
+    ("vpp-lwaftr-26.06", "show map domain", "exec", DOMAINS, DOMAINS.replace("192.0.2.8", "192.0.2.9")),
+    ("vpp-lwaftr-26.06", "; done", "index_of", SOFTWIRES.format(b4="2001:db8:b400:3:0:c000:251:1"),
+     SOFTWIRES.format(b4="2001:db8:b400:3:0:c000:251:11")),
+    ("vpp-nat44-26.06", "show nat44 summary", "plugin enable", SUMMARY, OFF),
+    ("vpp-nat44-26.06", "show nat44 addresses", "",
+     POOL.format(pool=ADDRESS, twice=""), POOL.format(pool="", twice=ADDRESS)),
+    ("vpp-nat44-26.06", "show nat44 addresses", "", POOL.format(pool=ADDRESS, twice=""),
+     POOL.format(pool=ADDRESS.replace(" independent", ": 7"), twice="")),
+    ("vpp-nat44-26.06", "show nat44 interfaces", "",
+     "NAT44 interfaces:\r\n left in\r\n right out\r\n",
+     "NAT44 interfaces:\r\n host-left in\r\n host-right out\r\n"),
+    ("vpp-nat44-26.06", "show nat timeouts", "",
+     "udp timeout: 3600sec\r\ntcp-established timeout: 7440sec\r\n",
+     "other-udp timeout: 3600sec\r\nudp timeout: 300sec\r\n"),
+    ("vpp-nat64-26.06", "show nat64 prefix", "",
+     "NAT64 prefix:\r\n 64:ff9b::/96 tenant-vrf 0\r\n", "NAT64 prefix:\r\n 64:ff9b::/96 tenant-vrf 7\r\n"),
+    ("vpp-nat64-26.06", "show nat64 pool", "",
+     "NAT64 pool:\r\n 198.19.0.1\r\n  0 busy udp ports\r\n", "NAT64 pool:\r\n 198.19.0.10\r\n  0 busy udp ports\r\n"),
+    ("vpp-ds-lite-26.06", "show dslite pool", "",
+     "DS-Lite pool:\r\n203.0.113.8\r\n", "DS-Lite pool:\r\n203.0.113.88\r\n"),
+    ("vpp-ds-lite-26.06", "aftr-tunnel-endpoint-address", "", "2001:db8:6::1\r\n", "2001:db8:6::10\r\n"),
+    ("vpp-npt66-26.06", "show npt66 bindings", "",
+     "[0] internal: fd01:203:405::/48 external: 2001:db8:1::/48\r\n",
+     "[0] internal: fd01:203:405::/48 external: 2001:db8:1::/48x\r\n"),
+    ("vpp-lwb4-26.06", "show ipip tunnel", "",
+     IPIP.format(src=LWB4, flags="encap-copy-dscp "),
+     IPIP.format(src="2001:db8::77", flags="encap-copy-dscp ") + IPIP.format(src=LWB4, flags="none")),
+    ("vpp-lwb4-26.06", "show interface address ipip8676", "",
+     "ipip8676 (up): \r\n  unnumbered, use right\r\n  L3 192.168.19.1/30\r\n",
+     "ipip8676 (up): \r\n  unnumbered, use right.10\r\n  L3 192.168.19.1/30\r\n"),
+]  # fmt: skip
+
+TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
+
+
+@pytest.mark.parametrize(
+    ("case", "command", "done", "real", "look_alike"),
+    TABLE,
+    ids=[f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)],
+)
+def test_check_accepts_the_object_and_rejects_a_look_alike(case, command, done, real, look_alike):
+    check = check_of(case, command, done)
+    assert check.checker(real) is None
+    assert check.checker(look_alike) is not None
+    assert check.checker("") is not None
+
+
+def test_daemon_of_another_name_is_not_ours():
+    check = runs("/run/v6t/bgp-router.pid", "bird")
+    assert check.checker("bird\n") is None
+    assert check.checker("birdc\n") is not None
+
+
+# ------------------------------------------------------------------ nft as JSON
+
+CLIENTS = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
+
+
+def listed(**changes):
+    """The captured table, with another value for a key of its rule."""
+    content = json.loads(captured("nft-list-table.json"))
+    text = json.dumps(content)
+    for old, new in changes.values():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"op": "=="', '"op": "!="'),
+        ('"len": 24', '"len": 16'),
+        ("[1024, 65535]", "[1024, 2047]"),
+        ('"hook": "postrouting"', '"hook": "input"'),
+        ('"snat": {', '"dnat": {'),
+        ('"right": "right"', '"right": "left"'),
+        ('"chain": "post"', '"chain": "never_jumped_to"'),
+    ],
+)
+def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new):
+    assert nat.read_nft(listed(), CLIENTS, "right") is None
+    assert nat.read_nft(listed(field=(old, new)), CLIENTS, "right") is not None
+
+
+# ------------------------------------------------------------------ what was there before
+
+
+@pytest.mark.parametrize(
+    ("line", "is_ours"),
+    [
+        ("  L3 2001:db8:6::1/64", True),
+        ("  L3 2001:db8:6::1/64 ip6 table-id 7 fib-idx 1", True),
+        ("  L3 fd00:2001:db8:6::1/64", False),
+        ("  unnumbered, use 2001:db8:6::1/64", False),
+    ],
+)
+def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_ours):
+    (step,) = [s for s in plan_of("vpp-mape-26.06").steps
+               if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
+    shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.before}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert bool(done.stdout.strip()) == is_ours
+
+
+@pytest.mark.parametrize(("table", "in_the_way"), [(0, True), (3, False)])
+def test_vpp_route_of_another_table_is_not_in_the_way(table, in_the_way):
+    (step,) = [s for s in plan_of("vpp-mape-26.06").steps if f"ip route add {RULE}" in s.command]
+    text = fib(RULE, VIA, fib=table).replace("\r", "")
+    shell = f"vppctl() {{ cat; }}; {{ {step.before}; }}"
+    done = subprocess.run(
+        ["sh", "-c", shell], input=text, capture_output=True, text=True, check=True
+    )
+    assert bool(done.stdout.strip()) == in_the_way
+
+
+def test_parsers_read_every_row_of_vpp():
+    rows = syntax.interfaces(captured("vpp-show-interface.txt"))
+    assert rows["host-left"] == syntax.InterfaceState(up=True, mtu=9000)
+    assert rows["local0"] == syntax.InterfaceState(up=False, mtu=0)
+    assert syntax.hardware_addresses(HARDWARE) == {
+        "host-left": "02:00:00:00:01:01", "host-right": "02:00:00:00:02:01",
+    }  # fmt: skip
+
+
+def test_every_check_of_every_plan_rejects_silence():
+    """A program that is not there, or a connection that breaks, prints nothing."""
+    empty = (
+        "head -10",
+        "get-state",
+        "rx-flow-hash",
+        "ethtool -k",
+        "dslite sessions",
+        "/empty 2>/dev/null",
+    )
+    for case in CASES:
+        for check in plan_of(case.name).all_checks:
+            if not any(words in check.command for words in empty) and "awk -F" not in check.command:
+                assert check.checker("") is not None, (case.name, check.command)
