@@ -173,8 +173,11 @@ class Plan:
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
-_WORD = r"[\w%/@-]"
-"""What continues a name, a number or an address: ``left`` is no word of ``left.10``, ``v6t-left@left``."""
+_EDGE = re.compile(r"[\w%/.:@-]")
+"""A phrase that begins or ends with one of these must not be part of a longer name, number or address."""
+_BEFORE = r"(?<![\w%/.:@-])"
+_AFTER = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
+"""A full stop or colon may follow at the end of a sentence, and ``@`` before the interface below."""
 
 
 def line_with(output: str, *phrases: str) -> str | None:
@@ -190,12 +193,12 @@ def line_with(output: str, *phrases: str) -> str | None:
 
 
 def _phrase_pattern(phrase: str) -> re.Pattern[str]:
-    text = r"\s+".join(map(re.escape, phrase.split()))
-    before = r"(?<![\w%/@.:-])" if re.match(r"[\w%/@.:-]", phrase.strip()) else ""
-    after = (
-        rf"(?!{_WORD}|[.:]+{_WORD}|[.:]{{2}})" if re.search(rf"{_WORD}$", phrase.strip()) else ""
-    )
-    return re.compile(before + text + after)
+    words = phrase.split()
+    if not words:
+        raise ValueError("a phrase without a word is in every line")
+    before = _BEFORE if _EDGE.match(words[0][0]) else ""
+    after = _AFTER if _EDGE.match(words[-1][-1]) else ""
+    return re.compile(before + r"\s+".join(map(re.escape, words)) + after)
 
 
 def has_words(command: str, *phrases: str) -> Check:

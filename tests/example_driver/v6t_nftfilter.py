@@ -78,8 +78,8 @@ class NftFilter(LinuxDriver):
         return {**super().telemetry(intent), "filter": counter}
 
     def _rules_missing(self, output: str) -> str | None:
-        there = output.count(" drop")
-        wanted = self.options.rules
+        rule = r"^\s*iifname \S+ udp dport 0 udp sport \d+ drop$"
+        there, wanted = len(re.findall(rule, output, re.MULTILINE)), self.options.rules
         return None if there == wanted else f"{there} of {wanted} rules are there"
 
 

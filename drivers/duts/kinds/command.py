@@ -41,6 +41,9 @@ class CheckText(StrictModel):
     def _one(self) -> CheckText:
         if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
             raise ValueError("give one of contains, equals, matches and absent")
+        for name in ("contains", "matches", "absent"):
+            if getattr(self, name) is not None and not getattr(self, name).strip():
+                raise ValueError(f"{name} must not be empty: every output has that")
         if self.matches is not None:
             try:
                 re.compile(self.matches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -217,15 +218,22 @@ def _hashsize(size: int) -> Step:
     )
 
 
+_NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
+"""The last words of ``conntrack -L``, on its standard error: without them it has listed nothing."""
+
+
 def flush(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the clients' connections, and nobody else's."""
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
-    left = "; ".join(f"conntrack -L {each} 2>/dev/null | head -{NEARLY_EMPTY}" for each in which)
+    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
     def checker(output: str) -> str | None:
         lines = output.splitlines()
-        return f"still there: {shown(lines[0])}" if lines else None
+        others = [line for line in lines if not _NO_ENTRY.fullmatch(line.strip())]
+        if others or len(lines) != len(which):
+            return f"connections are left, or are not listed: {shown(others[0] if others else '')}"
+        return None
 
     return (
         Step(
