@@ -484,8 +484,8 @@ def listed(**changes):
     ],
 )
 def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new):
-    assert nat.read_nft(listed(), CLIENTS, "right") is None
-    assert nat.read_nft(listed(field=(old, new)), CLIENTS, "right") is not None
+    assert nat.read_nft(listed(), [CLIENTS], "right") is None
+    assert nat.read_nft(listed(field=(old, new)), [CLIENTS], "right") is not None
 
 
 # ------------------------------------------------------------------ what was there before

@@ -353,7 +353,9 @@ def nft_rules(pool: Pool, port: str) -> list[str]:
     ]
 
 
-def read_nft(text: str, pool: Pool, port: str, protocols: Sequence[str] = PORTED[:1]) -> str | None:
+def read_nft(
+    text: str, pools: Sequence[Pool], port: str, protocols: Sequence[str] = PORTED[:1]
+) -> str | None:
     """What is wrong with ``nft -j list table ip v6t``, None if nothing."""
     import json
 
@@ -361,23 +363,23 @@ def read_nft(text: str, pool: Pool, port: str, protocols: Sequence[str] = PORTED
         content: list[dict[str, Any]] = json.loads(text)["nftables"]
     except (ValueError, KeyError, TypeError):
         return f"there is no table v6t; it says {shown(text)}"
-    hooks = [(c.get("name"), c.get("type"), c.get("hook")) for c in _of_kind(content, "chain")]
+    chains = [part["chain"] for part in content if "chain" in part]
+    hooks = [(chain.get("name"), chain.get("type"), chain.get("hook")) for chain in chains]
     if ("post", "nat", "postrouting") not in hooks:
         return f"the chain post is not at nat's hook postrouting; it says {shown(text)}"
-    rules = [
-        [part for part in rule.get("expr", ()) if "counter" not in part]
-        for rule in _of_kind(content, "rule")
+    rules = [part["rule"] for part in content if "rule" in part]
+    listed = {
+        json.dumps([e for e in rule.get("expr", ()) if "counter" not in e], sort_keys=True)
+        for rule in rules
         if rule.get("chain") == "post"
-    ]
-    for net in pool.inside:
-        for name in protocols:
-            if _rule_json(pool, net, port, name) not in rules:
-                return f"no rule translates {net} towards {port}"
+    }
+    for pool in pools:
+        for net in pool.inside:
+            for name in protocols:
+                wanted = json.dumps(_rule_json(pool, net, port, name), sort_keys=True)
+                if wanted not in listed:
+                    return f"no rule translates {net} towards {port}"
     return None
-
-
-def _of_kind(content: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
-    return [part[kind] for part in content if kind in part]
 
 
 def _rule_json(pool: Pool, net: str, port: str, name: str) -> list[dict[str, Any]]:

@@ -61,8 +61,7 @@ def listing(pools: Sequence[nat.Pool], port: str) -> Check:
     """The table reads back."""
 
     def checker(output: str) -> str | None:
-        wrong = (nat.read_nft(output, pool, port, nat.PROTOCOLS) for pool in pools)
-        return next((words for words in wrong if words), None)
+        return nat.read_nft(output, pools, port, nat.PROTOCOLS)
 
     return checked(LIST, checker, "the rules of the plan")
 
@@ -79,6 +78,8 @@ def has_rules(command: str, hook: str, *rules: str) -> Check:
     def checker(output: str) -> str | None:
         lines = [" ".join(line.split()) for line in output.splitlines()]
         content = [re.sub(r"counter packets \d+ bytes \d+", "counter", line) for line in lines]
+        # a small system has no names of protocols
+        content = [re.sub(r"(?<=meta l4proto )17\b", "udp", line) for line in content]
         content = [line for line in content if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
