@@ -563,3 +563,32 @@ def test_text_of_a_user_is_compared_as_whole_words():
     check = driver.plan(intent, driver.example(intent)).steps[-1].check
     assert check.checker("mode DEFAULT qlen 200 \n") is None
     assert check.checker("mode DEFAULT qlen 2000\n") is not None
+
+
+# ------------------------------------------------------------------ changes under traffic, flush
+
+LISTED = """\
+Chain POSTROUTING (policy ACCEPT)
+num  target     prot opt source               destination
+1    ACCEPT     17   --  203.0.113.0/24       0.0.0.0/0            /* not-v6t-beside */
+2    SNAT       17   --  203.0.113.0/24       0.0.0.0/0            /* v6t-beside */ to:198.19.0.1:1024-65535
+"""
+
+
+def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
+    driver = make_driver("iptables", {})
+    (case,) = [c for c in CASES if c.name == "iptables-nat44"]
+    change = driver.beside(case.intent, driver.example(case.intent))
+    shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove}'
+    done = subprocess.run(
+        ["sh", "-c", shell], input=LISTED, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
+
+
+@pytest.mark.parametrize(
+    "output", ["sh: vppctl: not found\n", "unknown input `dslite sessions'\r\n"]
+)
+def test_ds_lite_is_not_empty_if_vpp_answers_with_an_error(output):
+    check = check_of("vpp-ds-lite-26.06", "show dslite sessions 2>&1")
+    assert check.checker(output) is not None

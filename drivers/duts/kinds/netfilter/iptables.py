@@ -41,7 +41,8 @@ class Iptables(NetfilterNat):
         """A rule for clients that are not there, from other ports when it is changed."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"
-        number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '/v6t-beside/ {{print $1}}')"
+        comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
+        number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
 
         def rule(low: int) -> str:
             target = f"{pool.span}:{low}-{pool.high}"
@@ -55,7 +56,7 @@ class Iptables(NetfilterNat):
             add=f"{chain} -A POSTROUTING {rule(pool.low)}",
             change=f"{chain} -R POSTROUTING {number} {rule(pool.low + 1)}",
             remove=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
-            look=f"{SAVED} | grep -F v6t-beside || true",
+            look=f"{SAVED} | grep -e '--comment v6t-beside ' || true",
             added=rule(pool.low),
             changed=rule(pool.low + 1),
         )
