@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
-from v6t.core.config.former_settings import moved
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
@@ -143,9 +142,7 @@ def summary(model: type[StrictModel]) -> str:
 def _with_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
-    return procedure_model().model_validate(
-        moved(values) if isinstance(values, Mapping) else values
-    )
+    return procedure_model().model_validate(values)
 
 
 class ResolvedRun(StrictModel):

@@ -98,15 +98,6 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
     assert (params.psid_offset, params.ea_len, params.fw_dport.max) == (0, 13, 9)
 
 
-def test_a_flag_wins_over_a_file_that_says_a_former_name(tmp_path):
-    run = resolved(tmp_path, "params: {spoof_percent: 3}", params={"negative_percent": "5"})
-    assert run.params == {"negative_percent": "5"}
-    device = {"dut_params": {"negative_percent": "7"}}
-    bound = bind(resolved(tmp_path, "params: {spoof_percent: 3}", **device))
-    assert bound.technology.params.negative_percent == 3
-    assert bound.device.params.negative_percent == 7
-
-
 @pytest.mark.parametrize("field", ["count", "validate_connections"])
 def test_text_may_stand_for_a_number_or_a_truth_value(field, tmp_path):
     values = {"count": ("'12'", 12), "validate_connections": ("no", False)}
@@ -211,8 +202,7 @@ RUN_COMPLAINTS = {
     "modes: []": "run.yaml:1: modes is an empty list: nothing would be measured | leave it out",
     "seed: 1\nbenchmarks: []": "run.yaml:2: benchmarks is an empty list",
     "frame_sizes: []": "run.yaml:1: frame_sizes is an empty list: nothing would be measured",
-    "params:\n  ces: 1\n  spoof_percent: 101": "run.yaml:3: params.spoof_percent: it must be at most",
-    "params:\n  ces: 1\n  spoof_percent: 1\n  negative_percent: 1": "run.yaml:3: spoof_percent is the",
+    "params:\n  ces: 1\n  negative_percent: 101": "run.yaml:3: params.negative_percent: it must be at most",
     "params:\n  br_address: 12": "run.yaml:2: params.br_address: an address is wanted, not the number 12",
     "params: {server_ipv4: 3.5}": "an address is wanted, not the number 3.5 | write for example 192",
     "params: {br_address: true}": "params.br_address: an address is wanted, not true | write for",
