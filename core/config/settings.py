@@ -94,7 +94,7 @@ class ProcedureSettings(StrictModel):
     """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
     the same tester, machine and streams (SELF-03)."""
     search: Annotated[Search, Flag("--search")] = "binary"
-    """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
+    """``binary`` (RFC 2544) or ``mlrsearch`` (RFC 9971)."""
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """The found rate must pass once for so long (GEN-16, TP-04)."""
     adaptive: AdaptiveSettings | None = None

@@ -157,7 +157,7 @@ def drawn(seed: int) -> tuple[dict[str, Any], dict[str, Any], Machine]:
     capacity_fps = tester_fps * 0.06 * 50 ** chance.random()
     procedure: dict[str, Any] = {
         "repetitions": chance.choice((2, 3, 4, 6) if rfc else (1, 2, 2, 3, 5)),
-        "search": chance.choice(("binary", "binary", "binary", "fast")),
+        "search": chance.choice(("binary", "binary", "binary", "mlrsearch")),
         "latency": {"tags": 100, **({} if rfc else {"duration_s": 1.0, "first_tag_s": 0.3})},
     }
     further = chance.sample(FURTHER, chance.choice((0, 0, 1, 1, 2, 3, 4)))

@@ -178,7 +178,7 @@ RUN_COMPLAINTS = {
     "seed: .inf": "run.yaml:1: seed: a finite number is wanted (inf given)",
     "label: [1]": "run.yaml:1: label: text is wanted ([1] given) | put it in quotes",
     "preset: fast": "run.yaml:1: preset: 'quick' or 'rfc' is wanted ('fast' given)",
-    "procedure: {search: fats}": "'mlrsearch' is wanted ('fats' given) | did you mean 'fast'?",
+    "procedure: {search: binry}": "'mlrsearch' is wanted ('binry' given) | did you mean 'binary'?",
     "params: {br_address: 2001:db8::x}": "params.br_address: this is no IPv6 address ('2001:db8::x'",
     "procedure: {confirmations: -1}": "it must be at least 0 (-1 given)",
     "procedure: {loss_tolerance: 1}": "run.yaml:1: procedure.loss_tolerance: it must be below 1 (1",
