@@ -141,9 +141,8 @@ class Delay(Benchmark[DelayRecord, D]):
             result,
             loopback=own,
             conditions=point.said,
-            certificate=point.certificate(),
             stamps=point.bound.tester.stamps,
-            simulated=point.bound.tester.simulates,
+            tester_error=point.bound.tester.delay_error,
         )
         return Measured(record, timing_rows(result))
 

@@ -24,7 +24,6 @@ from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, make_tester, streams_of
-from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.device_counts import KEY as COUNTS
 from v6t.core.runs.device_counts import DeviceCounts
@@ -455,7 +454,6 @@ def _point(
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
         emptying=lambda: state.bound.emptying,
-        certificate=partial(of_run, state.bound, state.directory),
         vary=vary,
         better=better,
     )

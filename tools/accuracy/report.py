@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, Document, Facts, Section, Text
-from v6t.analysis.records.certificate import Certificate, Paced, Timed
 from v6t.analysis.sheet import count, sheet
+from v6t.tools.accuracy.record import Certificate, Paced, Timed
 
 BUSY = 0.5
 """Load average per CPU above which a machine did something else before."""
@@ -59,14 +59,16 @@ def _delay(certificate: Certificate) -> Iterator[Block]:
     if not certificate.timed:
         return
     for rate in sorted({row.rate for row in certificate.timed}):
-        quoted = certificate.quoted(rate)
-        if quoted is None:
-            continue
-        ipdv = "" if quoted.ipdv_us is None else f", IPDV {quoted.ipdv_us:,.1f} us"
+        rows = [row for row in certificate.timed if row.rate == rate]
+        errors = [error for row in rows for error in row.errors.values()]
+        biases = sorted(row.bias for row in rows)
+        ipdv = [abs(error) for row in rows if (error := row.ipdv_error) is not None]
         yield Text(
-            f"At {rate:,.0f} fps: bias of the median {quoted.bias_us:+,.1f} us, errors of the "
-            f"quantiles from {quoted.lowest_us:+,.1f} to {quoted.highest_us:+,.1f} us; largest "
-            f"error of a median {quoted.delay_us:,.1f} us, PDV {quoted.pdv_us:,.1f} us{ipdv}."
+            f"At {rate:,.0f} fps: bias of the median {biases[len(biases) // 2]:+,.1f} us, errors of the "
+            f"quantiles from {min(errors):+,.1f} to {max(errors):+,.1f} us; largest "
+            f"error of a median {max(map(abs, biases)):,.1f} us, "
+            f"PDV {max(abs(row.pdv_error) for row in rows):,.1f} us"
+            + (f", IPDV {max(ipdv):,.1f} us." if ipdv else ".")
         )
     yield sheet("One-way delays, microseconds: true, and error of what the tester reads", _HEADS,
                 [_timed(row) for row in certificate.timed])  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.analysis.records.certificate import POINTS, Capacity, Counted, Paced, Timed
-from v6t.core.accuracy.checks import Check
 from v6t.drivers.delays import distribution
 from v6t.procedures.distribution import Distribution
+from v6t.tools.accuracy.checks import Check
+from v6t.tools.accuracy.record import POINTS, Capacity, Counted, Paced, Timed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from v6t.analysis.records.base import Model, Number
 
 SCHEMA = "v6t-accuracy/1"
-LARGEST = {"latency": "of a median", "pdv": "of PDV", "ipdv": "of IPDV"}
-"""What a benchmark's error is an error of."""
 POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, "p99_9": 99.9}
 """Quantiles at which delays are compared, by name, in per cent."""
 
@@ -122,49 +120,6 @@ class Capacity(Model):
         return self.found / self.expected - 1
 
 
-class Quoted(Model):
-    """The error of a tester at a rate, as tables quote it."""
-
-    made: str
-    """when the certificate was made, UTC"""
-    version: str
-    """of v6t"""
-    tester: str
-    """and its version"""
-    rate: Number
-    """at which the errors were measured: the next at or above the record's, else the highest"""
-    beyond: bool
-    """the record's rate is higher than any in the certificate"""
-    bias_us: Number
-    """of the median delay"""
-    lowest_us: Number
-    """lowest error of any quantile of the delay, from the least to 99.9 %"""
-    highest_us: Number
-    """highest error of any of them"""
-    delay_us: Number
-    """largest error of a median delay, either way"""
-    pdv_us: Number
-    """largest error of PDV, either way"""
-    ipdv_us: Number | None = None
-    """largest error of IPDV, either way; null: not measured at this rate"""
-
-    def error_us(self, benchmark: str) -> float | None:
-        """The largest error of what a benchmark measures; None: not known."""
-        known = {"latency": self.delay_us, "pdv": self.pdv_us, "ipdv": self.ipdv_us}
-        return known.get(benchmark)
-
-    def sentence(self, benchmark: str) -> str:
-        """What a table says of it."""
-        error = self.error_us(benchmark)
-        largest = "" if error is None else f", {LARGEST[benchmark]} at most {error:,.1f} us"
-        beyond = ", the highest that was certified" if self.beyond else ""
-        return (
-            f"the tester's own error at {self.rate:,.0f} fps{beyond}: median {self.bias_us:+,.1f} us, "
-            f"quantiles {self.lowest_us:+,.1f} to {self.highest_us:+,.1f} us{largest} "
-            f"(certificate of {self.made[:10]}, {self.tester}, v6t {self.version}); not subtracted"
-        )
-
-
 class Certificate(Model):
     """What was found, with the machine it was found on."""
 
@@ -201,35 +156,3 @@ class Certificate(Model):
         version = self.tester.get("version") or {}
         release = version.get("version") if isinstance(version, Mapping) else None
         return f"{self.tester.get('kind', '?')}{f' {release}' if release else ''}"
-
-    def quoted(self, rate: float) -> Quoted | None:
-        """What stands beside delays at a rate; None if the certificate has no delays."""
-        rates = sorted({row.rate for row in self.timed})
-        if not rates:
-            return None
-        at = next((r for r in rates if r >= rate), rates[-1])
-        rows = [row for row in self.timed if row.rate == at]
-        errors = [e for row in rows for e in row.errors.values()]
-        biases = sorted(row.bias for row in rows)
-        ipdv = [e for row in rows if (e := row.ipdv_error) is not None]
-        return Quoted(
-            made=self.made,
-            version=self.version,
-            tester=self.name,
-            rate=at,
-            beyond=rate > at,
-            bias_us=_rounded(biases[len(biases) // 2]),
-            lowest_us=_rounded(min(errors)),
-            highest_us=_rounded(max(errors)),
-            delay_us=_largest(biases),
-            pdv_us=_largest(row.pdv_error for row in rows),
-            ipdv_us=_largest(ipdv) if ipdv else None,
-        )
-
-
-def _largest(errors: Iterable[float]) -> float:
-    return _rounded(max(map(abs, errors)))
-
-
-def _rounded(value_us: float) -> float:
-    return round(value_us, 1)

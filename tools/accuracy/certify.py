@@ -5,6 +5,7 @@ Every check is on disk before the next begins: what is interrupted goes on where
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -14,17 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.analysis.records.certificate import Capacity, Certificate, Counted, Paced, Timed
-from v6t.analysis.report.certificate import document
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
-from v6t.core.accuracy import comparing
-from v6t.core.accuracy.checks import SLOWEST_FPS, Check, checks
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.technology import params_of
-from v6t.core.runs import certificates
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.manifest import commit, machine, now
+from v6t.core.runs.tester_capacity import tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.known_device import KnownDevice, Truth
 from v6t.drivers.lab.setup import frame_octets
@@ -35,6 +32,10 @@ from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
 from v6t.profiles.errors import TesterError, UsageError, interrupted
 from v6t.profiles.files import read_json
+from v6t.tools.accuracy import comparing
+from v6t.tools.accuracy.checks import SLOWEST_FPS, Check, checks
+from v6t.tools.accuracy.record import SCHEMA, Capacity, Certificate, Counted, Paced, Timed
+from v6t.tools.accuracy.report import document
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -57,6 +58,19 @@ _SECTIONS: Mapping[str, type[Any]] = {
 Say = Callable[[str], None]
 
 
+def identity(bound: BoundRun) -> str:
+    """Return a key of the tester, its options, this machine and this version."""
+    facts = [SCHEMA, version("v6t"), tester_facts(bound)]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file atomically."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
+
+
 class Unchanged(OracleAround):
     """The known device's oracle: frames leave as they came."""
 
@@ -67,8 +81,8 @@ class Unchanged(OracleAround):
         return Expected(frames, lengths, np.zeros(count, dtype=np.uint8))
 
 
-def certify(bound: BoundRun, out: Path, say: Say) -> tuple[Certificate, Path | None]:
-    """Measure what is not on disk yet, write the certificate, keep it for later runs.
+def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
+    """Run the checks that are not on disk yet and write the certificate.
 
     Args:
         bound: whose tester.
@@ -84,7 +98,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> tuple[Certificate, Path | N
     except OSError as exc:
         raise UsageError(f"{out} cannot be used: {exc.strerror}") from exc
     load = os.getloadavg()[0]
-    steps = _Steps(out / STEPS, certificates.identity(bound))
+    steps = _Steps(out / STEPS, identity(bound))
     bench = _Bench(bound)
     try:
         todo = checks()
@@ -113,11 +127,11 @@ def certify(bound: BoundRun, out: Path, say: Say) -> tuple[Certificate, Path | N
         **steps.sections(),
     )
     report = document(certificate)
-    certificates.write(out / FILES["json"], json.dumps(certificate.to_json(), indent=1) + "\n")
-    certificates.write(out / FILES["md"], to_markdown(report))
-    certificates.write(out / FILES["html"], to_html(report))
+    write(out / FILES["json"], json.dumps(certificate.to_json(), indent=1) + "\n")
+    write(out / FILES["md"], to_markdown(report))
+    write(out / FILES["html"], to_html(report))
     steps.path.unlink(missing_ok=True)
-    return certificate, certificates.keep(bound, certificate)
+    return certificate
 
 
 def check_certifiable(bound: BoundRun) -> None:
@@ -153,7 +167,7 @@ class _Steps:
         self.rows[name] = [section, row]
         self.tester = tester
         document = {"identity": self._identity, "rows": self.rows, "tester": self.tester}
-        certificates.write(self.path, json.dumps(document))
+        write(self.path, json.dumps(document))
 
     def sections(self) -> dict[str, Any]:
         """Rows by the part of the certificate they belong to."""

@@ -7,25 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.analysis.presentations.delays import LatencyPresentation
-from v6t.analysis.records.certificate import Capacity, Certificate, Counted, Paced, Timed
-from v6t.analysis.records.timing import timing_record
-from v6t.analysis.report.certificate import document
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
-from v6t.core.accuracy import certify as certifying
-from v6t.core.accuracy import comparing
-from v6t.core.accuracy.checks import Check, checks
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.delays import differences, distribution
 from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.known_device import Truth
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.conditions import Conditions
-from v6t.procedures.latency import latency_spec, measure_latency
-from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial, TrialResult
-from v6t.profiles.errors import TesterError
-
-from .support import v6t, v6t_process
+from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial
+from v6t.profiles.errors import TesterError, UsageError
+from v6t.tools.accuracy import certify as certifying
+from v6t.tools.accuracy import comparing
+from v6t.tools.accuracy.checks import Check, checks
+from v6t.tools.accuracy.record import Capacity, Certificate, Counted, Paced, Timed
+from v6t.tools.accuracy.report import document
 
 LAB, WHY = available()
 MS = 1_000_000
@@ -187,42 +183,6 @@ def a_certificate(**changes):
     return Certificate(**{**given, **changes})
 
 
-def test_what_is_quoted_is_the_error_at_the_next_rate_that_was_certified():
-    found = a_certificate().quoted(800.0)
-    assert (found.rate, found.beyond, found.bias_us, found.delay_us) == (1000.0, False, 40.0, 40.0)
-    assert (found.lowest_us, found.highest_us) == (30.0, 45.0)
-    assert (found.pdv_us, found.ipdv_us) == (5.0, 0.0)
-    assert a_certificate().quoted(1001.0).delay_us == 90.0
-    assert a_certificate().quoted(9000.0).beyond
-    assert a_certificate(timed=[]).quoted(1.0) is None
-
-
-def a_record(delay_ns, **more):
-    spec = latency_spec(
-        Conditions(84, 84, "forward", 0.0, 0.0), rate_fps=1000.0, rate_source="given",
-        duration_s=1.0, tags=500, first_tag_s=0.1, repetitions=1,
-    )  # fmt: skip
-    result = a_result([delay_ns] * 500)
-    done = measure_latency(spec, lambda trial: TrialResult({"forward": result}))
-    return timing_record(done, loopback=None, conditions={}, **more)
-
-
-def test_a_table_quotes_the_certificate_and_marks_what_is_below_it():
-    table = LatencyPresentation().sheet([a_record(39_000, certificate=a_certificate())])
-    (row,) = table.rows
-    assert row[3].endswith("†")
-    assert any("1,000 fps" in note and "+40.0 us" in note for note in table.notes)
-    assert any(note.startswith("†") for note in table.notes)
-    table = LatencyPresentation().sheet([a_record(50_000, certificate=a_certificate())])
-    assert not any("†" in text for text in (*table.rows[0], *table.notes))
-
-
-def test_a_table_without_a_certificate_says_so_unless_nothing_was_sent():
-    (note,) = LatencyPresentation().sheet([a_record(50_000)]).notes
-    assert "v6t selftest --accuracy" in note
-    assert LatencyPresentation().sheet([a_record(50_000, simulated=True)]).notes == ()
-
-
 def test_the_certificate_is_read_back_and_printed():
     counted = Counted(kind="loss", every=10, rate=1.0, frames=20, true=2, read=1)
     paced = Paced(rate=1.0, frames=1, rate_ppm=[1.0], sending_us=[2.0], said_error_us=0.0,
@@ -247,12 +207,10 @@ def test_every_check_has_a_name_of_its_own_and_shows_something():
             assert check.frames >= 2 * check.known.lose_every
 
 
-def test_only_a_tester_in_the_lab_can_be_certified(tmp_path):
-    done = v6t("selftest", "--accuracy", "--tester", "sim", "-o", tmp_path / "x")
-    assert done.status == 2
-    assert "--tester embedded" in done.err
-    assert not (tmp_path / "x").exists()
-    assert v6t("selftest", "--plugin", "siit", "--tester", "sim", "-o", tmp_path).status == 2
+def test_simulated_tester_is_rejected():
+    bound = bind(resolve(flags=Flags(plugin="ipv6-router", tester="sim")))
+    with pytest.raises(UsageError):
+        certifying.check_certifiable(bound)
 
 
 def short():
@@ -299,10 +257,7 @@ def test_a_check_that_was_stopped_is_not_made_again_at_half_the_rate(monkeypatch
 @pytest.mark.lab
 @pytest.mark.alone
 @pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
-def test_the_embedded_tester_is_certified_interrupted_and_quoted(tmp_path, monkeypatch):
-    from v6t.core.config.bound import bind
-    from v6t.core.config.resolve import Flags, resolve
-
+def test_the_embedded_tester_is_certified_after_an_interrupt(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(certifying, "checks", short)
     bound = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded")))
@@ -311,7 +266,7 @@ def test_the_embedded_tester_is_certified_interrupted_and_quoted(tmp_path, monke
         certifying.certify(bound, out, stopped)
     assert stopped.said[-1].startswith("2 of 6 checks are kept")
     said = []
-    made, _ = certifying.certify(bound, out, said.append)
+    made = certifying.certify(bound, out, said.append)
     assert [text.split()[1] for text in said] == ["p", "l", "u", "r"]
     assert sorted(p.name for p in out.iterdir()) == [
         "accuracy.html",
@@ -330,14 +285,3 @@ def test_the_embedded_tester_is_certified_interrupted_and_quoted(tmp_path, monke
     assert (constant.true_frames, constant.read_frames) == (200, 200)
     assert (tagged.true_frames, tagged.read_frames, tagged.tagged) == (50, 50, True)
     assert len(made.paced[0].rate_ppm) == 2
-    run = tmp_path / "run"
-    done = v6t_process(
-        "run", "--plugin", "ipv6-router", "--measure", "latency", "--rate", "400", "--tags", "100", "--mode", "forward", "--report",
-        "--set-procedure", "repetitions=1", "--set-procedure", "sending_time_tolerance=1.5",
-        "-o", run, XDG_CACHE_HOME=str(tmp_path / "cache"),
-    )  # fmt: skip
-    assert done.status == 0, done.err
-    (record,) = json.loads((run / "results.json").read_text())["results"]
-    assert record["accuracy"]["made"] == made.made
-    assert "certificate of" in done.out
-    assert "certificate of" in (run / "report.html").read_text()
