@@ -7,11 +7,11 @@ import io
 from types import SimpleNamespace
 
 from v6t.analysis.records.base import InvalidTrial
-from v6t.analysis.report.meaning import _faltering
-from v6t.analysis.report.reasons import why_invalid
-from v6t.core.campaigns.public import Words
-from v6t.core.campaigns.trials_table import trials_table
 from v6t.core.runs.results_file import COMPLETE
+from v6t.tools.publish.meaning import _faltering
+from v6t.tools.publish.public import Words
+from v6t.tools.publish.reasons import why_invalid
+from v6t.tools.publish.trials_table import trials_table
 
 LATE = "sending took 0.743660 s, allowed 0.510000 s"
 FATES = {

@@ -12,11 +12,11 @@ from v6t.analysis.records.base import FPS
 from v6t.analysis.records.connections import ConnectionRateRecord
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.report.differing import MARK, TITLE
-from v6t.analysis.report.doubts import is_queued
-from v6t.analysis.report.reasons import why_invalid
 from v6t.analysis.sheet import number_of
 from v6t.procedures.conditions import SHARED_CORES
+from v6t.tools.publish.differing import MARK, TITLE
+from v6t.tools.publish.doubts import is_queued
+from v6t.tools.publish.reasons import why_invalid
 
 FEW = 100
 """Of fewer values P1 is the smallest and P99 the largest: nearest rank (RFC 2330 section 11.3)."""

@@ -1,6 +1,6 @@
 """A campaign as a page in a repository: Markdown, figures, tables and what others need to compare with it.
 
-Nothing of it says where on which machine the campaign was made: see :mod:`v6t.core.campaigns.public`.
+Nothing of it says where on which machine the campaign was made: see :mod:`v6t.tools.publish.public`.
 Everything is read before anything is written, and the page appears whole or not at all.
 """
 
@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.report.campaign_run import run_name
-from v6t.core.campaigns.campaign import PLAN, Campaign, opened
+from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, opened
 from v6t.core.campaigns.packaged import packaged
-from v6t.core.campaigns.public import Words, public_runs
 from v6t.core.campaigns.summary import csv_of, runs_of, summary_of
-from v6t.core.campaigns.trials_table import trials_table
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_json
+from v6t.tools.publish.public import Words, public_runs
+from v6t.tools.publish.trials_table import trials_table
 
 if TYPE_CHECKING:
     from v6t.analysis.blocks import Drawing
     from v6t.analysis.report.campaign_run import CampaignRun
 
-PAGE, SUMMARY, TABLE, FIGURES = "index.md", "summary.json", "summary.csv", "figures"
+PAGE, TABLE, FIGURES = "index.md", "summary.csv", "figures"
 MARKER, SCHEMA = "page.json", "v6t-page/1"
 """The file by which a page is known: it names all others, so that nothing else is ever removed."""
 
@@ -161,8 +161,8 @@ def _page(
     campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
 ) -> dict[str, str]:
     from v6t.analysis.report.markdown import to_markdown
-    from v6t.analysis.report.overview import overview
     from v6t.core.benchmarks.registry import presentations
+    from v6t.tools.publish.overview import overview
 
     drawn: dict[str, str] = {}
 

@@ -13,9 +13,9 @@ from v6t.analysis.records.base import CPS, FPS, Record
 from v6t.analysis.records.resolution import QPS
 from v6t.analysis.report.campaign import figures_of
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
-from v6t.analysis.report.differing import MARK, Differing
-from v6t.analysis.report.doubts import LOST, QUEUED, is_queued, loses_elsewhere
 from v6t.analysis.sheet import INVALID
+from v6t.tools.publish.differing import MARK, Differing
+from v6t.tools.publish.doubts import LOST, QUEUED, is_queued, loses_elsewhere
 
 STEPS: Mapping[str, str] = {FPS: "resolution_fps", CPS: "resolution_cps", QPS: "resolution_qps"}
 

@@ -15,14 +15,14 @@ from v6t.analysis.figures.points import points_figure
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.presentations.common import marked
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.report.device_counts import device_sheet
-from v6t.analysis.report.differing import MEANING as DIFFERS
-from v6t.analysis.report.differing import TITLE as NOT_ALIKE
-from v6t.analysis.report.differing import Differing, differing, differing_sheet
-from v6t.analysis.report.doubts import LOST, LOST_MEANING, QUEUED, QUEUED_MEANING
-from v6t.analysis.report.meaning import meaning
-from v6t.analysis.report.point_lines import Line, device, driver, lines, names_of, technology
 from v6t.analysis.sheet import UNDEFINED, Sheet, number_of, sheet
+from v6t.tools.publish.device_counts import device_sheet
+from v6t.tools.publish.differing import MEANING as DIFFERS
+from v6t.tools.publish.differing import TITLE as NOT_ALIKE
+from v6t.tools.publish.differing import Differing, differing, differing_sheet
+from v6t.tools.publish.doubts import LOST, LOST_MEANING, QUEUED, QUEUED_MEANING
+from v6t.tools.publish.meaning import meaning
+from v6t.tools.publish.point_lines import Line, device, driver, lines, names_of, technology
 
 LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
 OWN_RATES = "each line has its device's own rate: delays at different rates do not compare devices"

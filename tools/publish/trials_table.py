@@ -17,7 +17,7 @@ from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
-    from v6t.core.campaigns.public import Words
+    from v6t.tools.publish.public import Words
 
 COUNTS = "yes"
 """Of a valid trial of which a result was made; of any other it is said why not."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import errno
+import io
 import json
 import pathlib
 import re
@@ -20,19 +22,28 @@ from v6t.analysis.presentation import AT_LEAST, Headline
 from v6t.analysis.records.base import FPS
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
-from v6t.analysis.report.meaning import _machine
-from v6t.analysis.report.overview import ALONE, LATE, _benchmark
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, lay_out, opened
 from v6t.core.campaigns.packaged import packaged
-from v6t.core.campaigns.public import options
-from v6t.core.campaigns.publish import _again
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.conditions import SHARED_CORES
+from v6t.tests.core.support import Done, complaint, tree, v6t
 from v6t.tests.drivers.matrix import NAMED
+from v6t.tools.publish.__main__ import main
+from v6t.tools.publish.meaning import _machine
+from v6t.tools.publish.overview import ALONE, LATE, _benchmark
+from v6t.tools.publish.public import options
+from v6t.tools.publish.publish import _again
 
-from .support import complaint, tree, v6t
+
+def run_publish(directory, place):
+    """``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main([str(directory), str(place)])
+    return Done(status, out.getvalue(), err.getvalue())
+
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +84,7 @@ def made(tmp_path_factory):
 def page(made, tmp_path_factory):
     """What is published of it."""
     place = tmp_path_factory.mktemp("page") / "results"
-    done = v6t("report", made, "--publish", place)
+    done = run_publish(made, place)
     assert done.status == 0, done.err
     return place
 
@@ -173,7 +184,7 @@ def edited(path, change):
 
 def published(campaign, place):
     """The text of every file of a page, by name."""
-    done = v6t("report", campaign, "--publish", place)
+    done = run_publish(campaign, place)
     assert done.status == 0, done.err
     return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
 
@@ -355,11 +366,11 @@ def test_the_trend_of_campaigns_is_one_for_each_run(made, page):
 
 def test_a_page_replaces_an_earlier_one_and_nothing_else(made, page, tmp_path):
     place = tmp_path / "page"
-    assert v6t("report", made, "--publish", place).status == 0
+    assert run_publish(made, place).status == 0
     edited(place / "page.json", lambda marker: marker["files"].append("gone/config.json"))
     (place / "gone").mkdir()
     (place / "gone" / "config.json").write_text("{}")
-    assert v6t("report", made, "--publish", place).status == 0
+    assert run_publish(made, place).status == 0
     assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in page.iterdir())
     assert [p.name for p in tmp_path.iterdir()] == ["page"]
 
@@ -367,11 +378,11 @@ def test_a_page_replaces_an_earlier_one_and_nothing_else(made, page, tmp_path):
 @pytest.mark.parametrize("own", ["thesis.tex", "map-64/notes.txt"])
 def test_what_somebody_put_into_a_page_stays(own, made, tmp_path):
     place = tmp_path / "page"
-    assert v6t("report", made, "--publish", place).status == 0
+    assert run_publish(made, place).status == 0
     (place / own).write_bytes(b"\xff\x00")
     (place / own).chmod(0o600)
     before = tree(place)
-    assert own in complaint(v6t("report", made, "--publish", place))
+    assert own in complaint(run_publish(made, place))
     assert tree(place) == before
     assert (place / own).stat().st_mode & 0o777 == 0o600
 
@@ -382,7 +393,7 @@ def test_a_directory_that_is_no_page_is_refused(made, tmp_path):
     for name in ("summary.json", "run/config.json"):
         (tmp_path / "mine" / name).write_text("{}")
     before = tree(tmp_path)
-    said = complaint(v6t("report", made, "--publish", tmp_path / "mine"))
+    said = complaint(run_publish(made, tmp_path / "mine"))
     assert "holds something else" in said
     assert tree(tmp_path) == before
 
@@ -402,14 +413,14 @@ def test_measurements_are_never_taken_for_a_page(place, words, changed, tmp_path
     shutil.copytree(changed, tmp_path / "other")
     (tmp_path / "link").symlink_to(changed)
     before = tree(tmp_path)
-    assert words in complaint(v6t("report", changed, "--publish", tmp_path / place))
+    assert words in complaint(run_publish(changed, tmp_path / place))
     assert tree(tmp_path) == before
 
 
 def test_a_campaigns_own_directory_is_refused_from_within(changed, monkeypatch):
     monkeypatch.chdir(changed)
     before = tree(changed)
-    assert "lie in one another" in complaint(v6t("report", ".", "--publish", "."))
+    assert "lie in one another" in complaint(run_publish(".", "."))
     assert tree(changed) == before
 
 
@@ -417,7 +428,7 @@ def test_what_cannot_be_read_costs_no_earlier_page(changed, tmp_path):
     place = tmp_path / "page"
     before = published(changed, place)
     (changed / "001-map-64" / "trials.csv").unlink()
-    said = complaint(v6t("report", changed, "--publish", place))
+    said = complaint(run_publish(changed, place))
     assert "001-map-64/trials.csv cannot be read: No such file" in said
     assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
 
@@ -433,7 +444,7 @@ def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
         return rename(path, target)
 
     monkeypatch.setattr(pathlib.Path, "rename", failing)
-    assert "cannot be written: busy" in complaint(v6t("report", made, "--publish", place))
+    assert "cannot be written: busy" in complaint(run_publish(made, place))
     assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
     assert [p.name for p in tmp_path.iterdir()] == ["page"]
 
