@@ -68,7 +68,7 @@ unit: $(VENV)/.developed
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
-	$(BIN)/python -m v6t.core.cli.reference_pages docs/reference
+	$(BIN)/python -m v6t.tools.reference_pages docs/reference
 	$(BIN)/python -m v6t.tests.drivers.matrix
 	$(BIN)/python -m v6t.tests.docs.clauses
 	$(BIN)/python -m v6t.tests.drivers.duts.pages

@@ -1,6 +1,6 @@
 """The reference pages of the documentation, out of the commands and models themselves.
 
-``python -m v6t.core.cli.reference_pages DIR`` writes them; a test compares what is in the repository.
+``python -m v6t.tools.reference_pages DIR`` writes them; a test compares what is in the repository.
 """
 
 from __future__ import annotations
