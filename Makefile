@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := core plugins profiles procedures drivers analysis tests
+ROOMS := core plugins profiles procedures drivers analysis tools tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
 .PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
@@ -68,7 +68,7 @@ unit: $(VENV)/.developed
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
-	$(BIN)/python -m v6t.core.cli.reference_pages docs/reference
+	$(BIN)/python -m v6t.tools.reference_pages docs/reference
 	$(BIN)/python -m v6t.tests.drivers.matrix
 	$(BIN)/python -m v6t.tests.docs.clauses
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
@@ -136,7 +136,8 @@ $(BIN)/python:
 	    { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# the demonstration runs what a user would install; developers get the checkout itself
+# the demonstration runs what a user would install; developers get the checkout itself, and v6t.tests and v6t.tools,
+# which no wheel contains
 $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	@[ -e $(VENV)/.developed ] || { $(BIN)/python -m pip install --quiet --upgrade pip && \
 	    $(BIN)/python -m pip install --quiet . ; }
@@ -145,6 +146,9 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 $(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@for name in tests tools; do mkdir -p $(VENV)/checkout/v6t/$$name; \
+	    echo "__path__ = ['$(CURDIR)/$$name']" >$(VENV)/checkout/v6t/$$name/__init__.py; done
+	@echo '$(CURDIR)/$(VENV)/checkout' >$$(ls -d $(VENV)/lib/python*/site-packages)/v6t-checkout.pth
 	@touch $@
 
 clean:

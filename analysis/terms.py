@@ -31,7 +31,6 @@ TERMS = {
     "or the maximum of the medium: the device may be faster; marked with *",
     "*": "the tester or the medium is the limit: the device may be faster; at an offered rate: above "
     "what the tester's self-test covers",
-    "\u2020": "smaller than the tester's own error, by its certificate (`v6t selftest --accuracy`)",
     "Mpps": "million frames per second",
     "cannot be told": "of a clause or a difference: what came allows neither verdict; not a "
     "deviation, and no proof of the contrary",

@@ -26,7 +26,7 @@ def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, A
     try:
         return model.model_validate(dict(given))
     except ValidationError as exc:
-        wrong = complaint(model, given, exc)
+        wrong = complaint(model, exc)
         if wrong.unknown:
             text = f"the {name} {noun} has no option '{wrong.name}'"
         else:

@@ -54,6 +54,9 @@ class TesterKind(ABC):
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
     ..."): printed with every delay (LAT-03). Empty: it times none, or does not say."""
+    delay_error: ClassVar[str] = ""
+    """Measured error of its delays, with the conditions of that measurement; printed with every delay.
+    Empty if the tester sends no frames."""
     no_matter: ClassVar[frozenset[str]] = frozenset()
     """Options that change nothing about its speed."""
     options: Any

@@ -41,19 +41,6 @@ class Tcp:
 
 
 @dataclass(frozen=True)
-class Churn:
-    """New connections while a stream goes on: each asks for its object once it is open, and ends then.
-
-    Attributes:
-        rate_cps: connections a second.
-        tcp: how they are made.
-    """
-
-    rate_cps: float
-    tcp: Tcp
-
-
-@dataclass(frozen=True)
 class TcpFound:
     """Every connection, by what became of it.
 
@@ -72,7 +59,6 @@ class TcpFound:
             acknowledgement at the server (RFC 3511, its appendix B) [s]; None: none was established.
         sessions_after: the device's own count after all were closed; None: it does not tell.
         aged_s: time until it had forgotten them [s]; None: not waited for, or not within the wait.
-        log_records: that the device wrote about connections meanwhile; None: it writes none.
     """
 
     attempted: int
@@ -93,7 +79,6 @@ class TcpFound:
     sum_s: float | None = None
     sessions_after: int | None = None
     aged_s: float | None = None
-    log_records: int | None = None
 
     @property
     def accounted(self) -> int:

@@ -22,7 +22,6 @@ from v6t.procedures.search.binary import (
     lowest_fps,
     widest_fps,
 )
-from v6t.procedures.search.fast import fast_search
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.trial import Measure
@@ -34,7 +33,7 @@ BENCHMARK = "throughput"
 WITH_TIMEOUT = "throughput-frame-timeout"
 """Another benchmark, with a deadline for every frame (TP-06); never instead of the first."""
 
-Search = Literal["binary", "fast", "mlrsearch"]
+Search = Literal["binary", "mlrsearch"]
 
 _MOST_DESCENTS = 20
 
@@ -60,7 +59,7 @@ class ThroughputSpec(PointSpec):
         confirmations: times the found rate must pass again (TP-04); a rate that does not is
             lowered to the next one that passed.
         final_duration_s: the found rate must pass once for so long (GEN-16, TP-04); None: no.
-        search: ``binary``, ``fast`` or ``mlrsearch``.
+        search: ``binary`` or ``mlrsearch``.
         adaptive: stop when the median is known well enough (TP-09); ``repetitions`` is then not
             used.
     """
@@ -184,9 +183,6 @@ class _Search:
 
     def _find(self) -> SearchResult:
         spec = self._spec
-        bounds = {"upper_fps": spec.upper_bound_fps, "resolution_fps": spec.resolution_fps}
-        if spec.search == "fast":
-            return fast_search(self._try, on_step=self._narrow, **bounds)
         if spec.search == "mlrsearch":
             return self._find_goal()
         return binary_search(

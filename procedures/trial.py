@@ -13,7 +13,7 @@ from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.course import Course, DeviceLoad
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.queries import Answers, Queries
-from v6t.procedures.tcp import Churn, TcpFound
+from v6t.procedures.tcp import TcpFound
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -41,7 +41,6 @@ Ability = Literal[
     "timed-flow-starts",
     "queries",
     "tcp",
-    "churn",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 ABILITIES: Mapping[Ability, str] = {
@@ -56,7 +55,6 @@ ABILITIES: Mapping[Ability, str] = {
     "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
     "queries": "asks and answers DNS queries",
     "tcp": "opens and closes connections of TCP",
-    "churn": "opens connections of TCP beside a stream",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
@@ -156,7 +154,6 @@ class Trial:
             differently at different rates goes by this one; None: by ``rate_fps``. It follows from
             the run and is no part of what is written of a trial.
         mix: several sizes in a proportion (RFC 6985), as :func:`sizes_key` takes them; None: one.
-        churn: connections of TCP that come and go while the stream is sent; None: none.
     """
 
     benchmark: str
@@ -177,7 +174,6 @@ class Trial:
     queries: Queries | None = None
     bound_fps: float | None = None
     mix: str | None = None
-    churn: Churn | None = None
 
     @cached_property
     def first_frames(self) -> int:
@@ -223,8 +219,6 @@ class Trial:
             abilities.add("connections")
             if self.connections.tcp is not None:
                 abilities.add("tcp")
-        if self.churn is not None:
-            abilities.update(("tcp", "churn"))
         if self.starts is not None:
             abilities.add("flow-starts")
             if abilities & {*TIMING, "two-rates"}:
@@ -380,7 +374,6 @@ class TrialResult:
             there was no phase 2 and ``directions`` is empty.
         device: how busy each watched device was, by its name; empty where nobody watched.
         modifier: what went on beside the traffic, and how often it went right; empty: nothing.
-        churn: what became of the connections that came and went; None: the trial had none.
         disturbed: the faults are there at whatever rate, such as a clock that was stepped: they say
             nothing of what the tester carries.
     """
@@ -392,7 +385,6 @@ class TrialResult:
     connections: PhaseOneResult | None = None
     device: Mapping[str, DeviceLoad] = field(default_factory=dict)
     modifier: Mapping[str, Any] = field(default_factory=dict)
-    churn: TcpFound | None = None
     disturbed: bool = False
 
 
@@ -405,7 +397,7 @@ class Measure(Protocol):
 
 _ADDED = (
     *("delays", "frame_timeout_s", "then", "event", "connections", "starts", "queries"),
-    *("bound_fps", "mix", "churn"),
+    *("bound_fps", "mix"),
 )
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
@@ -453,10 +445,6 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
         del data["device"]
     if not result.modifier:
         del data["modifier"]
-    if result.churn is None:
-        del data["churn"]
-    else:
-        data["churn"] = asdict(result.churn)
     if not result.disturbed:
         del data["disturbed"]
     return data
@@ -490,7 +478,6 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         connections=_connections(data["connections"]) if data.get("connections") else None,
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
         modifier=_beside(data.get("modifier", {})),
-        churn=TcpFound(**data["churn"]) if data.get("churn") else None,
         disturbed=bool(data.get("disturbed", False)),
     )
 

@@ -78,18 +78,17 @@ class Complaint(NamedTuple):
         return ".".join(map(str, self.path))
 
 
-def complaint(model: type[BaseModel], values: Mapping[str, Any], exc: ValidationError) -> Complaint:
+def complaint(model: type[BaseModel], exc: ValidationError) -> Complaint:
     """What to tell of a failed validation.
 
     Args:
         model: that refused.
-        values: what it was given.
         exc: how it refused.
     """
     problems = exc.errors(include_url=False)
     # a misspelt name often leaves another one missing
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path = _as_given(model, values, problem["loc"])
+    path = problem["loc"]
     if problem["type"] == "extra_forbidden":
         return Complaint(path, True, "", _nearest_setting(model, problem["loc"]))
     reason, hint = _in_words(problem)
@@ -98,18 +97,6 @@ def complaint(model: type[BaseModel], values: Mapping[str, Any], exc: Validation
         whole = problem["type"].startswith("int")
         hint = accepted(name, str(problem["input"]), whole=whole)
     return Complaint(path, False, reason + _shown(problem), hint)
-
-
-def _as_given(
-    model: type[BaseModel], values: Mapping[str, Any], path: tuple[str | int, ...]
-) -> tuple[str | int, ...]:
-    """With the former name of a setting, if the user wrote that."""
-    former: Mapping[str, str] = getattr(model, "former_names", {})
-    if path and path[0] not in values:
-        for name, now in former.items():
-            if now == path[0] and name in values:
-                return (name, *path[1:])
-    return path
 
 
 def _shown(problem: ErrorDetails) -> str:

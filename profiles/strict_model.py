@@ -17,7 +17,7 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from pydantic import (
     BaseModel,
@@ -26,11 +26,9 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
-    model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from v6t.profiles.described import Described
-from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of
 
 _ADDRESSES: dict[type, str] = {
@@ -48,25 +46,6 @@ class StrictModel(Described):
     """Unknown names and infinite numbers are errors; neither values nor their types ever change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
-    former_names: ClassVar[Mapping[str, str]] = {}
-    """Settings by names they once had; files with those are still read."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, document: Any) -> Any:
-        if not isinstance(document, Mapping) or not cls.former_names.keys() & document.keys():
-            return document
-        values = dict(document)
-        for former, name in cls.former_names.items():
-            if former in values:
-                if name in values:
-                    raise UsageError(
-                        f"{former} is the former name of {name}, and both are given",
-                        f"leave out {former}",
-                        path=(former,),
-                    )
-                values[name] = values.pop(former)
-        return values
 
     @field_validator("*", mode="wrap")
     @classmethod

@@ -22,6 +22,7 @@ from typing import Any
 
 from v6t.core.cli import main as command_line
 from v6t.tests.drivers.matrix import MULTIQUEUE, NAMED
+from v6t.tools.publish.__main__ import main as publish
 
 CAMPAIGN, SUMMARY = "campaign.json", "summary.json"
 PAGE = "docs/results"
@@ -56,7 +57,7 @@ def main(
         status = call(["campaign", "--no-report", "zoo", how, str(directory)])
         if not (directory / SUMMARY).exists():
             return status or 1
-    return call(["report", str(directory), "--publish", page])
+    return call(["publish", str(directory), page])
 
 
 def _keep(directory: Path) -> None:
@@ -92,6 +93,8 @@ def named_programs(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def _command(words: Sequence[str]) -> int:
+    if words[0] == "publish":
+        return publish(words[1:])
     try:
         command_line.main(list(words))
     except SystemExit as exc:

@@ -26,13 +26,6 @@ from v6t.analysis.sheet import Sheet, count, milliseconds, sheet, significant
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import DirectionResult
 
-BELOW = " \u2020"
-"""Marks a figure that is smaller than the tester's own error."""
-NOT_CERTIFIED = (
-    "the tester's own error: no certificate of this tester was made on this machine "
-    "(`v6t selftest --accuracy`)"
-)
-
 
 class DelayPresentation(Presentation[DelayRecord]):
     """What the three have in common: medians of the repetitions, with P1 and P99 of some figures."""
@@ -62,8 +55,7 @@ class DelayPresentation(Presentation[DelayRecord]):
                 cells = [*at(record, way), offered(record, record.rate)]
                 for key in self.words:
                     figure = direction.figures[key]
-                    below = BELOW if record.below_error(key, figure.median) else ""
-                    cells.append(milliseconds(figure.median) + below)
+                    cells.append(milliseconds(figure.median))
                     if key in self.spread:
                         cells += [milliseconds(figure.p1), milliseconds(figure.p99)]
                         cells.append(interval(figure.median_interval, milliseconds))
@@ -77,7 +69,10 @@ class DelayPresentation(Presentation[DelayRecord]):
             [*names, "lost", "+timed", "+repetitions", *counted],
             rows,
             dict.fromkeys(
-                note for record in records for note in (*_lowered(record), *_own_error(record))
+                note
+                for record in records
+                for note in (*_lowered(record), record.tester_error)
+                if note
             ),
         )
 
@@ -270,21 +265,6 @@ def _lowered(record: DelayRecord) -> Iterator[str]:
             f"{record.point}: at {record.share_of_rate:.0%} of the {record.rate_source}, not at it as "
             "RFC 8219 section 7 asks: there the tester could not carry out its trials"
         )
-
-
-def _own_error(record: DelayRecord) -> Iterator[str]:
-    """The tester's certificate, or that there is none."""
-    if record.simulated:
-        return
-    if record.accuracy is None:
-        yield NOT_CERTIFIED
-        return
-    yield record.accuracy.sentence(record.benchmark)
-    shown = [
-        (n, f) for direction in record.directions.values() for n, f in direction.figures.items()
-    ]
-    if any(record.below_error(name, figure.median) for name, figure in shown):
-        yield f"{BELOW.strip()} below that error: it may be the tester's and not the device's"
 
 
 def _merged(

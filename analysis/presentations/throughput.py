@@ -33,7 +33,6 @@ MOST_STEPS = 2000
 
 _SEARCHES = {
     "binary": "binary search",
-    "fast": "short trials, each result confirmed by a full one",
     "mlrsearch": "MLRsearch with the RFC 2544 goal",
 }
 _PLAIN = (

@@ -47,7 +47,7 @@ class ThroughputRecord(RateRecord):
     convention: Literal["per_direction"]
     """rates are per direction, and so is everything in their unit"""
     search: str = "binary"
-    """`binary`, `fast` or `mlrsearch`"""
+    """`binary` or `mlrsearch`"""
     search_label: str | None = None
     """how MLRsearch calls its result"""
     controller: str | None = None

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
-from v6t.analysis.records.certificate import Certificate, Quoted
 from v6t.procedures.latency import RFC_TAGS
 from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
 from v6t.procedures.trial import directions_of
@@ -102,8 +101,6 @@ class DelayRecord(Record):
 
     names: ClassVar[tuple[str, ...]] = ()
     """of the figures"""
-    uncertain: ClassVar[tuple[str, ...]] = ()
-    """those that the tester's error is compared with"""
 
     unit: Literal["ms"]
     """of all figures"""
@@ -128,10 +125,8 @@ class DelayRecord(Record):
     """the figures of each direction"""
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
-    accuracy: Quoted | None = None
-    """the tester's own error by its certificate; null: none was made for it on this machine"""
-    simulated: bool = False
-    """no frame was timed: the tester makes its delays up, and has no error"""
+    tester_error: str = ""
+    """the documented error of the tester's delays; empty: the tester sends no frames"""
 
     @property
     def offered(self) -> Sequence[float]:
@@ -148,18 +143,6 @@ class DelayRecord(Record):
         """See the base class."""
         return self.share_of_rate < 1
 
-    def below_error(self, name: str, value: float | None) -> bool:
-        """Whether a figure is smaller than the tester's own error: it may be all error.
-
-        Args:
-            name: of the figure.
-            value: of the device [ms].
-        """
-        if self.accuracy is None or value is None or name not in self.uncertain:
-            return False
-        error_us = self.accuracy.error_us(self.benchmark)
-        return error_us is not None and abs(value) * 1000 < error_us
-
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """See the base class."""
         for way, direction in self.directions.items():
@@ -171,7 +154,6 @@ class LatencyRecord(DelayRecord):
     """Typical and worst case latency (RFC 8219 section 7.2)."""
 
     names = ("tl", "wcl", "min", "max")
-    uncertain = names
     directions: Mapping[str, LatencyDirection]
     """latencies of each direction"""
     tags: int | None = None
@@ -186,7 +168,6 @@ class PdvRecord(DelayRecord):
     """Packet delay variation (RFC 8219 section 7.3.1)."""
 
     names = ("pdv", "min", "p99_9", "max")
-    uncertain = ("pdv",)
     directions: Mapping[str, PdvDirection]
     """PDV of each direction"""
 
@@ -195,7 +176,6 @@ class IpdvRecord(DelayRecord):
     """Inter packet delay variation (RFC 8219 section 7.3.2)."""
 
     names = ("min", "med", "max")
-    uncertain = names
     directions: Mapping[str, IpdvDirection]
     """IPDV of each direction"""
 
@@ -213,8 +193,7 @@ def timing_record(
     loopback: TimingResult | None,
     conditions: Mapping[str, Any],
     stamps: str = "",
-    certificate: Certificate | None = None,
-    simulated: bool = False,
+    tester_error: str = "",
 ) -> DelayRecord:
     """The record of one latency, PDV or IPDV point.
 
@@ -223,8 +202,7 @@ def timing_record(
         loopback: the tester's own delays at the same rate, without a device (LAT-09).
         conditions: what else the reader must know.
         stamps: when the tester stamps a frame, and how finely (LAT-03).
-        certificate: of the tester on this machine, if there is one.
-        simulated: the tester sends no frame.
+        tester_error: documented error of the tester's delays.
     """
     spec = result.spec
     kind = _KINDS[spec.benchmark]
@@ -232,7 +210,7 @@ def timing_record(
     valid = [r for r in result.repetitions if r.valid]
     attempts = [a for r in result.repetitions for a in r.attempts]
     tags = spec.request.tags
-    further: dict[str, Any] = {"simulated": True} if simulated else {}
+    further: dict[str, Any] = {}
     if tags:
         further |= {
             "tags": tags,
@@ -252,7 +230,7 @@ def timing_record(
         share=result.share,
         directions={way: _direction(kind.names, valid, way) for way in ways},
         loopback=None if loopback is None else _loopback(loopback, ways),
-        accuracy=None if certificate is None else certificate.quoted(result.rate_fps),
+        tester_error=tester_error,
         **further,
     )
 

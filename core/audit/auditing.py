@@ -18,7 +18,6 @@ from v6t.analysis.report.markdown import to_markdown
 from v6t.core.audit import suites
 from v6t.core.audit.device import Listening, ProbedDevice, probed
 from v6t.core.config.bound import bind
-from v6t.core.config.technology import not_among, overridden
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs.manifest import commit, now
 from v6t.core.runs.rundir import AUDIT, CONFIG
@@ -266,14 +265,12 @@ def asked_of(bound: BoundRun, names: Sequence[str]) -> tuple[BoundRun, suites.As
 
 def _preferring(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     """With parameters the suites prefer, but not in place of the user's own."""
-    names = not_among(type(bound.technology), params, bound.settings.params)
-    mine = {name: params[name] for name in names}
+    mine = {k: v for k, v in params.items() if k not in bound.settings.params}
     return _with(bound, mine) if mine else bound
 
 
 def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
-    kind = type(bound.technology)
-    changed = overridden(kind, bound.settings.params, params)
+    changed = {**bound.settings.params, **params}
     settings = bound.settings.model_copy(update={"params": changed})
     return replace(bind(settings), again=bound.again)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 from v6t.analysis.presentations.connections import CapacityPresentation
@@ -61,7 +60,6 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
     section = "capacity"
     model = CapacitySettings
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
-    former_settings: ClassVar[Mapping[str, str]] = {"connections.capacity": "capacity"}
 
     def most_connections(self, bound: BoundRun) -> int:
         """As many as the search may ask for."""

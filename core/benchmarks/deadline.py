@@ -29,7 +29,6 @@ class Deadline(Benchmark[Any, Any]):
     heeds = frozenset({"adaptive"})
     in_all = False
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
-    former_settings: ClassVar[Mapping[str, str]] = {"frame_timeout_ms": "frame_timeout.deadline_ms"}
     abilities: ClassVar[frozenset[Ability]] = frozenset({"frame-timeout"})
 
     def deadline_ms(self, bound: BoundRun) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import Field
 from v6t.analysis.presentations.delays import IpdvPresentation, LatencyPresentation, PdvPresentation
@@ -141,9 +141,8 @@ class Delay(Benchmark[DelayRecord, D]):
             result,
             loopback=own,
             conditions=point.said,
-            certificate=point.certificate(),
             stamps=point.bound.tester.stamps,
-            simulated=point.bound.tester.simulates,
+            tester_error=point.bound.tester.delay_error,
         )
         return Measured(record, timing_rows(result))
 
@@ -164,7 +163,6 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
     order = 60
     section = "latency"
     model = LatencySettings
-    former_settings: ClassVar[Mapping[str, str]] = {"rate_fps": "latency.rate_fps"}
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     abilities = frozenset({"tags"})
     procedure = staticmethod(latency.measure_latency)
@@ -216,7 +214,6 @@ class DelayVariation(Delay[DelayVariationSettings]):
 
     section = "delay_variation"
     model = DelayVariationSettings
-    former_settings: ClassVar[Mapping[str, str]] = {"rate_fps": "delay_variation.rate_fps"}
     quick = DelayVariationSettings(duration_s=0.6)
     make: Callable[..., TimingSpec]
 

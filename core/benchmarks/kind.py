@@ -56,8 +56,6 @@ class BenchmarkKind(Presentation[R], Generic[R, S]):
         section: the key of its settings below ``procedure``; None: it has none of its own.
         model: of these settings.
         further: settings it shares with others, by their key below ``procedure``.
-        former_settings: where settings stood below ``procedure`` in earlier versions, and where they
-            stand now, with dots.
         quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
         abilities: what the tester must be able to do beyond counting.
@@ -79,7 +77,6 @@ class BenchmarkKind(Presentation[R], Generic[R, S]):
     model: type[S] | None = None
     quick: S | None = None
     further: ClassVar[Mapping[str, type[StrictModel]]] = {}
-    former_settings: ClassVar[Mapping[str, str]] = {}
     heeds: ClassVar[frozenset[str]] = frozenset()
     abilities: ClassVar[frozenset[Ability]] = frozenset()
     exchange: ClassVar[Exchange] = "frames"

@@ -17,7 +17,6 @@ from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
-    from v6t.analysis.records.certificate import Certificate
     from v6t.core.config.bound import BoundRun
     from v6t.core.config.settings import ProcedureSettings
 
@@ -175,7 +174,6 @@ class MeasurementPoint(Point):
         emptying: how the device's table of connections is emptied, in words or commands (ST-10).
         vary: the same point with a variant of the traffic, loaded; its trials have keys of their
             own, which begin with the name.
-        certificate: of the tester on this machine; None: none was made.
         found: rates that benchmarks before this one found at this point, by their names.
         better: a point where the tester turns out to carry more than its self-test found, asked so
             often, from 1; None: it does not.
@@ -191,7 +189,6 @@ class MeasurementPoint(Point):
     describe: Callable[[TesterCapacity, str], dict[str, Any]]
     emptying: Callable[[], str]
     vary: Callable[[str, Vary], MeasurementPoint]
-    certificate: Callable[[], Certificate | None] = lambda: None
     better: Callable[[MeasurementPoint, int], MeasurementPoint | None] = lambda at, number: None
     found: Mapping[str, Sequence[float]] = field(default_factory=dict)
     also: Mapping[str, Any] = field(default_factory=dict)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from pydantic import Field
 from v6t.analysis.presentations.connections import TeardownPresentation
 from v6t.analysis.records.state_table import TeardownRecord, teardown_record, teardown_rows
@@ -38,9 +35,6 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, TeardownSettings]
     one_size = True
     section = "teardown"
     model = TeardownSettings
-    former_settings: ClassVar[Mapping[str, str]] = {
-        "connections.teardown_repetitions": "teardown.repetitions"
-    }
 
     def cost(self, point: Point) -> Cost:
         """Filling the table, and emptying it."""

@@ -19,7 +19,7 @@ from v6t.procedures.throughput import (
 from v6t.profiles.strict_model import StrictModel
 
 USUAL_PROBES, USUAL_FULL = 7, 2
-"""Short and full trials of one fast or MLR search on devices that are neither very noisy nor odd;
+"""Short and full trials of one MLR search on devices that are neither very noisy nor odd;
 see the search benchmark in the documentation."""
 
 
@@ -102,8 +102,8 @@ def search_record(point: MeasurementPoint, result: ThroughputResult) -> Throughp
 def search_cost(spec: ThroughputSpec) -> Cost:
     """Of all repetitions; of the most there can be if they are adaptive.
 
-    A binary search is counted as if the device does not carry the upper bound; a fast or MLR
-    search by what they usually need.
+    A binary search is counted as if the device does not carry the upper bound; an MLR search
+    by what it usually needs.
     """
     at = spec.conditions
     standing = cost_of(at, spec.confirmations, spec.duration_s)

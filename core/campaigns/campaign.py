@@ -34,6 +34,8 @@ from v6t.profiles.files import read_json
 
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
+SUMMARY = "summary.json"
+"""In the directory of a published page: what `compare` and `trend` read."""
 WAITING, FAILED = "waiting", "failed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

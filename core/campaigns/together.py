@@ -10,8 +10,7 @@ from v6t.analysis.compare.comparison import Comparison, compare
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.trend import Trend
 from v6t.core.benchmarks.registry import presentations
-from v6t.core.campaigns.campaign import PLAN
-from v6t.core.campaigns.publish import SUMMARY
+from v6t.core.campaigns.campaign import PLAN, SUMMARY
 from v6t.core.reporting.trend import trend_of_runs
 from v6t.core.reporting.write import load
 from v6t.core.runs.rundir import CONFIG, reading

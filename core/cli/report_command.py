@@ -20,17 +20,12 @@ from v6t.profiles.errors import UsageError
 @click.option("--paper", help="Set the tables of this paper beside the results, with everything "
               "that differs; a campaign's paper by default.")  # fmt: skip
 @click.option("--no-figures", is_flag=True, help="Tables only.")
-@click.option("--publish", type=click.Path(path_type=Path), metavar="PLACE",
-              help="Write the page of a campaign into this directory instead: Markdown with "
-              "figures, CSV and what `v6t compare` and `v6t trend` need; of this machine what it is, "
-              "not where.")  # fmt: skip
 def command(
     directory: Path | None,
     formats: tuple[str, ...],
     output: Path | None,
     paper: str | None,
     no_figures: bool,
-    publish: Path | None,
 ) -> None:
     """Write report.html and its companions of the run in DIRECTORY, or the latest here or below ./runs.
 
@@ -41,14 +36,6 @@ def command(
     from v6t.core.runs.rundir import latest_run
 
     directory = latest_run(directory)
-    if publish is not None:
-        from v6t.core.campaigns.publish import publish as publish_campaign
-
-        if formats or output or paper or no_figures:
-            raise UsageError("--publish writes a whole page; nothing else goes with it")
-        for path in publish_campaign(directory, publish):
-            click.echo(path)
-        return
     if (directory / "campaign.json").exists():
         from v6t.core.campaigns.summary import write_summary
 

@@ -29,16 +29,14 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     """Print what the run would do."""
     from v6t.core.config.cautions import cautions
     from v6t.core.runs.dut import plan_text, plan_without_device
-    from v6t.core.runs.forecast import expected
     from v6t.core.runs.plan import plan
     from v6t.core.runs.wording import duration
     from v6t.profiles.mixes import sizes_label
 
-    planned, earlier = plan(bound), expected(bound)
+    planned = plan(bound)
     commands = plan_text(*plan_without_device(bound)) if bound.driver.configures else ""
     if as_json:
-        known = {"expected_s": earlier[0]} if earlier else {}
-        print(json.dumps({**planned.to_json(), **known}, indent=1))
+        print(json.dumps(planned.to_json(), indent=1))
         return
     run = bound.settings
     print(f"{run.plugin} with the {run.tester.kind} tester, {run.dut.driver} device")
@@ -54,10 +52,6 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     if planned.least_s < UNLIKE * planned.duration_s:
         together += f"; only {least} where the device carries every upper bound at once"
     print(together)
-    if earlier:
-        print(
-            f"  about {duration(earlier[0])} as earlier runs with this device went, last {earlier[1]}"
-        )
     print("Streams")
     for line in planned.streams:
         print(f"  {line}")

@@ -23,7 +23,7 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*bound.notes, *_parameters(bound), *_settings(bound), *_links(bound), *_device(bound)]
+    return [*bound.notes, *_settings(bound), *_links(bound), *_device(bound)]
 
 
 def of_medium(
@@ -100,15 +100,6 @@ def _deaf(run: ResolvedRun, ports: Sequence[Mapping[str, Any]]) -> Iterator[str]
             f"{'their' if several else 'its'} MAC address: the NIC may drop all that comes back; use "
             "its own address as tester_mac"
         )
-
-
-def _parameters(bound: BoundRun) -> Iterator[str]:
-    for former, name in bound.technology.params.former_names.items():
-        if former in bound.settings.params:
-            yield (
-                f"{bound.technology.name}'s parameter {former} is now called {name}, and is read "
-                "as that"
-            )
 
 
 def _settings(bound: BoundRun) -> Iterator[str]:

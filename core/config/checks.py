@@ -102,7 +102,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
     if run.procedure.search == "mlrsearch" and not mlr.available():
         raise EnvironmentLacking(
             f"the search 'mlrsearch' needs {mlr.wanted()}",
-            "pip install 'v6t[mlrsearch]', or --search binary or fast",
+            "pip install 'v6t[mlrsearch]', or --search binary",
         )
     benchmarks = [registry.load(name) for name in run.benchmarks]
     for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):

@@ -30,7 +30,7 @@ procedure:                 # replaces single values of the preset
   # loss_tolerance: 0.0    # share, checked in each direction; 0 is the RFC's
   # resolution_fps: 1000
   # confirmations: 0       # times a found rate must pass again
-  # search: binary         # fast: a fraction of the time; mlrsearch: the PyPI library
+  # search: binary         # mlrsearch: a fraction of the time, by the PyPI library
   # latency: {duration_s: 120, tags: 50000, first_tag_s: 60}
   # delay_variation: {duration_s: 60}
   # frame_loss: {step: 0.1}              # or rates_fps: [1e6, 9e5] for a list of rates

@@ -150,11 +150,6 @@ def _of_mixes(bound: BoundRun) -> Iterator[str]:
 
 def _of_searches(p: ProcedureSettings) -> Iterator[str]:
     """What changes every search of a run against its RFC."""
-    if p.search == "fast":
-        yield (
-            "fast search: short trials look for the rate, a full one has confirmed it in each "
-            "repetition; every repetition searches anew"
-        )
     if p.search == "mlrsearch":
         yield mlr.LABEL
     if p.adaptive is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures, check_modifier
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
-from v6t.core.config.former_settings import as_written, moved
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import MODES, procedure_of
 from v6t.core.config.settings import (
@@ -26,7 +24,7 @@ from v6t.core.config.settings import (
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, not_among, on_device, overridden, params_of
+from v6t.core.config.technology import links_of, on_device, params_of
 from v6t.core.config.validation import (
     among,
     listed,
@@ -109,9 +107,9 @@ def resolve_and_bind(
         testbed, flags, testbed_doc, own or REFERENCE, turned=initiator == "right"
     )
     suited = {k: v.value for k, v in driver.suited(name).items()}
-    own_params = overridden(plugin_type, suited, run.params)
+    own_params = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
-        own_params = overridden(plugin_type, benchmark.parameters(plugin_type), own_params)
+        own_params = {**benchmark.parameters(plugin_type), **own_params}
     try:
         params = params_of(plugin_type, own_params, flags.params, run_doc)
     except UsageError as exc:
@@ -123,8 +121,8 @@ def resolve_and_bind(
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
     resolved = {
         "plugin": name,
-        "params": overridden(plugin_type, own_params, expanded(flags.params)),
-        "suited": not_among(plugin_type, suited, [*run.params, *expanded(flags.params)]),
+        "params": {**own_params, **expanded(flags.params)},
+        "suited": [n for n in suited if n not in {*run.params, *expanded(flags.params)}],
         "links_left": links["left"],
         "links_right": links["right"],
         "initiator": initiator,
@@ -320,17 +318,16 @@ def _procedure(
     document: Document | None,
     benchmarks: Sequence[str],
 ) -> ProcedureSettings:
-    flagged = moved({k: v for k, v in flags.procedure.items() if v is not None})
+    flagged = {k: v for k, v in flags.procedure.items() if v is not None}
     texts = {**_named(flags.of_settings, benchmarks), **flags.procedure_texts}
-    flagged = laid_over(flagged, moved(expanded(texts)))
-    values = laid_over(laid_over(procedure_of(preset), moved(run.procedure)), flagged)
+    flagged = laid_over(flagged, expanded(texts))
+    values = laid_over(laid_over(procedure_of(preset), run.procedure), flagged)
     return validated(  # type: ignore[no-any-return]
         procedure_model(),
         values,
         document,
         ("procedure",),
         flagged,
-        partial(as_written, run.procedure),
     )
 
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
-from v6t.core.config.former_settings import moved
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
@@ -95,7 +94,7 @@ class ProcedureSettings(StrictModel):
     """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
     the same tester, machine and streams (SELF-03)."""
     search: Annotated[Search, Flag("--search")] = "binary"
-    """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
+    """``binary`` (RFC 2544) or ``mlrsearch`` (RFC 9971)."""
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """The found rate must pass once for so long (GEN-16, TP-04)."""
     adaptive: AdaptiveSettings | None = None
@@ -143,9 +142,7 @@ def summary(model: type[StrictModel]) -> str:
 def _with_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
-    return procedure_model().model_validate(
-        moved(values) if isinstance(values, Mapping) else values
-    )
+    return procedure_model().model_validate(values)
 
 
 class ResolvedRun(StrictModel):

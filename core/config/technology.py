@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.config.flags import expanded
@@ -39,31 +39,8 @@ def params_of(
     """
     flagged = expanded(flags or {})
     with within(None if flagged else document, above):
-        checked = validated(
-            plugin.params_model, overridden(plugin, values, flagged), document, above, flagged
-        )
+        checked = validated(plugin.params_model, {**values, **flagged}, document, above, flagged)
     return checked  # type: ignore[no-any-return]
-
-
-def overridden(
-    plugin: type[Technology], values: Mapping[str, Any], above: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Parameters with others in their place; one may stand there under its former name.
-
-    Args:
-        plugin: whose.
-        values: of the run file, or of an earlier run.
-        above: what wins.
-    """
-    names = not_among(plugin, values, above)
-    return {**{k: v for k, v in values.items() if k in names}, **above}
-
-
-def not_among(plugin: type[Technology], names: Iterable[str], above: Iterable[str]) -> list[str]:
-    """Names of parameters that are not given, under their former name neither."""
-    now = plugin.params_model.former_names
-    others = {now.get(name, name) for name in above}
-    return [name for name in names if now.get(name, name) not in others]
 
 
 def links_of(
@@ -106,7 +83,7 @@ def on_device(
     if not overrides:
         return technology
     kind = type(technology)
-    own = overridden(kind, values, overrides)
+    own = {**values, **overrides}
     with within(document, _ON_DEVICE):
         params = params_of(kind, own, document=document, above=_ON_DEVICE)
         return kind(params, technology.links)

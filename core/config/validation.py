@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,7 +64,6 @@ def validated(
     document: Document | None,
     above: tuple[str, ...] = (),
     flagged: Collection[str] = (),
-    as_written: Callable[[tuple[str | int, ...]], tuple[str | int, ...]] = tuple,
 ) -> Any:
     """Validate; the first complaint becomes one sentence with its place.
 
@@ -74,13 +73,12 @@ def validated(
         document: the file, None if there is none.
         above: where in the file the data stand.
         flagged: names in the data that flags gave: they stand in no file.
-        as_written: where something in the data stands in the file.
     """
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        wrong = complaint(model, data, exc)
-        keys = (*above, *as_written(wrong.path))
+        wrong = complaint(model, exc)
+        keys = (*above, *wrong.path)
         from_flag = bool(wrong.path) and wrong.path[0] in flagged
         place = "" if from_flag else place_of(document, keys)
         name = ".".join(map(str, keys))

@@ -10,8 +10,6 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.files import SETTINGS_OCTETS, read_text
 from v6t.profiles.plain_text import is_text
 
-MAX_VALUES = 100_000
-"""More settings than this no file needs."""
 MAX_DEPTH = 50
 MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
@@ -59,7 +57,7 @@ class Document:
         except OSError as exc:
             raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
         try:
-            self._tree = _bounded("rt").load(text)
+            self._tree = _parser("rt").load(text)
         except _Refused as exc:
             raise UsageError(f"{path}:{exc.line}: {exc}") from exc
         except MarkedYAMLError as exc:
@@ -82,6 +80,8 @@ class Document:
             self.data: dict[str, Any] = _plain(self._tree, ())
         except _Refused as exc:
             raise UsageError(f"{self.where(exc.keys)}: {exc}") from exc
+        except RecursionError as exc:
+            raise UsageError(f"{path}: an alias refers to its own anchor") from exc
 
     def where(self, keys: Sequence[str | int]) -> str:
         """``file:line`` of the value the keys lead to, or of the nearest one above it."""
@@ -104,52 +104,35 @@ def flow_value(text: str) -> Any:
         ValueError: it is no YAML, or no setting; the text says so of it.
     """
     try:
-        return _plain(_bounded("safe").load(text), ())
+        return _plain(_parser("safe").load(text), ())
     except _Refused as exc:
         raise ValueError(f"cannot be used: {exc}") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars
         raise ValueError("is no YAML value") from exc
 
 
-def _bounded(kind: str) -> Any:
-    """A parser that stops at once where a text goes too deep or grows too large.
+def _parser(kind: str) -> Any:
+    """Return a YAML parser that rejects deep nesting, duplicate names and names that are not scalars.
 
-    Its constructor takes time that doubles with each level of a mapping that is a name, and
-    aliases of aliases make millions of values out of a few lines.
+    The time of ruamel.yaml's constructor doubles with each level of a mapping used as a name.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import Composer
-    from ruamel.yaml.events import AliasEvent
     from ruamel.yaml.nodes import MappingNode, ScalarNode
 
-    class Bounded(Composer):
-        """Knows how deep it is, and how many values each node stands for."""
+    class SettingsComposer(Composer):
+        """Composer of plain settings."""
 
-        def __init__(self, loader: Any = None) -> None:
-            super().__init__(loader=loader)
-            self.depth = 0
-            self.sizes: dict[int, int] = {}
-            self.values = 0
+        depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            """One node with everything below it."""
-            event = self.parser.peek_event()
-            line = event.start_mark.line + 1
+            """Compose one node with everything below it."""
+            line = self.parser.peek_event().start_mark.line + 1
             if self.depth > MAX_DEPTH:
                 raise _Refused("this is nested too deeply", line=line)
             self.depth += 1
-            before = self.values
             node = super().compose_node(parent, index)
             self.depth -= 1
-            if isinstance(event, AliasEvent):
-                if id(node) not in self.sizes:
-                    raise _Refused("this is a part of itself", line=line)
-                self.values += self.sizes[id(node)]
-            else:
-                self.values += 1
-                self.sizes[id(node)] = self.values - before
-            if self.values > MAX_VALUES:
-                raise _Refused(f"more than {MAX_VALUES:,} values", line=line)
             if isinstance(node, MappingNode):
                 names = set[str]()
                 for name, _ in node.value:
@@ -162,7 +145,7 @@ def _bounded(kind: str) -> Any:
             return node
 
     parser = YAML(typ=kind, pure=True)
-    parser.Composer = Bounded
+    parser.Composer = SettingsComposer
     return parser
 
 

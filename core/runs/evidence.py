@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from v6t.core.runs.experience import Shown
 from v6t.core.runs.plan import PlannedStage, Stage
 
-_SAME, _NEAR, _SIBLING, _SIZE, _MODE, _FAR = 24.0, 12.0, 6.0, 3.0, 1.5, 0.5
-"""Weights of a stage that is over for one to come: the very same in an earlier run, the same at
-another size, another benchmark at the same point, one at another size, the same in another mode, and
-all others."""
+_NEAR, _SIBLING, _SIZE, _MODE, _FAR = 12.0, 6.0, 3.0, 1.5, 0.5
+"""Weights of a finished stage: the same benchmark and mode at another size, another benchmark at the
+same point, one at another size, the same in another mode, and all others."""
 _UNKNOWN = (0.6, 0.5)
 """Before a search has shown it: how likely the bound is carried at once, and that guess's weight.
 A little more likely than not: of two equally likely totals the shorter one is missed by a larger
@@ -21,6 +19,48 @@ share of itself."""
 EASY = 0.9
 """From here on a search says nothing of how long a hard one would have taken."""
 BOTH = "bidirectional"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a search that is over showed.
+
+    Attributes:
+        stage: it was.
+        ease: 1: the device carried the bound at once; 0: every search took all its steps.
+        excess: seconds that all steps take over those of the plan, which knew no limit but the medium.
+        bracket: between these the device's rate is [fps]; None: unknown.
+        limit_fps: offered at most.
+    """
+
+    stage: Stage
+    ease: float
+    excess: float
+    bracket: tuple[float, float] | None
+    limit_fps: float
+
+
+@dataclass
+class Tally:
+    """Trials of one kind.
+
+    Attributes:
+        trials: each counted once; again: times they were made again.
+        own_s: what they take by themselves, every time.
+        spent_s: seconds that passed.
+    """
+
+    trials: float = 0.0
+    own_s: float = 0.0
+    spent_s: float = 0.0
+    again: float = 0.0
+
+    def add(self, other: Tally, weight: float = 1.0) -> None:
+        """Those of another."""
+        self.trials += weight * other.trials
+        self.own_s += weight * other.own_s
+        self.spent_s += weight * other.spent_s
+        self.again += weight * other.again
 
 
 @dataclass
@@ -47,7 +87,7 @@ def _nearness(one: Stage, other: Stage) -> float:
     """How much the one tells of the other."""
     if one.mode == other.mode:
         if one.name == other.name:
-            return _SAME if one.octets == other.octets else _NEAR
+            return _NEAR
         return _SIBLING if one.octets == other.octets else _SIZE
     return _MODE if one.name == other.name else _FAR
 

@@ -9,21 +9,19 @@ kind of stage counting most, and what stays open makes the interval.
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from v6t.core.runs.evidence import EASY, Sums
-from v6t.core.runs.experience import Experience, Shown, Tally, recalled
-from v6t.core.runs.plan import CONNECTIONS, LOADING, SELFTEST, SETUP, PlannedStage, Stage, stages
+from v6t.core.runs.evidence import EASY, Shown, Sums, Tally
+from v6t.core.runs.plan import CONNECTIONS, LOADING, SELFTEST, SETUP, PlannedStage, Stage
 from v6t.procedures.conditions import Progress
 from v6t.procedures.trial import Trial, TrialResult
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    pass
 
 _USUAL_TRIALS = 3
 """What is assumed of a trial beyond its own seconds counts as much as so many trials."""
@@ -31,8 +29,6 @@ _USUAL_AGAIN = 5
 """And how many are made again as much as so many."""
 _ELSEWHERE = 0.8
 """Weight of what other kinds of stages showed of it."""
-_EARLIER_TRIALS = 20
-"""Trials of earlier runs count as so many at most."""
 _OWN = 4.0
 """Weight of what the first trial of a repetition showed, for those after it."""
 _STEEP = 3.0
@@ -78,14 +74,6 @@ class _Rest:
     made_s: float
 
 
-def expected(bound: BoundRun) -> tuple[float, str] | None:
-    """Seconds of a run as earlier ones with its device and tester went, and when; None: there was none."""
-    earlier = recalled(bound)
-    if not earlier.when:
-        return None
-    return Forecast(stages(bound), earlier=earlier).left_s(), earlier.when
-
-
 class Forecast:
     """Told what begins and what it shows, it tells how long all the rest takes."""
 
@@ -93,31 +81,22 @@ class Forecast:
         self,
         planned: Iterable[PlannedStage],
         clock: Callable[[], float] = time.monotonic,
-        earlier: Experience | None = None,
     ) -> None:
         """Begin.
 
         Args:
             planned: all stages, in any order.
             clock: seconds that pass.
-            earlier: what earlier runs learned.
         """
         self._planned_first = {p.stage: p for p in planned}
         self._to_come = dict(self._planned_first)
         self._clock, self._start = clock, clock()
-        earlier = earlier or Experience()
-        self._tallies = {n: t.at_most(_EARLIER_TRIALS) for n, t in earlier.tallies.items()}
-        self._ratios = {key: self._as_one(key, *known) for key, known in earlier.ratios.items()}
-        self._shown = list(earlier.shown)
-        self._learned = Experience()
+        self._tallies: dict[str, Tally] = {}
+        self._ratios: dict[str, tuple[float, float]] = {}
+        self._shown: list[Shown] = []
         self._sums: dict[PlannedStage, Sums] = {}
         self._rest: _Rest | None = None
         self.begin(Stage("", "", ""))
-
-    def ended(self) -> Experience:
-        """The run is over: what its stages took and showed."""
-        self.begin(Stage("", "", ""))
-        return self._learned
 
     def begin(self, stage: Stage, sharper: PlannedStage | None = None) -> None:
         """The stage before is over; this one may be one that nobody planned.
@@ -332,12 +311,6 @@ class Forecast:
                 return took / meant
         return 1.0
 
-    def _as_one(self, key: str, meant: float, took: float) -> tuple[float, float]:
-        """What earlier runs learned of a kind of stages, with the weight of one of them."""
-        planned = [p.seconds for p in self._planned_first.values() if key in _keys(p.stage)]
-        part = min(1.0, statistics.mean(planned) / meant) if planned else 1.0
-        return part * meant, part * took
-
     def _ease(self, planned: PlannedStage) -> tuple[float, float]:
         """How easily the device will carry the bound, and how much longer a search takes if not."""
         sums = self._sums.setdefault(planned, Sums())
@@ -412,18 +385,15 @@ class Forecast:
         """Learn from the stage."""
         planned, running = self._meant, self._running()
         if running.trials and planned.trials:
-            for tallies in (self._tallies, self._learned.tallies):
-                tallies.setdefault(self.stage.name, Tally()).add(running)
+            self._tallies.setdefault(self.stage.name, Tally()).add(running)
         meant = planned.own_s if planned.trials else planned.seconds
         took = self._known_s if planned.trials else running.spent_s
         if planned.least is not None:
             self._shown.append(self._of_search(meant, took))
-            self._learned.shown.append(self._shown[-1])
         elif took and meant:
-            for ratios in (self._ratios, self._learned.ratios):
-                for key in _keys(self.stage):
-                    before = ratios.get(key, (0.0, 0.0))
-                    ratios[key] = before[0] + meant, before[1] + took
+            for key in _keys(self.stage):
+                before = self._ratios.get(key, (0.0, 0.0))
+                self._ratios[key] = before[0] + meant, before[1] + took
 
     def _of_search(self, meant_s: float, took_s: float) -> Shown:
         """What it showed, measured by what was known when it began."""

@@ -24,11 +24,9 @@ from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, make_tester, streams_of
-from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.device_counts import KEY as COUNTS
 from v6t.core.runs.device_counts import DeviceCounts
-from v6t.core.runs.experience import keep, recalled
 from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
@@ -214,7 +212,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     bench = Bench(bound, keep=directory.path, say=watch.say, opened=able)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True, opened=able)
     tables = Tables(journal)
-    forecast = Forecast(stages(bound), earlier=recalled(bound))
+    forecast = Forecast(stages(bound))
     counts = DeviceCounts(results.held.get(COUNTS, ()))
     state = _State(
         bound, directory, results, journal, bench, loopback, watch, tables, forecast, counts
@@ -223,7 +221,6 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
         _write_results(state)
         _measure_all(state)
         state.status = COMPLETE
-        keep(bound, replace(forecast.ended(), when=now()))
     except TranslationError:
         state.status = INCORRECT
         raise
@@ -457,7 +454,6 @@ def _point(
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
         emptying=lambda: state.bound.emptying,
-        certificate=partial(of_run, state.bound, state.directory),
         vary=vary,
         better=better,
     )

@@ -58,8 +58,6 @@ OPENING_S = 1.0
 THIS_RUN = "this run"
 FILE = "tester-capacity.json"
 """In the run directory: the remembered capacities it used."""
-FORMER_FILE = "ceilings.json"
-"""What earlier versions called it."""
 
 
 def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) -> CapacitySpec:
@@ -121,7 +119,7 @@ def find_capacity(
     if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
         return plausible_capacity(spec, measure, least_fps, say, at_length), THIS_RUN
     key = _key(bound, spec, streams)
-    used = directory.read_json(FILE) or directory.read_json(FORMER_FILE) or {}
+    used = directory.read_json(FILE) or {}
     if key not in used:
         capacity, source = recall(bound, spec, streams)
         if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < least_fps):

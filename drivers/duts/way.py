@@ -13,7 +13,6 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 from v6t.drivers.duts.plan import Intent, Plan
-from v6t.drivers.duts.typed_routes import destinations
 from v6t.profiles.errors import DutError
 
 Address = IPv4Address | IPv6Address
@@ -188,7 +187,7 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
-    """Prefixes and routes in the commands, whoever wrote them."""
+    """Yield the prefixes in the commands of a plan."""
     texts = [
         (f"step {number} ({step.why})", f"{step.command}\n{step.text}", step.maps)
         for number, step in enumerate(plan.steps, 1)
@@ -207,13 +206,12 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
 
 
 def _in_lines(text: str) -> Iterator[tuple[str, Network]]:
-    """Prefixes anywhere in lines, and where routes in them lead."""
+    """Yield the prefixes in lines of text."""
     for parts in _PREFIX.findall(text):
         token = "/".join(parts)
         net = _network(token)
         if net is not None:
             yield token, net
-    yield from destinations(text)
 
 
 def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:

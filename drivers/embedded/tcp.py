@@ -19,11 +19,10 @@ from v6t.drivers.embedded.tcp_end import UNKNOWN
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
-from v6t.drivers.oracle.replay import Order
-from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
+from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.tester import Phase
 from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import Churn, Tcp, TcpFound
+from v6t.procedures.tcp import Tcp, TcpFound
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial
 from v6t.profiles.errors import TesterError
 from v6t.profiles.model import Direction
@@ -38,13 +37,12 @@ CLASS = "tcp"
 class Conversing:
     """Both roles, and what is known of the connections of one trial."""
 
-    def __init__(self, place: Mapping[str, Any], *, loopback: bool, used: int) -> None:
+    def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:
         """Start both workers; neighbours are answered by the receivers of the same ports.
 
         Args:
             place: where workers run, and the longest frame there.
             loopback: the ports are joined.
-            used: four-tuples that connections beside streams have had.
         """
         self._loopback = loopback
         self._nonce = 0
@@ -52,7 +50,6 @@ class Conversing:
         self._account: Account | None = None
         self._rows: MemoryFile | None = None
         self._table: TableAt | None = None
-        self.used = used
         self._again = 0
         self._wrong = 0
 
@@ -111,37 +108,6 @@ class Conversing:
             return Phase(**self._phase("rst", _nothing(), 0, time.monotonic(), clock.read(), ""))
         pace = Pace(((count, asked.rate_fps),))
         return Phase(**self._step(tcp.closing, pace, count, tcp.timeout_s))
-
-    def begin(self, trial: Trial, churn: Churn, version: int) -> None:
-        """Have connections come and go from now on, as long as a trial's stream lasts.
-
-        Args:
-            trial: with the stream.
-            churn: which connections.
-            version: of IP behind the device.
-        """
-        self.close_account()
-        self._nonce += 1
-        count = max(1, round(churn.rate_cps * trial.sending_s))
-        self._file, self._rows = Account.file(count), MemoryFile(count * ROW[version])
-        self._table = TableAt(self._rows.path, count, version, Order(count))
-        self._account = Account.at(self._file.path, count)
-        path, nonce = self._file.path, self._nonce
-        self._server.ask("arm", path=path, table=self._table, nonce=nonce, tcp=churn.tcp)
-        self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=churn.tcp, first=self.used)
-        # what the device still knows of the last ones is no part of these
-        self.used += count
-        self._churning = Pace(((count, churn.rate_cps),)), clock.read()
-        self._client.tell(
-            "run", step="churn", pace=self._churning[0], start=time.monotonic() + LEAD_S,
-            wait_s=churn.tcp.waited_s,
-        )  # fmt: skip
-
-    def end(self) -> Phase:
-        """What became of them."""
-        pace, began = self._churning
-        said = self._client.answer(math.ceil(2 * pace.time_of(pace.frames) + DEADLINE_S))
-        return Phase(**self._phase("churn", said, pace.frames, 0.0, began, ""))
 
     def close_account(self) -> None:
         """Forget the connections. May be called twice."""

@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 
     Connections = NDArray[np.int64]
 
-Step = Literal["open", "ask", "rst", "fin", "churn"]
-_OPENING = ("open", "churn")
-"""Steps in which connections begin: only there one is refused."""
+Step = Literal["open", "ask", "rst", "fin"]
 LOOK_S = 0.002
 """Between two looks at what the server knows."""
 
@@ -71,10 +69,9 @@ class TcpClient(Asking, TcpEnd):
         self._tuples = Expander(stream)
         self._layout = Layout(self._tuples.frames(0, 1)[0])
 
-    def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp, first: int = 0) -> None:
-        """A trial begins; see :meth:`TcpEnd._armed`. Connection 0 has the four-tuple of frame ``first``."""
+    def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
+        """A trial begins; see :meth:`TcpEnd._armed`."""
         self._armed(path, count, nonce, tcp)
-        self._first = first
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
         self._since = np.zeros(count, np.int64)
@@ -106,7 +103,7 @@ class TcpClient(Asking, TcpEnd):
                 time.sleep(TICK_S if self._drain() else 5 * TICK_S)
             self._send_again()
         self._drain_all()
-        if step in _OPENING:
+        if step == "open":
             self._account.close_opening(self._tcp.waited_s)
         return {
             "sent": self._sent,
@@ -118,7 +115,7 @@ class TcpClient(Asking, TcpEnd):
 
     def _queued(self, step: Step) -> Connections | None:
         """Connections in which it is done; None: one after the other."""
-        if step in _OPENING:
+        if step == "open":
             return None
         account = self._account
         if step == "rst":
@@ -131,9 +128,6 @@ class TcpClient(Asking, TcpEnd):
         if self._step == "open":
             undecided = np.count_nonzero((here & SENT != 0) & (here & DECIDED == 0))
             return not undecided and not np.count_nonzero(here & ~there & OPEN)
-        if self._step == "churn":
-            done = (here | there) & (ENDED | REFUSED | UNREACHABLE | RESET)
-            return not np.count_nonzero((here & SENT != 0) & (done == 0))
         if self._step == "ask":
             return not np.count_nonzero((here & ASKED != 0) & (here & (ANSWERED | RESET) == 0))
         return not np.count_nonzero(
@@ -145,9 +139,7 @@ class TcpClient(Asking, TcpEnd):
         account = self._account
         if self._queue is None:
             which = np.arange(first, last)
-            self._ends[first:last] = self._segments.ends(
-                self._tuples.frames(self._first + first, wanted)
-            )
+            self._ends[first:last] = self._segments.ends(self._tuples.frames(first, wanted))
             account.client[first:last] |= SENT
             account.begun[first:last] = self._emit(which, SYN, self._client_number(which), 0, 0)
             self._send_again_later(which, 0)
@@ -183,7 +175,7 @@ class TcpClient(Asking, TcpEnd):
         while self._waiting and self._waiting[0][0] <= time.monotonic():
             _, _, tries, which = heapq.heappop(self._waiting)
             which = which[self._account.client[which] & DECIDED == 0]
-            if len(which) and self._step in _OPENING:
+            if len(which) and self._step == "open":
                 self._again += len(which)
                 self._emit(which, SYN, self._client_number(which), 0, 0)
                 self._send_again_later(which, tries + 1)
@@ -266,11 +258,8 @@ class TcpClient(Asking, TcpEnd):
         mine &= right
         if mine.any():
             chosen = which[mine]
-            fresh = chosen[self._account.client[chosen] & OPEN == 0]
             self._account.client[chosen] |= OPEN
             self._reply(chosen, ACK)
-            if self._step == "churn" and len(fresh):
-                self._ask(fresh)
 
     def _reset(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & RST != 0)
@@ -279,7 +268,7 @@ class TcpClient(Asking, TcpEnd):
         client = self._account.client
         chosen = which[mine]
         was_open = client[chosen] & OPEN != 0
-        if self._step in _OPENING:
+        if self._step == "open":
             client[chosen[~was_open]] |= REFUSED
         later = chosen[was_open]
         client[later[client[later] & ENDING == 0]] |= RESET
@@ -334,8 +323,6 @@ class TcpClient(Asking, TcpEnd):
         if len(chosen):
             client[chosen] |= ANSWERED
             self._reply(chosen, ACK)
-            if self._step == "churn":
-                self._end(chosen, self._tcp.closing == "rst")
 
     def _others(self, frames: U8) -> None:
         for ports, numbers in quoted(self._segments.icmp(frames)) if self._count else ():
@@ -346,7 +333,7 @@ class TcpClient(Asking, TcpEnd):
         client = self._account.client
         was_open = client[refused] & OPEN != 0
         client[refused[was_open]] |= RESET
-        if self._step in _OPENING:
+        if self._step == "open":
             client[refused[~was_open]] |= UNREACHABLE
 
     def _quoted(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:

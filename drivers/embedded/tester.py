@@ -6,7 +6,6 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -53,7 +52,7 @@ class EmbeddedTester:
     abilities: frozenset[Ability] = frozenset(
         {
             "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times",
-            "connections", "flow-starts", "timed-flow-starts", "queries", "tcp", "churn",
+            "connections", "flow-starts", "timed-flow-starts", "queries", "tcp",
         }
     )  # fmt: skip
 
@@ -76,7 +75,6 @@ class EmbeddedTester:
         self._connecting = Connecting()
         self._resolving: Resolving | None = None
         self._conversing: Conversing | None = None
-        self._used_up = 0
 
     def open(self) -> None:
         """Make the lab, start the device."""
@@ -143,14 +141,8 @@ class EmbeddedTester:
         if trial.connections is not None:
             table = self._connecting.phase_two(trial.connections)
         loads = {d: Load(table) for d in directions}
-        if trial.churn is None:
-            self._fall_silent()
-            return self._exchange(trial, directions, loads)
-        talking = self._talking
-        talking.begin(trial, trial.churn, self._connecting.version)
-        result = self._exchange(trial, directions, loads)
-        phase = talking.end()
-        return replace(result, faults=(*result.faults, *phase.faults), churn=phase.tcp)
+        self._fall_silent()
+        return self._exchange(trial, directions, loads)
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
@@ -185,7 +177,6 @@ class EmbeddedTester:
     def _fall_silent(self) -> None:
         """Nobody listens for TCP any more: what frames of a stream take, ends have none of."""
         if self._conversing is not None:
-            self._used_up = self._conversing.used
             self._conversing.close()
             self._conversing = None
 
@@ -193,9 +184,7 @@ class EmbeddedTester:
     def _talking(self) -> Conversing:
         """Whoever opens connections of TCP."""
         if self._conversing is None:
-            self._conversing = Conversing(
-                self._place(), loopback=self._loopback, used=self._used_up
-            )
+            self._conversing = Conversing(self._place(), loopback=self._loopback)
             self._conversing.load(self._streams)
         return self._conversing
 

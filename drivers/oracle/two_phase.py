@@ -16,7 +16,6 @@ from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import DirectionResult, Measure, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, UsageError
 
-LOGGED = "log_records"
 """What drivers call the records that a device has written about connections, in :meth:`StateDevice.table`."""
 LOOK_S = 0.5
 """Between two looks at a device that forgets connections."""
@@ -96,13 +95,8 @@ class Preparing:
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone")
-        logged = None if trial.churn is None else self._logged()
         result = self._stream(replace(trial, pause_s=connections.gap_s))
         after = self._tester.now()
-        if result.churn is not None and logged is not None:
-            written = self._logged()
-            records = None if written is None else written - logged
-            result = replace(result, churn=replace(result.churn, log_records=records))
         sent = (d.sending_time_s for d in result.directions.values())
         sending_s = max(sent, default=trial.sending_s)
         # whatever the tester had to do before it could send belongs to the gap
@@ -220,11 +214,6 @@ class Preparing:
             if self._device.timeout_s is not None:
                 self._table_limits["timeout_s"] = self._device.timeout_s
         return self._table_limits or None
-
-    def _logged(self) -> int | None:
-        """Records of connections that the device has written; None: it writes none."""
-        table = {} if self._device is None else self._device.table()
-        return int(table[LOGGED]) if LOGGED in table else None
 
     def _torn_down(self, phase_one: PhaseOneResult) -> PhaseOneResult:
         """Time to empty the full table, and the empty one."""

@@ -26,7 +26,7 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.reconfiguration import CHANGES, event_of
-from v6t.procedures.tcp import Churn, TcpFound
+from v6t.procedures.tcp import TcpFound
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -153,24 +153,8 @@ class SimTester:
             for way in ways
         }
         self.table.touch()
-        churn = None if trial.churn is None else self._churned(trial, trial.churn)
         self.clock_s += max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s
-        return TrialResult(
-            directions, started=started, tester={"virtual_time_s": self.clock_s}, churn=churn
-        )
-
-    def _churned(self, trial: Trial, churn: Churn) -> TcpFound:
-        """Connections that come and go: as many as the device can make in the time."""
-        o = self.options
-        count = max(1, round(churn.rate_cps * trial.sending_s))
-        limit = o.insertion_cps if o.insertion_cps and not self._loopback else churn.rate_cps
-        established = min(count, math.floor(count * limit / churn.rate_cps))
-        delay_s = 2 * o.delay_us / 1e6
-        return TcpFound(
-            count, established, timed_out=count - established, requested=established,
-            answered=established, closed=established,
-            fastest_s=delay_s, slowest_s=delay_s, mean_s=delay_s, sum_s=delay_s * established,
-        )  # fmt: skip
+        return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
 
     def _device(self, way: str, ways: int, chance: random.Random, slow: bool) -> Device:
         reached = self._spread.get(way, 1.0)  # type: ignore[call-overload]

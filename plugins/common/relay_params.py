@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import ClassVar
 
 from pydantic import Field
 from v6t.plugins.common.addresses import address, tester
@@ -20,8 +18,6 @@ from v6t.plugins.common.ports import (
 
 class RelayParams(Mixture):
     """Addresses of both links, ports on both sides, spoofed frames."""
-
-    former_names: ClassVar[Mapping[str, str]] = {"spoof_percent": "negative_percent"}
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -33,8 +32,6 @@ from v6t.profiles.intent import link_side
 
 class CustomerParams(Mixture):
     """What all customers' devices can be told; left is the IPv6 link, right the IPv4 one."""
-
-    former_names: ClassVar[Mapping[str, str]] = {"stray_percent": "negative_percent"}
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     dut_left_ipv6: IPv6Interface = Field(

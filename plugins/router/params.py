@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -10,7 +9,7 @@ from ipaddress import (
     IPv6Address,
     IPv6Network,
 )
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.base import PluginParams
@@ -56,8 +55,6 @@ class Ipv4HostBits(HostBits):
 
 class RouterParams(LinkParams):
     """What both routers can be told."""
-
-    former_names: ClassVar[Mapping[str, str]] = {"expired_percent": "negative_percent"}
 
     left_networks: int = Field(
         1, ge=1, le=256, description="destination networks on the left (GEN-09)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import ClassVar
@@ -21,8 +20,6 @@ class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
 
     measured: ClassVar[str] = "translation"
-
-    former_names: ClassVar[Mapping[str, str]] = {"unmapped_percent": "negative_percent"}
 
     ipv6_hosts: HostRange = Field(
         HostRange(first=IPv4Address("198.18.0.2")),

@@ -342,7 +342,7 @@ _DNS = {
     "params.rv_sport": (None, 64_000),  # 4.2, eight threads with 8000 each
 }
 _TIMEOUT = "procedure.frame_timeout.deadline_ms"
-_IMPLEMENTATIONS = axis("dut.driver", "jool", "tayga", "map646")
+_IMPLEMENTATIONS = axis("dut.driver", "jool", "tayga")
 _THREE_WAYS = {"modes": ["forward", "reverse", "bidirectional"]}
 _BACK = {"modes": ["reverse"]}
 
@@ -351,11 +351,6 @@ SIIT = {
         "Figures 3 to 6",
         {**_SIIT, **_THREE_WAYS},
         every(_SYSTEMS, axis("dut.driver", "jool", "tayga"), _ALL_SIZES),
-    ),
-    "throughput-map646": Series(
-        "Figures 7 and 8",
-        {**_SIIT, **_BACK},
-        every(_SYSTEMS, axis("dut.driver", "map646"), _ALL_SIZES[:-1]),
     ),
     "frame-loss": Series(
         "Figures 10 to 12",

@@ -21,7 +21,6 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import runner
 from v6t.core.runs.bench import Bench
-from v6t.core.runs.experience import Experience
 from v6t.core.runs.forecast import Forecast
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.kind import Sim
@@ -60,13 +59,11 @@ class Play:
     Attributes:
         planned_s, real_s: what the plan said, and what it took.
         seen: after how many seconds how many were thought to be left: expected, least, most.
-        learned: for the next of the same.
     """
 
     planned_s: float
     real_s: float = 0.0
     seen: list[tuple[float, float, float, float]] = field(default_factory=list)
-    learned: Experience = field(default_factory=Experience)
 
     def errors(self, since: float = 1 / 3, until: float = 1.0) -> list[float]:
         """Of the total, as a share of it, in a part of the run."""
@@ -91,7 +88,6 @@ def play(
     device: Mapping[str, Any],
     machine: Machine,
     seed: int,
-    earlier: Experience | None = None,
 ) -> Play:
     """Carry a run out.
 
@@ -100,7 +96,6 @@ def play(
         device: options of the simulated tester.
         machine: how long things take.
         seed: of the times' spread.
-        earlier: what runs before it learned.
     """
     chance, clock = random.Random(seed), Clock()
     began = clock.s
@@ -121,9 +116,6 @@ def play(
             sizes.append(streams)
         load(self, streams)
 
-    def kept(bound: Any, learned: Experience) -> None:
-        played.learned = learned
-
     class Watch(Silent):
         def now(self, now: Any) -> None:
             total_s = clock.s - began + now.left_s
@@ -138,8 +130,6 @@ def play(
         patch.object(Bench, "measure", measured),
         patch.object(Bench, "load", loaded),
         patch.object(runner, "Forecast", partial(Forecast, clock=clock)),
-        patch.object(runner, "recalled", lambda bound: earlier or Experience()),
-        patch.object(runner, "keep", kept),
         tempfile.TemporaryDirectory() as place,
     ):
         given = Flags(**flags, tester="sim", tester_options={k: str(v) for k, v in device.items()})
@@ -167,7 +157,7 @@ def drawn(seed: int) -> tuple[dict[str, Any], dict[str, Any], Machine]:
     capacity_fps = tester_fps * 0.06 * 50 ** chance.random()
     procedure: dict[str, Any] = {
         "repetitions": chance.choice((2, 3, 4, 6) if rfc else (1, 2, 2, 3, 5)),
-        "search": chance.choice(("binary", "binary", "binary", "fast")),
+        "search": chance.choice(("binary", "binary", "binary", "mlrsearch")),
         "latency": {"tags": 100, **({} if rfc else {"duration_s": 1.0, "first_tag_s": 0.3})},
     }
     further = chance.sample(FURTHER, chance.choice((0, 0, 1, 1, 2, 3, 4)))
@@ -203,29 +193,24 @@ def drawn(seed: int) -> tuple[dict[str, Any], dict[str, Any], Machine]:
 def main() -> None:
     """Tell what was off, run by run, and the share that was not."""
     first, last = map(int, sys.argv[1:3])
-    worst, again = [], []
+    worst = []
     for seed in range(first, last + 1):
         flags, device, machine = drawn(seed)
         run = play(flags, device, machine, seed)
         worst.append(abs(run.worst))
-        second = play({**flags, "seed": seed}, device, machine, seed + 10_000, run.learned)
-        again.append(abs(second.worst))
         what = f"{flags['preset']} {len(flags['frame_sizes'])}x{len(flags['modes'])}"
         searches = f"{flags['procedure']['search']} x{flags['procedure']['repetitions']}"
         print(
             f"{seed}: {run.worst:+.0%} (two thirds {max(run.errors(2 / 3), key=abs):+.0%}, plan "
-            f"{run.planned_s / run.real_s - 1:+.0%}, held {run.held:.0%}; second {second.worst:+.0%}, held {second.held:.0%}) of {run.real_s:.0f} s, "
+            f"{run.planned_s / run.real_s - 1:+.0%}, held {run.held:.0%}) of {run.real_s:.0f} s, "
             f"{what} {searches} {'+'.join(flags['benchmarks'])}; device "
             f"{device['capacity_fps'] / device['tester_fps']:.2f} of the tester's "
             f"{device['tester_fps']:,.0f}{' shared' if device['total_capacity_fps'] else ''}",
             flush=True,
         )
-    for what, errors in (("first", worst), ("second", again)):
-        within = sum(error <= 0.25 for error in errors) / len(errors)
-        middle = statistics.median(errors)
-        print(
-            f"{what}: {within:.0%} within a quarter, median {middle:.0%}, worst {max(errors):.0%}"
-        )
+    within = sum(error <= 0.25 for error in worst) / len(worst)
+    middle = statistics.median(worst)
+    print(f"{within:.0%} within a quarter, median {middle:.0%}, worst {max(worst):.0%}")
 
 
 if __name__ == "__main__":

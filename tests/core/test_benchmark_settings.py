@@ -1,25 +1,12 @@
 """Benchmarks' own settings: where they stand, where they stood, their flags, and two in one place."""
 
-import json
 import sys
 
 import pytest
 from v6t.core.benchmarks import kinds
-from v6t.core.config.settings import saved_run
-from v6t.profiles.errors import UsageError
 
 from .support import SIM, complaint, v6t, v6t_process
-from .test_config import resolved
 
-OLD = """\
-procedure:
-  rate_fps: 5000
-  frame_timeout_ms: 7
-  connections:
-    count: 1000
-    teardown_repetitions: 3
-    capacity: {first: 10, most: 50}
-"""
 CLASHING = """
 from pydantic import Field
 from v6t.core.benchmarks.throughput import Throughput
@@ -34,38 +21,6 @@ class Clashing(Throughput):
     section = "latency"
     model = Own
 """
-
-
-def test_a_file_of_an_earlier_version_says_the_same(tmp_path):
-    p = resolved(tmp_path, OLD).procedure
-    assert (p.latency.rate_fps, p.delay_variation.rate_fps) == (5000.0, 5000.0)
-    assert p.frame_timeout.deadline_ms == 7.0
-    assert (p.teardown.repetitions, p.connections.count) == (3, 1000)
-    assert (p.capacity.first, p.capacity.most) == (10, 50)
-
-
-def test_a_run_that_was_saved_by_an_earlier_version_is_read(tmp_path):
-    run = resolved(tmp_path, "seed: 1")
-    values = json.loads(run.model_dump_json())
-    for name in ("capacity", "teardown", "frame_timeout"):
-        del values["procedure"][name]
-    values["procedure"] |= {"rate_fps": None, "frame_timeout_ms": 9.0}
-    values["procedure"]["connections"] |= {"teardown_repetitions": None, "capacity": {"first": 7}}
-    again = saved_run(values)
-    assert again.procedure.capacity.first == 7
-    assert again.procedure.frame_timeout.deadline_ms == 9.0
-    assert again.procedure.latency == run.procedure.latency
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("first: 10", "first: 0"), ("rate_fps: 5000", "rate_fps: -1")]
-)
-def test_a_wrong_value_in_the_former_place_is_told_with_its_line(old, new, tmp_path):
-    text = OLD.replace(old, new)
-    line = next(n for n, row in enumerate(text.splitlines(), 1) if new in row)
-    path = "connections.capacity.first" if "first" in old else "rate_fps"
-    with pytest.raises(UsageError, match=rf"run\.yaml:{line}: procedure\.{path}: it must be"):
-        resolved(tmp_path, text)
 
 
 def test_a_flag_stands_for_the_settings_of_what_is_measured():

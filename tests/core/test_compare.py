@@ -125,7 +125,7 @@ def test_two_results_at_the_testers_limit_decide_nothing(tmp_path):
         ({"modes": ("forward",)}, "104/64 bidirectional: only in a"),
         ({"procedure": {"loss_tolerance": 0.001}}, "loss tolerance: 0.0 and 0.001"),
         ({"procedure": {"trial_duration_s": 2.0}}, "duration s: "),
-        ({"procedure": {"search": "fast"}}, "search: binary and fast"),
+        ({"procedure": {"search": "mlrsearch"}}, "search: binary and mlrsearch"),
     ],
 )
 def test_unlike_is_refused(change, words, tmp_path):

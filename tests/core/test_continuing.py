@@ -1,14 +1,10 @@
-"""Results are never lost: a complete run is only read, and nothing known is replaced by less.
-
-``tests/earlier`` holds directories of two runs made by the first version, whose journals bear no marks.
-"""
+"""Results are never lost: a complete run is only read, and nothing known is replaced by less."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import zlib
-from pathlib import Path
 
 import pytest
 from v6t.core.cli.progress import Silent
@@ -24,8 +20,6 @@ from v6t.profiles.streams import ORDER, Stream, StreamSet
 
 from .support import bound_by_permissions, complaint, tree, v6t
 from .test_run import comparable, journal_keys, results, simulated
-
-EARLIER = Path(__file__).parents[1] / "earlier"
 
 
 def entries(path):
@@ -186,37 +180,6 @@ def test_results_of_another_version_are_a_sentence(schema, command, complete):
     assert tree(complete) == before
 
 
-def test_a_complete_run_of_the_first_version_is_read(tmp_path):
-    shutil.copytree(EARLIER / "complete", tmp_path / "run")
-    done = v6t("resume", tmp_path / "run", "--json")
-    assert done.status == 0, done.err
-    assert done.out == (EARLIER / "complete" / "results.json").read_text()
-    assert v6t("report", tmp_path / "run", "--format", "md,json", "--no-figures").status == 0
-    assert v6t("compare", tmp_path / "run", tmp_path / "run").status == 0
-
-
-def test_an_interrupted_run_of_the_first_version_goes_on(tmp_path):
-    """Its trials are taken from it, torn last line and all; the rest is measured and marked."""
-    path = tmp_path / "run"
-    shutil.copytree(EARLIER / "interrupted", path)
-    before = (path / "journal.jsonl").read_bytes()
-    with (path / "journal.jsonl").open("ab") as journal:
-        journal.write(before.splitlines()[0][:100])
-    done = v6t("resume", path, "--no-report")
-    assert done.status == 0, done.err
-    assert (path / "journal.jsonl").read_bytes().startswith(before)
-    marks = [e.get("schema") for e in entries(path)]
-    assert marks[: before.count(b"\n")] == [None] * before.count(b"\n")
-    assert set(marks[before.count(b"\n") :]) == {"v6t-trial/1"}
-    known = json.loads((EARLIER / "interrupted" / "results.json").read_text())["results"]
-    assert [r["benchmark"] for r in known] == ["throughput"]
-    now = results(path)
-    assert now["status"] == "complete"
-    assert [r["benchmark"] for r in now["results"]] == ["throughput", "latency"]
-    assert now["results"][0]["rates"] == known[0]["rates"]
-    assert resume(path, Silent()).measured == 0
-
-
 @pytest.mark.parametrize(("waits", "same"), [(2.0, True), (3.0, False)])
 def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_path):
     """A later version knows one more setting of trials and asks for its default."""
@@ -234,13 +197,6 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
 
 def never_measured(trial):
     raise AssertionError(f"{trial.key} was measured")
-
-
-def test_a_marked_journal_in_a_run_of_the_first_version_is_foreign(tmp_path, complete):
-    shutil.copytree(EARLIER / "complete", tmp_path / "run")
-    shutil.copy(complete / "journal.jsonl", tmp_path / "run")
-    with pytest.raises(UsageError, match="another run"):
-        resume(tmp_path / "run", Silent())
 
 
 @pytest.mark.parametrize(

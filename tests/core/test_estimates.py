@@ -38,7 +38,7 @@ RUNS = {
     ),
     "a search that adapts": (
         {"frame_sizes": (84,), "modes": ("forward",), "benchmarks": ("throughput",),
-         "procedure": {"search": "fast", "repetitions": 8}},
+         "procedure": {"search": "mlrsearch", "repetitions": 8}},
         {"tester_fps": 500_000, "capacity_fps": 300_000, "capacity_noise": 0.02},
         Machine(),
     ),

@@ -162,3 +162,26 @@ def test_the_live_line_is_drawn_anew_while_a_trial_runs():
     assert re.search(r"\b0 of 72 s", first)
     assert re.search(r"\b30 of 72 s", later)
     assert ("8 min 20 s left" in first) and ("7 min 50 s left" in later)
+
+
+def test_repeated_selftest_counts_with_the_search_after_it():
+    bound = bind(
+        resolve(
+            flags=Flags(plugin="siit", tester="embedded", frame_sizes=(84,), modes=("forward",))
+        )
+    )
+    clock = [0.0]
+    forecast = Forecast(stages(bound), lambda: clock[0])
+    selftest, search = (
+        Stage("self-test", "84/64", "forward"),
+        Stage("throughput", "84/64", "forward"),
+    )
+    for stage in (Stage("set-up", "84/64", ""), selftest, search, selftest):
+        forecast.begin(stage)
+    assert forecast.left_s() == 0
+    forecast.repeated(search=True)
+    planned = {p.stage: p for p in stages(bound)}
+    assert forecast.left_s() > planned[selftest].seconds + planned[search].least_s / 2
+    forecast.begin(search)
+    forecast.begin(Stage("", "", ""))
+    assert forecast.left_s() == 0

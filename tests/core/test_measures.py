@@ -202,7 +202,9 @@ def test_throughput_is_measured_where_it_is_needed(tmp_path):
     execute(bind(wanted("latency", **QUICK)), tmp_path / "out", Silent())
     assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
     execute(
-        bind(wanted("latency", rate_fps=50_000.0, **QUICK_LATENCY)), tmp_path / "given", Silent()
+        bind(wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)),
+        tmp_path / "given",
+        Silent(),
     )
     found = by_benchmark(tmp_path / "given")
     assert list(found) == ["latency"]
@@ -224,12 +226,12 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
 
 
 def test_searches_and_repetition_rules_are_named(tmp_path):
-    run = wanted("throughput", search="fast", adaptive={"most": 8}, resolution_fps=20_000.0)
+    run = wanted("throughput", search="mlrsearch", adaptive={"most": 8}, resolution_fps=20_000.0)
     execute(bind(run), tmp_path / "out", Silent())
     record = by_benchmark(tmp_path / "out")["throughput"]
-    assert record["search"] == "fast"
-    assert record["title"].startswith("Throughput (adaptive, n=")
-    assert any("fast search" in c for c in results(tmp_path / "out")["caveats"])
+    assert record["search"] == "mlrsearch"
+    assert record["title"].startswith("Throughput (MLRsearch, RFC 2544 goal) (adaptive, n=")
+    assert any("MLRsearch" in c for c in results(tmp_path / "out")["caveats"])
     assert any("adaptive repetition: 6 to 8" in c for c in results(tmp_path / "out")["caveats"])
 
 
@@ -527,7 +529,12 @@ def said_of(values):
 
 def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     """The tester carries less than was asked for: no delay, and no count of lost frames either."""
-    run = wanted("latency", rate_fps=100_000.0, device={"tester_fps": 40_000}, **QUICK_LATENCY)
+    run = wanted(
+        "latency",
+        device={"tester_fps": 40_000},
+        latency={"rate_fps": 100_000.0},
+        **QUICK_LATENCY,
+    )
     execute(bind(run), tmp_path / "out", Silent())
     (record,) = [r for r in write.load(tmp_path / "out").records if r.benchmark == "latency"]
     assert (record.measured, record.repetitions, len(record.trials)) == (
@@ -563,7 +570,7 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
         for row in table.rows
     }
     assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}
-    slow = wanted("latency", rate_fps=50_000.0, device=device, **QUICK_LATENCY)
+    slow = wanted("latency", device=device, latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)
     execute(bind(slow), tmp_path / "slow", Silent())
     latency = by_benchmark(tmp_path / "slow")["latency"]
     assert latency["above_usable"] == []

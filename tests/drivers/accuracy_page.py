@@ -1,6 +1,6 @@
 """``python -m v6t.tests.drivers.accuracy_page`` writes what was recorded into ``docs/accuracy.md``.
 
-Certificates are files that ``v6t selftest --accuracy`` made, planted faults what ``test_planted.py`` found,
+Certificates are files that ``python -m v6t.tools.accuracy`` made, planted faults what ``test_planted.py`` found,
 the comparison with other testers what ``peers.py`` measured.
 """
 
@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from v6t.analysis.records.certificate import Certificate
-from v6t.analysis.report.certificate import document
 from v6t.analysis.report.markdown import to_markdown
+from v6t.tools.accuracy.record import Certificate
+from v6t.tools.accuracy.report import document
 
 from . import peers, planted
 

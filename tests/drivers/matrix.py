@@ -101,7 +101,6 @@ ROWS = (
     Row("nftables66", "nat66", "nftables, NAT66"),
     Row("chain", "nat46", "TAYGA between two nftables, NAT46"),
     Row("chain", "dslite-aftr", "reference device and nftables, DS-Lite AFTR"),
-    Row("clatd", "clat", "clatd, CLAT of one host"),
     *(
         Row(device, plugin, f"{words} (TAYGA after 0.9.6)", {}, TWO_WORKERS, program_of=MULTIQUEUE)
         for device, plugin, words in (
@@ -110,10 +109,8 @@ ROWS = (
             ("tayga-nftables", "nat64", "TAYGA with two workers and nftables, NAT64"),
         )
     ),
-    Row("map646", "siit", "map646, SIIT by mappings and a prefix"),
     Row("tundra", "siit", "Tundra, SIIT by a prefix"),
     Row("tundra", "clat", "Tundra, CLAT of one host"),
-    Row("tundra-nftables", "nat64", "Tundra and nftables, NAT64 of one client"),
     Row("snabb-lwaftr", "lwaftr", "Snabb, lwAFTR"),
     Row("vpp", "ipv4-router", "VPP, IPv4 router"),
     Row("vpp", "ipv6-router", "VPP, IPv6 router"),
@@ -122,7 +119,6 @@ ROWS = (
     Row("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
     Row("vpp", "nat44", "VPP, NAT44"),
     Row("vpp", "nat44", "VPP, NAT44, endpoint-independent", options={"nat44": "ei"}),
-    Row("vpp", "nat44", "VPP, NAT44, deterministic", options={"nat44": "det44"}),
     Row("vpp", "nat64", "VPP, NAT64"),
     Row("vpp", "nptv6", "VPP, NPTv6"),
     Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
@@ -145,12 +141,9 @@ CHAINED = ("tayga-nftables", "nftables")
 
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
-    "clatd": ("clatd", "V6T_CLATD"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
-    "map646": ("map646", "V6T_MAP646"),
     MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
-    "tundra-nftables": ("tundra-nat64", "V6T_TUNDRA"),
 }
 """Programs that no package of Debian has, and the variables that may name them, by driver or version."""
 

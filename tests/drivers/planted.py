@@ -17,7 +17,6 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from v6t.core.accuracy.certify import Unchanged
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -28,13 +27,14 @@ from v6t.drivers.tester import OracleAround
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
 from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.tools.accuracy.certify import Unchanged
 
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 10
 """Frames of which one is lost. ``test_receiver.py`` asks what counts them for one of a million, without frames;
-``selftest --accuracy`` and whoever records plant it."""
+``python -m v6t.tools.accuracy`` and whoever records plant it."""
 BUSY = 8
 """Trials are repeated so often where the machine, not the fault, spoils them."""
 SLOWEST_FPS = 20_000.0

@@ -15,7 +15,7 @@ from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.service_worker import Trouble
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
-from v6t.profiles.errors import EnvironmentLacking, UsageError
+from v6t.profiles.errors import UsageError
 from v6t.profiles.tcp.http import REQUEST, response
 
 OBJECT = len(response(64))
@@ -285,12 +285,6 @@ def test_only_a_server_of_v6t_s_own_is_started_anew(options, able):
     if not able:
         with pytest.raises(UsageError, match="a server that v6t starts and ends itself"):
             list(kind.conversations(plugin("nat44"), 10, Tcp(), 1.0))
-
-
-def test_connections_beside_a_stream_are_not_made_by_trex():
-    run = bound({"lab": "true"}, benchmark="churn", settings={})
-    with pytest.raises(EnvironmentLacking, match="beside a stream"):
-        check_abilities(run, make_tester(run))
 
 
 class Recorder:

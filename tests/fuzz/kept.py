@@ -17,7 +17,6 @@ from v6t.tests.core.support import v6t
 
 from .inputs import FOLDER, PIPE, TEXTS, ZERO, Input, changed, octets
 
-RECORDED = Path(__file__).parent.parent / "drivers" / "recorded"
 CAMPAIGN = """\
 name: small
 run: {plugin: mape-br, modes: [forward], procedure: {repetitions: 1}}
@@ -49,7 +48,7 @@ ATTACKED: dict[str, tuple[str, ...]] = {
     "RUN": (
         "results.json", "results.json", "manifest.json", "manifest.json", "config.json", "config.json",
         "journal.jsonl", "journal.jsonl", "results.csv", "trials.csv", "log.txt", ".lock",
-        "tester-accuracy.json", "tester-capacity.json", "bottleneck.json", "dut-undo.json",
+        "tester-capacity.json", "bottleneck.json", "dut-undo.json",
     ),
     "AUDIT": ("audit.json", "audit.json", "audit.json", "audit.xml", "frames.pcap"),
     "CAMPAIGN": (
@@ -76,8 +75,6 @@ def originals() -> dict[str, dict[str, bytes]]:
     with tempfile.TemporaryDirectory(prefix="v6t-fuzz-") as name:
         place = Path(name)
         made(place / "RUN", "throughput", procedure={"repetitions": 1})
-        certificate = (RECORDED / "accuracy-embedded.json").read_bytes()
-        (place / "RUN/tester-accuracy.json").write_bytes(certificate)
         write(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
         sim = ("--tester", "sim", "--reps", "1", "--no-report", "-o")
         asked = (
@@ -152,7 +149,7 @@ LIVE = st.one_of(TEXTS, st.sampled_from(
 
 @st.composite
 def rehearsals(draw: Any) -> Input:
-    """Whole runs and certificates with the simulated tester, and audits, with odd flags."""
+    """Whole runs with the simulated tester, and audits, with odd flags."""
     kind = draw(st.integers(0, 7))
     if kind < 4:
         words = [*REHEARSAL, "-o", draw(PLACES)]
@@ -164,7 +161,7 @@ def rehearsals(draw: Any) -> Input:
             words += ["--label", draw(TEXTS), "--json"]
         return Input((*words, "--no-report"))
     if kind == 4:
-        return Input(("selftest", "--accuracy", "--tester", "sim", "-o", draw(PLACES)))
+        return Input(("selftest", "--tester", "sim"))
     words = [
         "audit",
         "--plugin",

@@ -29,7 +29,7 @@ def package_of(folder):
 def test_every_folder_with_code_is_a_listed_package():
     packages = listed(setup()["options"]["packages"])
     assert len(set(packages)) == len(packages)
-    expected = {package_of(folder) for folder in folders()} | {"v6t.tests"}
+    expected = {package_of(folder) for folder in folders()}
     assert set(packages) == expected
     for folder in folders():
         assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is no package"
@@ -39,7 +39,7 @@ def test_every_listed_package_is_mapped_to_its_folder():
     """Rooms are mapped; a package below one is looked for below the room's folder."""
     options = setup()["options"]
     mapped = dict(line.split(" = ") for line in listed(options["package_dir"]))
-    assert set(mapped) == {f"v6t.{room}" for room in (*ROOMS, "tests")}
+    assert set(mapped) == {f"v6t.{room}" for room in ROOMS}
     distribution = Distribution({"packages": listed(options["packages"]), "package_dir": mapped})
     command = build_py(distribution)
     command.ensure_finalized()
@@ -51,7 +51,9 @@ def test_every_listed_package_is_mapped_to_its_folder():
 
 def test_every_room_is_known_to_the_import_contracts():
     contracts = setup()["importlinter"]
-    assert set(listed(contracts["root_packages"])) == {f"v6t.{room}" for room in (*ROOMS, "tests")}
+    assert set(listed(contracts["root_packages"])) == {
+        f"v6t.{room}" for room in (*ROOMS, "tests", "tools")
+    }
 
 
 def test_every_room_says_that_it_is_typed():

@@ -20,7 +20,7 @@ def test_one_flow_is_the_base_of_all():
 
 
 def test_trials_last_until_all_flows_have_run_in_full():
-    spec = flow_spec(searching(search="fast", duration_s=60.0), FlowPoint(11, "successive"), 2.0)
+    spec = flow_spec(searching(duration_s=60.0), FlowPoint(11, "successive"), 2.0)
     door = Recorded(limited(3e6))
     measure_throughput(spec, door)
     assert {t.duration_s for t in door.trials} == {80.0}
@@ -30,10 +30,9 @@ def test_trials_last_until_all_flows_have_run_in_full():
 
 
 def test_flows_that_begin_together_need_nothing_of_a_tester():
-    spec = flow_spec(searching(search="fast"), FlowPoint(11, "together"), 2.0)
+    spec = flow_spec(searching(), FlowPoint(11, "together"), 2.0)
     door = Recorded(limited(3e6))
     measure_throughput(spec, door)
-    assert spec.search == "fast"
     assert all(t.needs == set() for t in door.trials)
     assert "starts" not in trial_to_json(door.trials[0])
 

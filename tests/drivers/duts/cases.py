@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from v6t.drivers.duts.kinds import map646
-from v6t.drivers.duts.kinds.tayga import clatd
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.plugins.base import Link, Links
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
@@ -14,7 +12,6 @@ from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.nat.nat46 import Nat46
-from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.nat.nat66 import Nat66
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
@@ -53,9 +50,7 @@ RUNNING = {"start": False}
 TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.SUITED[of].items()} for of in ("siit", "clat")
 )
-CLATD = {name: own.value for name, own in clatd.SUITED.items()}
 B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
-MAP646 = {name: own.value for name, own in map646.SUITED.items()}
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -101,7 +96,6 @@ CASES = (
     Case("vpp-nat44-24.02", "vpp", intents.nat44(), {"version": "24.02", **RUNNING}),
     Case("vpp-nat44-26.06", "vpp", intents.nat44(), RUNNING),
     Case("vpp-nat44-ei-26.06", "vpp", intents.nat44(), {"nat44": "ei", **RUNNING}),
-    Case("vpp-nat44-det44-26.06", "vpp", intents.nat44(), {"nat44": "det44"}),
     Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96"), RUNNING),
     Case("vpp-ds-lite-26.06", "vpp", intents.dslite()),
     Case("vpp-lwb4-26.06", "vpp", LwB4().dut_intent(), RUNNING),
@@ -113,12 +107,9 @@ CASES = (
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).dut_intent()),
     Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).dut_intent(), {"threads": 2}),
-    Case("clatd-clat", "clatd", Clat(ClatParams(**CLATD)).dut_intent()),
-    Case("tundra-nftables-nat64", "tundra-nftables", Nat64().dut_intent()),
     Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().dut_intent(), {"checks": True}),
     Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().dut_intent(), {"dscp": "pipe"}),
     Case("ip6-tunnel-b4", "ip6-tunnel", B4),
-    Case("map646-siit", "map646", Siit(SiitParams(**MAP646)).dut_intent()),
     Case("nat46-siit", "nat46", intents.SIIT),
     Case("nat46-clat", "nat46", Clat().dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
     Case("nat46-mapt-ce", "nat46", MapTCe().dut_intent()),

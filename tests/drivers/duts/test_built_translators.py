@@ -1,5 +1,4 @@
-"""Translators that no package has, in the lab, if this machine has them: in PATH, or named by V6T_TUNDRA,
-V6T_MAP646, V6T_TAYGA (one with workers)."""
+"""Translators without a Debian package: Tundra (V6T_TUNDRA) and a TAYGA with workers (V6T_TAYGA)."""
 
 from __future__ import annotations
 
@@ -14,8 +13,6 @@ from v6t.core.config.files import Flags
 from v6t.drivers.duts.kinds.tayga.siit import has_workers
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.nat.nat64 import Nat64
-from v6t.plugins.siit.siit import Siit
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.drivers import matrix
 
@@ -34,7 +31,6 @@ class Built:
     Attributes:
         plugin, device, options: of the command.
         case: of its plan.
-        octet: what becomes of traffic class and TOS.
         tun: its TUN device.
         program_of: see :class:`v6t.tests.drivers.matrix.Row`.
     """
@@ -42,7 +38,6 @@ class Built:
     plugin: str
     device: str
     case: str = ""
-    octet: str = "copied"
     tun: str = "v6t-nat64"
     options: Mapping[str, str] = field(default_factory=dict)
     program_of: str = ""
@@ -57,8 +52,6 @@ WORKERS = {"options": matrix.TWO_WORKERS, "program_of": matrix.MULTIQUEUE}
 BUILT = [
     Built("siit", "tundra", "tundra-siit"),
     Built("clat", "tundra", "tundra-clat"),
-    Built("nat64", "tundra-nftables", "tundra-nftables-nat64"),
-    Built("siit", "map646", "map646-siit", "zero", "tun646"),
     Built("siit", "tayga", "tayga-siit", **WORKERS),
     Built("clat", "tayga", **WORKERS),
     Built("nat64", "tayga-nftables", "tayga-nftables-nat64", **WORKERS),
@@ -93,7 +86,7 @@ def test_what_becomes_of_traffic_classes_is_allowed_and_said(built):
         kinds = {what for what in told if "TOS" in what or "traffic class" in what}
         if pair[0]:
             assert len(kinds) == 2
-            assert all(built.octet in kind for kind in kinds)
+            assert all("copied" in kind for kind in kinds)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +104,7 @@ def test_it_is_configured_read_back_and_put_back(built, way):
         assert "tx.dropped" in figures[f"tun {built.tun}"]
         bed.session.flush() if bed.session.plan.flush else None
         assert any("undone" in line for line in bed.session.restore())
-        left = bed.session.transport.run(
-            "ls -A /run/v6t; ip -o link; ls /tmp/map646_stat 2>/dev/null"
-        ).out
+        left = bed.session.transport.run("ls -A /run/v6t; ip -o link").out
         assert "left" in left
         assert built.device.partition("-")[0] not in left
         assert built.tun not in left
@@ -158,26 +149,6 @@ def test_its_version_is_what_it_says_or_its_package(said, version, workers):
     assert has_workers(found) == workers
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"prefix": None}, "puts all IPv4 hosts behind a prefix of /96, not mappings"),
-        ({"prefix": "2001:db8::/64"}, "a prefix of /96, not 2001:db8::/64"),
-        ({"eam": Siit().params.eam}, "no mappings for IPv4 hosts such as 2001:2:0:1000::/120"),
-        ({"prefix": "2001:2::1:0:0/96"}, "takes all of 2001:2::/64 for its prefix"),
-    ],
-)
-def test_what_map646_takes_for_something_else_is_refused(params, words):
-    eam = [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]
-    made = {"eam": eam, "prefix": "2001:db8:64::/96", **params}
-    if made["prefix"] is None:
-        made["eam"] = Siit().params.eam
-    intent = Siit(Siit.params_model(**made)).dut_intent()
-    driver = make_driver("map646", {})
-    with pytest.raises(UsageError, match=words):
-        driver.plan(intent, driver.example(intent))
-
-
 def test_a_device_without_tundra_says_so():
     driver = make_driver("tundra", {"program": "/nowhere/tundra-nat64"})
     with pytest.raises(DutError, match="has no Tundra-NAT64") as info:
@@ -202,42 +173,6 @@ def test_a_module_without_a_version_has_its_files_checksum(tmp_path):
         )
         said[name] = driver.read_version(done.stdout)
     assert list(said.values()) == [f"module {own} (SHA-256)", "unknown", "unknown"]
-
-
-def test_several_clients_are_refused():
-    intent = Nat64(
-        Nat64.params_model(
-            initiator_count=2,
-            responder_count=2,
-            enumerate_ips=3,
-            initiator_ports={"min": 1024, "max": 2023},
-        )
-    )
-    driver = make_driver("tundra-nftables", {})
-    with pytest.raises(UsageError, match="one client's address, not 2"):
-        driver.plan(intent.dut_intent(), driver.example(intent.dut_intent()))
-
-
-@pytest.mark.parametrize("prefix", ["2001:db8::/64", "2001:db8::/32"])
-def test_another_prefix_is_refused(prefix):
-    intent = Nat64(Nat64.params_model(prefix=prefix)).dut_intent()
-    driver = make_driver("tundra-nftables", {})
-    with pytest.raises(UsageError, match="translates a prefix of /96, not"):
-        driver.plan(intent, driver.example(intent))
-
-
-def test_who_has_no_version_is_told_by_its_programs_checksum(tmp_path):
-    program = tmp_path / "map646"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    driver = make_driver("map646", {"program": str(program)})
-    done = subprocess.run(
-        ["sh", "-c", driver.version_command], capture_output=True, text=True, check=True
-    )
-    assert driver.read_version(done.stdout) == (
-        f"program {hashlib.sha256(program.read_bytes()).hexdigest()[:12]} (SHA-256)"
-    )
-    assert driver.read_version("") == "unknown"
 
 
 @pytest.mark.parametrize(

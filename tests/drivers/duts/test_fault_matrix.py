@@ -62,9 +62,6 @@ DEVICES = {
 CASE = {case.name: case.intent for case in CASES}
 BUILT = {
     "tundra": CASE["tundra-siit"],
-    "tundra-nftables": CASE["tundra-nftables-nat64"],
-    "map646": CASE["map646-siit"],
-    "clatd": CASE["clatd-clat"],
     "snabb-lwaftr": intents.lwaftr(),
     "vpp": intents.nat44(),
 }
@@ -79,7 +76,7 @@ LEFT_OUT = {
     "command": "the user's lines",
 }
 """What needs another stage than this one, and which."""
-ALONE = ("map646", "snabb-lwaftr", "vpp")
+ALONE = ("snabb-lwaftr", "vpp")
 """All at one site, for what they share with the whole machine: a name in /tmp, huge pages, a core that polls."""
 FAULTS = (
     "the session is killed",

@@ -184,7 +184,7 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
     assert len(threads) == 3
 
 
-@pytest.mark.parametrize("name", ["tayga", "tayga-nftables", "map646"])
+@pytest.mark.parametrize("name", ["tayga", "tayga-nftables"])
 def test_the_links_of_a_device_are_those_to_the_tester(name):
     intent = intents.nat64() if name == "tayga-nftables" else intents.SIIT
     readings = make_driver(name, {}).telemetry(intent)

@@ -7,7 +7,6 @@ import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
-from ipaddress import IPv4Address
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -17,7 +16,7 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.bottleneck import verdict_of
-from v6t.drivers.duts.kinds.vpp import det44, map_domains, start
+from v6t.drivers.duts.kinds.vpp import map_domains, start
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.shape import shaped
@@ -62,7 +61,6 @@ RUNS = {
     "lwaftr": ("lwaftr", {}),
     "nat44": ("nat44", {}),
     "nat44 by nat44-ei": ("nat44", {}, {"nat44": "ei"}),
-    "nat44 by det44": ("nat44", {}, {"nat44": "det44"}),
     "nat64": ("nat64", {}),
     "nptv6": ("nptv6", {}),
     "dslite-aftr": ("dslite-aftr", SOFTWIRES),
@@ -203,10 +201,10 @@ def test_the_printed_plan_makes_the_papers_frame():
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
 
-@pytest.mark.parametrize("technology_name", ["nat44", "ei", "det44", "nat64", "dslite-aftr"])
+@pytest.mark.parametrize("technology_name", ["nat44", "ei", "nat64", "dslite-aftr"])
 def test_sessions_come_and_go(technology_name):
     own = dict(OWN)
-    if technology_name in ("ei", "det44"):
+    if technology_name == "ei":
         own["nat44"], technology_name = technology_name, "nat44"
     intent, src, dst, new_src, new_dst = {
         "nat44": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
@@ -272,41 +270,6 @@ def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
         assert len(ports) == 1
         assert bed.session.state().sessions() == 1
         assert bed.session.state().by_endpoint
-
-
-def test_deterministic_nat_does_what_its_arithmetic_says():
-    intent = intents.nat44()
-    mapping = det44.mapping_of(intent)
-    link = intent.links.left
-    with standing("vpp", intent, **OWN, nat44="det44") as bed:
-        for host in (2, 3, 200):
-            src = IPv4Address(f"198.18.0.{host}")
-            frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
-                src=str(src), dst="198.19.0.2"
-            )
-            payload = b"of host %d" % host
-            bed.left.send(bytes(frame / UDP(sport=5000, dport=53) / payload))
-            out = bed.right.await_udp(payload)
-            address, low = mapping.of(src)
-            assert out[IP].src == str(address)
-            assert out[UDP].sport == low + 5000 % mapping.block
-
-
-def test_a_client_of_deterministic_nat_has_a_thousand_sessions_and_no_more():
-    intent = intents.nat44()
-    link = intent.links.left
-    with standing("vpp", intent, **OWN, nat44="det44") as bed:
-        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
-            src="198.18.0.2", dst="198.19.0.2"
-        )
-        for n in range(det44.PER_CLIENT):
-            bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53 + n) / b"many"))
-        last = bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
-        assert last is not None
-        assert bed.session.state().sessions() == det44.PER_CLIENT
-        assert bed.through("forward", "198.18.0.2", "198.19.0.2", 4000, 53, b"too many") is None
-        errors = bed.dut.report()["errors"]
-        assert [n for name, n in errors.items() if "maximum sessions of a client" in name] == [1]
 
 
 @pytest.mark.parametrize("plugin", ["ed", "ei"])

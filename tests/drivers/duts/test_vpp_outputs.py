@@ -71,7 +71,6 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
         (Nptv6().dut_intent(), {}, "26.06", "VPP has not loaded npt66_plugin.so"),
         (intents.nat44(), {"nat44": "ei"}, "21.06", "VPP 21.06 has no"),
         (intents.nat44(), {"nat44": "ei"}, "26.06", "VPP has not loaded nat44_ei_plugin.so"),
-        (intents.nat44(), {"nat44": "det44"}, "26.06", "cannot take its deterministic NAT off"),
         (intents.dslite(), {}, "26.06", "cannot forget the AFTR's tunnel address"),
         (intents.nat64(), {}, "26.06", "VPP has not loaded nat64_plugin.so"),
     ],

@@ -215,13 +215,12 @@ def test_what_a_driver_adds_of_its_own_counts():
 
 
 TYPED = [
-    "ip route add 10.9.9.2 via 198.18.0.2", "ip route replace 10.0.0.0/8 dev left", "ip r add 0.0.0.0/0 dev left",
-    "ip -4 route replace default dev left", "ip r a default via 198.18.0.2", "ip ro a 0/1 dev left",
-    "route add -net 0.0.0.0/0 gw 198.18.0.2", "route add -net 10.9.0.0 netmask 255.255.0.0 dev left",
-    "vtysh -c 'conf t' -c 'ip route 0.0.0.0 0.0.0.0 198.18.0.2'",
-    # whatever else takes everything: nothing says that it is none
+    "ip route replace 10.0.0.0/8 dev left",
+    "ip r add 0.0.0.0/0 dev left",
+    "route add -net 0.0.0.0/0 gw 198.18.0.2",
+    # a prefix of everything counts wherever it stands
     "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
-]  # fmt: skip
+]
 """Each would take the way of a client at 10.9.9.2, behind the device's default route."""
 
 
@@ -249,13 +248,9 @@ def test_users_lines_that_take_nobodys_way(line, seen):
     planned("command", intents.ROUTER4, seen, steps=steps)
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [(boxes.IOS, "ip route 0.0.0.0 0.0.0.0 198.18.0.2"),
-     (boxes.JUNOS, "set routing-options static route 0/0 next-hop 198.18.0.2")],
-)  # fmt: skip
-def test_so_do_lines_that_are_typed_at_a_router(options, line, seen):
-    given = {**options, "configure": f"{options['configure']}{line}\n"}
+def test_so_do_lines_that_are_typed_at_a_router(seen):
+    line = "set routing-options static route 0.0.0.0/0 next-hop 198.18.0.2"
+    given = {**boxes.JUNOS, "configure": f"{boxes.JUNOS['configure']}{line}\n"}
     refused("would take the way to 10.9.9.2", "network-cli", intents.ROUTER6, seen, **given)
 
 

@@ -58,7 +58,7 @@ class ConntrackOptions(LinuxOptions):
 
     log_connections: bool = False
     """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. How many records a trial made is told by the benchmark ``churn``."""
+    ``conntrack -E``. The device's tables in the results count its records."""
 
     @model_validator(mode="after")
     def _one_timeout(self) -> ConntrackOptions:

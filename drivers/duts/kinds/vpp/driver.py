@@ -23,7 +23,6 @@ from v6t.drivers.duts.kinds.vpp import (
     syntax,
     tunnel,
 )
-from v6t.drivers.duts.kinds.vpp.det44 import Deterministic
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     OWN_TIMEOUT_S,
     EndpointDependent,
@@ -34,7 +33,6 @@ from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
-from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
@@ -49,7 +47,7 @@ from v6t.profiles.intent_settings import (
     settings_of,
 )
 
-_NAT44 = {"ed": EndpointDependent, "ei": EndpointIndependent, "det44": Deterministic}
+_NAT44 = {"ed": EndpointDependent, "ei": EndpointIndependent}
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
 _TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
@@ -218,11 +216,6 @@ class Vpp(Driver):
     def by_endpoint(self, intent: Intent) -> bool:
         """Of its plugins of NAT44 one keeps sessions for addresses and ports of clients."""
         return _is_nat44(settings_of(intent)) and self.nat44.by_endpoint
-
-    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """Of deterministic NAT more is known than the technology does."""
-        found = super().oracle(oracle, intent)
-        return self.nat44.oracle(found, intent) if _is_nat44(settings_of(intent)) else found
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Only NAT44's can be set; DS-Lite's sessions never expire."""

@@ -14,8 +14,8 @@ from v6t.profiles.intent_settings import (
     Npt,
 )
 
-_NAT44 = {"ed": "nat", "ei": "nat44_ei", "det44": "det44"}
-_ONCE_OF_NAT = frozenset(("nat44_ei", "nat64", "dslite", "det44"))
+_NAT44 = {"ed": "nat", "ei": "nat44_ei"}
+_ONCE_OF_NAT = frozenset(("nat44_ei", "nat64", "dslite"))
 _OF_THEIR_OWN = (21, 6)
 """From this version on these are plugins; before, all or some of them were parts of ``nat``."""
 

@@ -23,7 +23,6 @@ from v6t.drivers.duts.plan import (
     matches,
     shown,
 )
-from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat
 
@@ -93,10 +92,6 @@ class Nat44(ABC):
     def beside(self, intent: Intent) -> Change | None:
         """What may be added, changed and removed under traffic."""
         return None
-
-    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """Who knows more of its frames than the technology does."""
-        return oracle
 
     def lives_s(self, intent: Intent) -> int:
         """What UDP sessions are told to live [s]; 0: nothing."""

@@ -37,8 +37,8 @@ class VppOptions(DutOptions):
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
     """Timeout of UDP sessions, longer than any test [s]; 0: what VPP has by itself."""
 
-    nat44: Literal["ed", "ei", "det44"] = "ed"
-    """Which of its NAT44 plugins: endpoint-dependent, endpoint-independent, or deterministic."""
+    nat44: Literal["ed", "ei"] = "ed"
+    """Which of its NAT44 plugins: endpoint-dependent or endpoint-independent."""
 
     known_losses: bool = False
     """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""

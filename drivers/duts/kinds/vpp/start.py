@@ -20,7 +20,7 @@ from v6t.profiles.intent_settings import Npt, settings_of
 
 MAIN = "vpp_main"
 """What its process is called once it has read its start-up file."""
-PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite", "det44")
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
 def taken(options: Any) -> list[Step]:

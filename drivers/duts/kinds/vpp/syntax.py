@@ -299,12 +299,6 @@ def nat44_ei_sessions(text: str) -> Mapping[str, float]:
     return {"sessions": float(sum(map(int, found)))} if found else {}
 
 
-def det44_sessions(text: str) -> Mapping[str, float]:
-    """``show det44 mappings``: ``sessions number: 20`` of each mapping."""
-    found = re.findall(r"^\s*sessions number: (\d+)", text, re.MULTILINE)
-    return {"sessions": float(sum(map(int, found)))} if found else {}
-
-
 def simple_counters(text: str, name: str) -> list[float]:
     """``vpp_get_stats dump``: the counter of this name on each thread, ``[0 @ 1]: 20 packets NAME``."""
     found = re.findall(rf"^\[0 @ \d+\]: (\d+) packets {re.escape(name)}$", text, re.MULTILINE)

@@ -1,0 +1,749 @@
+"""A campaign as a page: everything that was measured, nothing of where; comparisons and trends read it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import errno
+import io
+import json
+import pathlib
+import re
+import shutil
+from types import SimpleNamespace
+from typing import get_args
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.presentation import AT_LEAST, Headline
+from v6t.analysis.records.base import FPS
+from v6t.analysis.report.campaign_run import run_name
+from v6t.analysis.report.machine_readable import schema
+from v6t.analysis.sheet import Sheet, count
+from v6t.core.campaigns.campaign import Overrides, lay_out, opened
+from v6t.core.campaigns.packaged import packaged
+from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.trex.options import TrexOptions
+from v6t.procedures.conditions import SHARED_CORES
+from v6t.tests.core.support import Done, complaint, tree, v6t
+from v6t.tests.drivers.matrix import NAMED
+from v6t.tools.publish.__main__ import main
+from v6t.tools.publish.meaning import _machine
+from v6t.tools.publish.overview import ALONE, LATE, _benchmark
+from v6t.tools.publish.public import options
+from v6t.tools.publish.publish import _again
+
+
+def run_publish(directory, place):
+    """``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main([str(directory), str(place)])
+    return Done(status, out.getvalue(), err.getvalue())
+
+
+pytestmark = pytest.mark.slow
+
+CAMPAIGN = """\
+name: pair
+title: Two technologies
+run:
+  modes: [bidirectional]
+  procedure: {repetitions: 3}
+testbeds:
+  model: {tester: {kind: sim, options: {capacity_fps: 400000, capacity_noise: 0.05}}}
+experiments:
+  - name: map
+    note: More customers.
+    run: {plugin: mape-br, benchmarks: [throughput, latency]}
+    matrix:
+      params.ces: [64, 128]
+  - name: router
+    run: {plugin: ipv6-router}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A campaign whose last run failed, for a reason that names a place."""
+    home = tmp_path_factory.mktemp("secret-place")
+    (home / "campaign.yaml").write_text(CAMPAIGN)
+    done = v6t("campaign", home / "campaign.yaml", "--no-report", "-o", home / "out")
+    assert done.status == 0, done.err
+    failures = home / "out" / "failures"
+    failures.mkdir()
+    text = {"message": f"{home}/out/x cannot be read", "hint": "", "exit_code": 2}
+    (failures / "003-router.json").write_text(json.dumps(text))
+    return home / "out"
+
+
+@pytest.fixture(scope="module")
+def page(made, tmp_path_factory):
+    """What is published of it."""
+    place = tmp_path_factory.mktemp("page") / "results"
+    done = run_publish(made, place)
+    assert done.status == 0, done.err
+    return place
+
+
+def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
+    text = (page / "index.md").read_text()
+    summary = json.loads((made / "summary.json").read_text())
+    rates = [f for r in summary["runs"] for f in r["results"] if f["benchmark"] == "throughput"]
+    assert len(rates) == 3
+    steps = {
+        json.loads(path.read_text())["results"][0]["resolution_fps"]
+        for path in made.glob("*/results.json")
+    }
+    for found in rates:
+        line = f"| {found['median']:,.0f} | {found['p1']:,.0f} | {found['p99']:,.0f} | "
+        assert any(f"{line}{step:,.0f} |" in text for step in steps)
+    assert "| P1 | P99 | resolution | repetitions (trials) |" in text
+    assert "no results of RFC 8219" in text
+    assert "3 repetitions stand where" in text
+    assert "mape-br, 64" in text
+    assert "* ipv6-router: reference: x cannot be read" in text
+    assert "More customers." in text
+    figures = re.findall(r"!\[.+?\]\((figures/\d+\.svg)\)", text)
+    assert len(figures) == 1  # delays of two directions are a table
+    assert (page / figures[0]).read_text().startswith("<svg ")
+    for link in re.findall(r"\]\((\S+?)\)", text):
+        assert (page / link).is_file()
+
+
+def test_every_trial_has_its_line(made, page):
+    rows = list(csv.DictReader((page / "trials.csv").open()))
+    own = {
+        run_name(path.parent.name): sum(1 for _ in path.open()) - 1
+        for path in made.glob("*/trials.csv")
+    }
+    assert len(own) == 3
+    assert {name: sum(r["run"] == name for r in rows) for name in own} == own
+    told = {(r["run"], r["key"]): r["counts"] for r in rows}
+    for path in made.glob("*/results.json"):
+        records, name = json.loads(path.read_text())["results"], run_name(path.parent.name)
+        valid = {k for r in records for k in r["trials"]}
+        valid -= {t["key"] for r in records for t in r["invalid_trials"]}
+        assert {key for (run, key), why in told.items() if run == name and why == "yes"} == valid
+
+
+def test_nothing_says_where_it_was_made(made, page):
+    files = [path for path in page.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    for path in files:
+        assert "secret-place" not in path.read_text(), path
+        assert path.stat().st_mode & 0o077 == 0o044  # read by all
+
+
+LEADING = {
+    "tester": {
+        "options": {
+            "server": "trex.secret.example",
+            "ssh_config": "/home/me/.ssh/lab",
+            "interfaces": ["enp3s0f0", "0000:81:00.1"],
+            "trex_dir": "/opt/secret/v3.08",
+            "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}],
+            "cores": 4,
+        },
+    },
+    "dut": {
+        "options": {
+            "ssh": {"host": "gateway", "user": "me"},
+            "hooks": {"software-reset": "ssh secret-pdu cycle 4"},
+            "steps": [{"command": "secret-tool up", "why": "x", "undo": ""}],
+            "left": "enp9s0",
+            "parts": {"ce": {"driver": "vpp", "options": {"socket": "/run/secret", "workers": "1-2"}}},
+            "workers": "1-3",
+            "params": {"host": "2001:db8::1"},
+        },
+    },
+    "links_left": {
+        "tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
+        "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"},
+    },
+}  # fmt: skip
+"""What leads somewhere, beside what describes the measurement."""
+GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")
+
+
+@pytest.fixture
+def changed(made, tmp_path):
+    """A copy of the campaign, to be changed by hand."""
+    shutil.copytree(made, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def edited(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def published(campaign, place):
+    """The text of every file of a page, by name."""
+    done = run_publish(campaign, place)
+    assert done.status == 0, done.err
+    return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
+
+
+def test_a_published_run_keeps_no_way_to_a_device(changed, tmp_path):
+    def lead(config):
+        for part, values in LEADING.items():
+            config[part] |= values
+
+    def tell(results):
+        results["caveats"].append("links.left: 3c:fd:fe:00:11:23 answers at admin@gateway")
+
+    edited(changed / "001-map-64" / "config.json", lead)
+
+    def say(manifest):
+        version = "vpp v26.06-release built by secret on enp at 2026-11-01T00:00:00"
+        manifest["tester"]["device"] = {"kind": "vpp", "version": version, "facts": {"x": "secret"}}
+
+    edited(changed / "001-map-64" / "results.json", tell)
+    edited(changed / "001-map-64" / "manifest.json", say)
+    page = published(changed, tmp_path / "page")
+    kept = json.loads(page["map-64/config.json"])
+    assert kept["tester"]["options"] == {"cores": 4, "pairs": [{"ports": [2, 3]}]}
+    assert kept["dut"]["options"] == {
+        "parts": {"ce": {"driver": "vpp", "options": {"workers": "1-2"}}},
+        "workers": "1-3",
+        "params": {"host": "2001:db8::1"},
+    }
+    assert (kept["links_left"]["mtu"], kept["links_left"]["background"]["vlan"]) == (1600, 8)
+    for name, text in page.items():
+        assert not [word for word in GONE if word in text], name
+    assert "(withheld) answers at (withheld)" in page["index.md"]
+    assert "vpp v26.06-release built at 2026-11-01" in page["index.md"]
+
+
+def test_failures_are_told_without_places_and_hosts(changed, tmp_path):
+    message = (
+        "root@lab.example: cannot open (/srv/secret/deep/key) or file:/home/me; gateway says no; "
+        "64/104 octets, ipv6-router, 2001:db8::/32"
+    )
+    said = {"message": message, "hint": "", "exit_code": 4}
+    (changed / "failures" / "003-router.json").write_text(json.dumps(said))
+    edited(changed / "003-router" / "config.json", lambda c: c["dut"].update(LEADING["dut"]))
+    page = published(changed, tmp_path / "page")
+    for name, text in page.items():
+        assert not [word for word in (*GONE, "root@", "/srv", "/me") if word in text], name
+    (told,) = (r["failure"] for r in json.loads(page["summary.json"])["runs"] if r["failure"])
+    assert told == (
+        "(withheld): cannot open (key) or file:/home; (withheld) says no; "
+        "64/104 octets, ipv6-router, 2001:db8::/32"
+    )
+
+
+def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
+    """Neither in tables nor in the names of runs; those that describe the measurement are."""
+
+    def vary(plan):
+        for number, run in enumerate(plan["runs"][:2]):
+            old = run["directory"]
+            run["axes"] = {
+                "dut.options.ssh.host": f"gateway{number}.secret",
+                "links.left.dut_mac": f"3c:fd:fe:00:11:2{number}",
+                "tester.options.server": "trex.secret",
+                "dut.options.workers": "1-3",
+                "links.left.vlan": 7,
+            }
+            run["directory"] = f"00{number + 1}-map-gateway{number}.secret-1-3-7"
+            (changed / old).rename(changed / run["directory"])
+
+    edited(changed / "campaign.json", vary)
+    page = published(changed, tmp_path / "page")
+    for name, text in page.items():
+        assert not [word for word in GONE if word in name + text], name
+    runs = json.loads(page["summary.json"])["runs"]
+    assert [r["axes"] for r in runs[:2]] == [
+        {"dut.options.workers": "1-3", "links.left.vlan": 7}
+    ] * 2
+    assert {name.partition("/")[0] for name in page if name.endswith("config.json")} == {
+        "map-1-3-7", "map-1-3-7-2", "router"
+    }  # fmt: skip
+    assert "map-1-3-7-2: mape-br, 7 | reference, workers 1-3 † |" in page["index.md"]
+
+
+def models_of(model, above=()):
+    """Every option of a model, those of models below it too."""
+    for name, field in model.model_fields.items():
+        yield name
+        for inner in inner_models(field.annotation):
+            if inner not in above and name not in ("params", "faults", "profile"):
+                yield from models_of(inner, (*above, inner))
+
+
+def inner_models(kind):
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for part in get_args(kind):
+        yield from inner_models(part)
+
+
+WITHHELD = {
+    *("ssh", "host", "port", "user", "identity", "known_hosts", "config", "jump", "become", "lab"),
+    "netns",
+    *("ask_password", "connect_deadline_s", "command_deadline_s", "hooks", "command", "tries"),
+    *("left", "right", "state_dir", "undo_after_s", "control_port", "program", "vppctl", "socket"),
+    *("plugins", "start", "base", "steps", "sessions_command", "version_command", "watch", "check"),
+    *("why", "undo", "before", "was", "contains", "equals", "matches", "deadline_s", "reboots"),
+    *("reboot_deadline_s", "trex_dir", "start_deadline_s", "fence", "server", "rpc_port", "pub_port"),
+    *("ssh_config", "interfaces", "restart", "force", "python", "extra_arguments", "tester_mac"),
+    *("dut_mac", "absent", "platform", "cli", "prompt", "pager", "errors", "answers", "enable", "open"),
+    *("abort", "line_deadline_s", "busy", "pattern", "prepare", "configure", "confirm", "keep", "cancel"),
+    *("idle_s", "module", "settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
+}  # fmt: skip
+"""Options of which somebody has decided that they are no part of a measurement, or lead somewhere."""
+
+
+def test_of_every_option_it_is_decided_whether_it_is_published():
+    kinds = [*(driver_type(n).options_model for n in names()), TrexOptions]
+    found = {name for kind in kinds for name in models_of(kind)}
+    assert len(found) > 50
+    assert found - options() - WITHHELD == set()
+    assert options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
+
+
+def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, tmp_path):
+    """`v6t compare` refuses them; a reader of the page is to know as much."""
+
+    def same_technology(plan):
+        for run in plan["runs"][:2]:
+            run["axes"] = {}
+
+    def counted(results):
+        results["device"] = [
+            {
+                "device": "ssh root@lab.example", "benchmark": "throughput", "direction": "bidirectional",
+                "frame_sizes": {"ipv6": 128, "ipv4": 108}, "seconds": 1.0,
+                "drops": {"tun x.dropped": 1200.0}, "lost_for": {"tun x.dropped": "queue"}, "table": {},
+            }
+        ]  # fmt: skip
+
+    edited(changed / "campaign.json", same_technology)
+    edited(changed / "002-map-128" / "results.json", counted)
+    page = published(changed, tmp_path / "page")
+    text = page["index.md"]
+    assert "| map-128: mape-br | reference † |" in text
+    assert "| map-64: mape-br | reference |" in text
+    assert "| mape-br | reference | ces | 128 | 64 |" in text
+    assert "† with other parameters" in text
+    assert "do not set them beside the others" in text
+    assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
+        "map-128: ", ""
+    )
+    refused = v6t("compare", tmp_path / "page" / "map-64", tmp_path / "page" / "map-128")
+    assert "parameter ces: 64 and 128" in refused.out + refused.err
+
+
+def test_campaigns_are_compared_run_by_run(made, page):
+    told = json.loads(v6t("compare", "--json", page, made).out)
+    jsonschema.validate(told, schema("comparison-1"))
+    rates = [line for line in told["lines"] if line["what"] == "rate"]
+    assert [line["benchmark"] for line in rates] == [
+        "map-128: throughput",
+        "map-64: throughput",
+        "router: throughput",
+    ]
+    assert all(line["first"] == line["second"] for line in told["lines"])
+    assert not any(line["improved"] for line in told["lines"])
+    one = v6t("compare", "--json", page / "map-64", made / "001-map-64")
+    assert [x["second"] for x in json.loads(one.out)["lines"] if x["what"] == "rate"] == [
+        rates[1]["second"]
+    ]
+
+
+def test_the_trend_of_campaigns_is_one_for_each_run(made, page):
+    told = json.loads(v6t("trend", "--json", "--by", "given", *[page] * 9, *[made] * 9).out)
+    jsonschema.validate(told, schema("trend-1"))
+    assert {s["point"].partition(":")[0] for s in told["series"]} == {"map-64", "map-128", "router"}
+    assert all(len(s["values"]) == 18 and not s["changes"] for s in told["series"])
+
+
+def test_a_page_replaces_an_earlier_one_and_nothing_else(made, page, tmp_path):
+    place = tmp_path / "page"
+    assert run_publish(made, place).status == 0
+    edited(place / "page.json", lambda marker: marker["files"].append("gone/config.json"))
+    (place / "gone").mkdir()
+    (place / "gone" / "config.json").write_text("{}")
+    assert run_publish(made, place).status == 0
+    assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in page.iterdir())
+    assert [p.name for p in tmp_path.iterdir()] == ["page"]
+
+
+@pytest.mark.parametrize("own", ["thesis.tex", "map-64/notes.txt"])
+def test_what_somebody_put_into_a_page_stays(own, made, tmp_path):
+    place = tmp_path / "page"
+    assert run_publish(made, place).status == 0
+    (place / own).write_bytes(b"\xff\x00")
+    (place / own).chmod(0o600)
+    before = tree(place)
+    assert own in complaint(run_publish(made, place))
+    assert tree(place) == before
+    assert (place / own).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_that_is_no_page_is_refused(made, tmp_path):
+    """A summary alone makes no page: every campaign has one."""
+    (tmp_path / "mine" / "run").mkdir(parents=True)
+    for name in ("summary.json", "run/config.json"):
+        (tmp_path / "mine" / name).write_text("{}")
+    before = tree(tmp_path)
+    said = complaint(run_publish(made, tmp_path / "mine"))
+    assert "holds something else" in said
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("copy", "lie in one another"),
+        ("copy/page", "lie in one another"),
+        (".", "lie in one another"),
+        ("other", "holds a campaign"),
+        ("other/page", "holds a campaign"),
+        ("link", "lie in one another"),
+    ],
+)
+def test_measurements_are_never_taken_for_a_page(place, words, changed, tmp_path):
+    shutil.copytree(changed, tmp_path / "other")
+    (tmp_path / "link").symlink_to(changed)
+    before = tree(tmp_path)
+    assert words in complaint(run_publish(changed, tmp_path / place))
+    assert tree(tmp_path) == before
+
+
+def test_a_campaigns_own_directory_is_refused_from_within(changed, monkeypatch):
+    monkeypatch.chdir(changed)
+    before = tree(changed)
+    assert "lie in one another" in complaint(run_publish(".", "."))
+    assert tree(changed) == before
+
+
+def test_what_cannot_be_read_costs_no_earlier_page(changed, tmp_path):
+    place = tmp_path / "page"
+    before = published(changed, place)
+    (changed / "001-map-64" / "trials.csv").unlink()
+    said = complaint(run_publish(changed, place))
+    assert "001-map-64/trials.csv cannot be read: No such file" in said
+    assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
+
+
+def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
+    place = tmp_path / "page"
+    before = published(made, place)
+    rename = pathlib.Path.rename
+
+    def failing(path, target):
+        if path.name == "new":
+            raise OSError(errno.EBUSY, "busy")
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", failing)
+    assert "cannot be written: busy" in complaint(run_publish(made, place))
+    assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["page"]
+
+
+def test_a_run_of_four_digits_has_no_number_in_its_name():
+    assert [run_name(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
+
+
+POINTS = """\
+name: points
+title: Sizes and directions
+run:
+  plugin: ipv6-router
+  benchmarks: [throughput]
+  frame_sizes: [104, 1518]
+  procedure: {repetitions: 2, loss_tolerance: 0.01, invalid_retries: 0}
+testbeds:
+  model: {tester: {kind: sim, options: {capacity_fps: 400000, capacity_noise: 0.2}}}
+experiments:
+  - name: ways
+    matrix:
+      modes: [forward, reverse]
+      tester.options.cores: [1, 2]
+  - name: again
+    run: {modes: [forward], seed: 7}
+    matrix:
+      tester.options.cores: [1]
+"""
+
+
+def test_every_size_and_direction_of_every_run_has_its_own_figures(tmp_path):
+    (tmp_path / "points.yaml").write_text(POINTS)
+    done = v6t("campaign", tmp_path / "points.yaml", "--no-report", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    page = published(tmp_path / "out", tmp_path / "page")
+    text = page["index.md"]
+    found = [
+        (f["ipv6_frame_size"], f["direction"], *(f"{f[k]:,.0f}" for k in ("median", "p1", "p99")))
+        for run in json.loads(page["summary.json"])["runs"]
+        for f in run["results"]
+    ]
+    assert len(found) == 10
+    assert len({values[2:] for values in found}) > 5
+    rows = [
+        tuple(
+            cell.strip().removesuffix(" \\*").removesuffix(" *") for cell in line.split("|")[1:-1]
+        )
+        for line in text.splitlines()
+        if line.startswith("|") and "invalid)" in line
+    ]
+    assert [(int(row[2].partition("/")[0]), *row[3:7]) for row in rows] == found
+    assert len({row[:4] for row in rows}) == 10  # no two lines have the same name
+    (figure,) = re.findall(r"\((figures/\d+\.svg)\)", text)
+    drawn = page[figure]
+    assert "1518/1518 octets" in drawn
+    assert "reverse" in drawn
+
+
+def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
+    (tmp_path / "points.yaml").write_text(POINTS)
+    only = ("--experiment", "again", "--no-report")
+    for name, changes in {"short": (), "long": ("--preset", "rfc", "--reps", 20)}.items():
+        done = v6t("campaign", tmp_path / "points.yaml", *only, *changes, "-o", tmp_path / name)
+        assert done.status == 0, done.err
+    short, long = (
+        published(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
+        for name in ("short", "long")
+    )
+    assert "no results of RFC 8219" in short
+    assert "no results of RFC 8219" not in long
+    assert "a device's queues take what they hold" in short
+    assert "a device's queues take what they hold" not in long
+    assert "of 2 repetitions these are the smallest and the largest" in short
+    assert "of 20 repetitions these are the smallest and the largest" in long
+    assert "Trials of 60 s and 20 repetitions: RFC 8219" in long
+    for text in (short, long):
+        assert "both at the same time" not in text
+        assert "while nothing goes the other way" in text
+        assert "at most 1 % of the frames were lost" in text
+        assert "invalid and repeated" not in text
+        assert "A simulation made every run" in text
+    assert "## Again" not in short  # nobody else has its file
+
+
+def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
+    own = opened(made)
+    assert _again(own, "results") == ""
+    named_so = dataclasses.replace(own, name="zoo")
+    assert _again(named_so, "results") == ""
+    zoo = lay_out(packaged()["zoo"], Overrides(only=("siit",)))
+    text = _again(zoo, "my results")
+    assert "v6t campaign zoo -o again\n" in text
+    assert "v6t compare 'my results' again" in text
+    assert "make results MACHINES=1" in text
+    assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
+    simulated = lay_out(packaged()["zoo"], Overrides(only=("siit",), tester="sim"))
+    assert "make results" not in _again(simulated, "page")
+    siit = lay_out(packaged()["siit"], Overrides(tester="sim"))
+    assert "v6t campaign siit --tester sim -o again" in _again(siit, "page")
+
+
+def records_with(changes, benchmark="tcp-capacity"):
+    return SimpleNamespace(**{**RECORD, "benchmark": benchmark, **changes})
+
+
+RECORD = {
+    "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
+    "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
+    "offered": (), "offered_from": "", "lowered": False,
+    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": (),
+}  # fmt: skip
+
+
+UNMEASURED = {"measured": False, "not_measured": "it rains"}
+
+
+class Known:
+    """As much of the presentations as a page asks for."""
+
+    def of(self, record):
+        return SimpleNamespace(
+            shown=count, headlines=lambda r: r.figures, of_tester=lambda r: r.own
+        )
+
+
+def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
+    records = {
+        "bounded": records_with({"figures": (Headline(AT_LEAST, 9000.0, 9000.0, 9000.0),)}),
+        "found": records_with({"figures": (Headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
+        "faltered": records_with({**UNMEASURED, "invalid_trials": ("a",)}),
+        "undefined": records_with({"figures": (Headline("tcp-capacity", None, None, None),)}),
+    }
+    (table,) = tables_of(records, "tcp-capacity")
+    cells = {row[1]: row[3] for row in table.rows}
+    assert cells == {
+        "bounded": "at least 9,000",
+        "found": "70",
+        "faltered": "invalid",
+        "undefined": "undefined",
+    }
+    assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
+    assert table.notes == (LATE, "not measured: it rains")
+
+    none = {"figures": (Headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
+    (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
+    assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
+
+    # the rate at which a table is filled is looked for to within that, not the table's size
+    size = {"figures": (Headline("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
+    (table,) = tables_of({"none": records_with(size, "capacity")}, "capacity")
+    assert table.rows[0][3:] == ("0", "0", "0", "1 (1, 0 invalid)")
+
+    other = {
+        name: records_with({"figures": (Headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
+        for name in ("one", "two")
+    }
+    (table,) = tables_of(other, "tcp-capacity")
+    assert [row[3:5] for row in table.rows] == [("5", "-"), ("-", "5")]
+
+
+def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
+    figure = {"figures": (Headline("TL forward", 0.1, 0.1, 0.1),)}
+    records = {
+        "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
+        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
+    }
+    for record in records.values():
+        record.offered_from = "P1 of the throughput"
+    (table,) = tables_of(records, "latency")
+    assert [c.name for c in table.columns][3] == "offered\nfps per direction"
+    assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
+    source, lowered, own = table.notes
+    assert source == "offered: P1 of the throughput"
+    assert lowered.startswith("lowered: less than the throughput")
+    assert own.endswith("do not compare devices")
+
+
+def test_delays_have_their_spread_and_stand_beside_the_testers_own():
+    """Of three values the median alone hides one that is a hundred times as large."""
+    ways = [Headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
+    records = {
+        "slow": records_with({"unit": "ms", "figures": ways, "repetitions": 3, "own": (
+            Headline("TL forward", 2.0, 2.0, 2.0), Headline("TL reverse", 1.0, 1.0, 1.0))}, "latency"),
+        "faltered": records_with({"unit": "ms", "figures": ways, "own": (
+            Headline("TL forward", 2.0, 2.0, 2.0), Headline("TL reverse", None, None, None))}, "latency"),
+        "once": records_with({"unit": "ms", "figures": ways}, "latency"),
+    }  # fmt: skip
+    (table,) = tables_of(records, "latency")
+    heads = [c.name.replace("\n", " ") for c in table.columns]
+    assert heads[3:6] == [
+        "TL forward median (P1-P99)",
+        "TL reverse median (P1-P99)",
+        "TL tester alone",
+    ]
+    assert {row[1]: row[3:6] for row in table.rows} == {
+        "slow": ("7 (6-900)", "7 (6-900)", "2"),
+        "faltered": ("7", "7", "undefined"),
+        "once": ("7", "7", "-"),
+    }
+    assert table.notes == (LATE, ALONE)
+
+
+def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
+    none = {"figures": (Headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
+    some = {
+        "figures": (Headline("throughput", 90.0, 80.0, 95.0),),
+        "unit": FPS,
+        "resolution_fps": 20,
+    }
+    records = {"none": records_with(none, "throughput"), "some": records_with(some, "throughput")}
+    (drawing,) = (b for b in blocks_of(records, "throughput") if isinstance(b, Drawing))
+    assert "p: some" in drawing.svg
+    assert "p: none" not in drawing.svg
+    assert "(linear axis)" in drawing.svg
+    assert drawing.caption.endswith("not drawn: 1 device of which no rate that was tried passed.")
+    far = {"figures": (Headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
+    wide = {**records, "far": records_with(far, "throughput")}
+    (drawing,) = (b for b in blocks_of(wide, "throughput") if isinstance(b, Drawing))
+    assert "(logarithmic axis)" in drawing.svg
+    assert not [
+        b for b in blocks_of({"none": records["none"]}, "throughput") if isinstance(b, Drawing)
+    ]
+
+
+def test_what_was_not_measured_stands_beside_the_others_and_says_why():
+    """A record of nothing has no unit: it would be the only line of a table of its own."""
+    ms = {"unit": "ms", "figures": (Headline("PDV forward", 1.0, 1.0, 1.0),)}
+    records = {
+        "none": records_with({**UNMEASURED, "unit": None}, "pdv"),
+        "slow": records_with(ms, "pdv"),
+    }
+    (table,) = tables_of(records, "pdv")
+    assert table.title == "pdv, ms"
+    assert {row[1]: row[3] for row in table.rows} == {"none": "-", "slow": "1"}
+    assert table.notes == ("not measured: it rains",)
+    (table,) = tables_of({"none": records["none"]}, "pdv")
+    assert table.title == "pdv"
+
+
+def tables_of(records, benchmark):
+    """The tables of a page whose runs, by the names of their devices, found these records."""
+    return [b for b in blocks_of(records, benchmark) if isinstance(b, Sheet)]
+
+
+def blocks_of(records, benchmark):
+    """Its figures, too."""
+    runs = [
+        SimpleNamespace(
+            directory=f"00{n}-x", experiment="x", axes={}, records=[record],
+            data=SimpleNamespace(config={"plugin": "p", "dut": {"driver": name}}),
+        )
+        for n, (name, record) in enumerate(records.items())
+    ]  # fmt: skip
+    return list(_benchmark(benchmark, runs, Known(), {}, "x"))
+
+
+def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, page):
+    """A reader is to know how many of the figures are the tester's own."""
+    text = (page / "index.md").read_text()
+    figures = [
+        f for r in json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]
+    ]
+    points = {(r["directory"], f["benchmark"]): f for r in
+              json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
+    trials, invalid = (sum(f[k] for f in points.values()) for k in ("trials", "invalid_trials"))
+    assert re.search(rf"Of {trials} trials {invalid} were(: \d+ because [^.]+)?\.", text)
+    limited = sum(f["limited"] for f in figures if f["benchmark"] == "throughput")
+    assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
+
+
+def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine():
+    def run(name, system, **more):
+        device = {"kind": name, "system": system, "version": "1", **more}
+        return SimpleNamespace(data=SimpleNamespace(
+            manifest={"tester": {"kernel": "6.18.44", "device": device}},
+            results={"caveats": [SHARED_CORES]}, simulated=False,
+        ))  # fmt: skip
+
+    machine = "Linux 6.1.0-56-cloud-amd64, in QEMU without hardware acceleration"
+    parts = {
+        "parts": {"ce": {"kind": "nat46", "system": machine}, "pe": {"system": "Linux 6.18.44"}}
+    }
+    runs = [run("jool", machine), run("tayga", "Linux 6.18.44"), run("chain", "", **parts)]
+    said = [b.text for b in _machine(runs)]
+    assert len(said) == 2
+    assert said[1] == (
+        f"Not the tester's kernel had jool, nat46: {machine}. Their rates are that system's, and not to be "
+        "set beside the others'."
+    )
+
+
+def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
+    """No testbed is asked for, other than of the papers' campaigns."""
+    runs = lay_out(packaged()["zoo"], Overrides()).runs
+    pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]
+    for plugin, driver in pairs:
+        assert plugin in driver_type(driver).technologies or driver == "reference"
+    # boxes of others and names for others' devices
+    elsewhere = {"network-cli", "command", "cable", "reference"}
+    known = {(t, d) for d in set(names()) - elsewhere for t in driver_type(d).technologies}
+    assert not known - set(pairs)
+    assert all(r.config["tester"]["kind"] == "embedded" for r in runs)

@@ -1,0 +1,136 @@
+"""What a tester said beside what the known device did: rows of the certificate. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.drivers.delays import distribution
+from v6t.procedures.distribution import Distribution
+from v6t.tools.accuracy.checks import Check
+from v6t.tools.accuracy.record import POINTS, Capacity, Counted, Paced, Timed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.lab.known_device import Truth
+    from v6t.procedures.trial import DirectionResult, Trial
+
+
+def counted(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> Counted:
+    """Loss, duplicates or reordering."""
+    done = {"loss": truth.lost, "duplicates": truth.doubled, "reordering": truth.reordered}
+    sent = result.total("sent")
+    read = {
+        "loss": sent - result.total("received"),
+        "duplicates": result.total("surplus"),
+        "reordering": result.total("out_of_order"),
+    }
+    known = check.known
+    return Counted(
+        kind=check.kind,
+        every=known.lose_every or known.duplicate_every or known.reorder_every,
+        rate=trial.rate_fps,
+        frames=sent,
+        true=done[check.kind],
+        read=read[check.kind],
+    )
+
+
+def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> Timed:
+    """Delays: of tagged frames those that carried a tag, by their place in the stream.
+
+    Raises:
+        ValueError: the tester timed nothing.
+    """
+    read = Distribution((), ())
+    for one in (result.delays or {}).values():
+        read = read.merged(one)
+    differences = Distribution((), ())
+    for one in (result.ipdv or {}).values():
+        differences = differences.merged(one)
+    if not read.frames:
+        raise ValueError("the tester timed no frame")
+    stayed = truth.stayed_ns
+    request = trial.delays
+    tags = request.tags if request is not None else 0
+    if tags:
+        places = np.array(trial.tag_frames, dtype=np.int64)
+        stayed = stayed[np.isin(truth.sent, places)]
+    pairs = differences.frames
+    return Timed(
+        what=check.words,
+        rate=trial.rate_fps,
+        tagged=bool(tags),
+        true_frames=len(stayed),
+        read_frames=read.frames,
+        true=_quantiles(distribution(stayed)),
+        read=_quantiles(read),
+        ipdv_true=_quantiles(distribution_of_pairs(truth)) if pairs else None,
+        ipdv_read=_quantiles(differences) if pairs else None,
+    )
+
+
+def distribution_of_pairs(truth: Truth) -> Distribution:
+    """True differences of consecutive delays, exact."""
+    order = np.argsort(truth.sent, kind="stable")
+    numbers, stayed = truth.sent[order], truth.stayed_ns[order]
+    pairs = np.diff(stayed)[np.diff(numbers) == 1]
+    return Distribution.of(pairs.tolist())
+
+
+def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) -> Paced:
+    """Rate and sending time of several trials, and how evenly their frames came."""
+    ppm: list[float] = []
+    sending: list[float] = []
+    late: list[NDArray[np.float64]] = []
+    error_us = 0.0
+    for trial, result, truth in done:
+        at = truth.arrived_ns
+        span_s = float(at[-1] - at[0]) / 1e9
+        true_fps = (len(at) - 1) / span_s
+        ppm.append(round((true_fps / trial.rate_fps - 1) * 1e6, 1))
+        slot_s = 1 / trial.rate_fps
+        sending.append(round((result.sending_time_s - span_s - slot_s) * 1e6, 1))
+        error_us = max(error_us, (result.sending_error_s or 0.0) * 1e6)
+        due = np.arange(len(at)) * (slot_s * 1e9)
+        off = at - at[0] - due
+        late.append(off - off.min())
+    return Paced(
+        rate=check.rate_fps,
+        frames=check.frames,
+        rate_ppm=ppm,
+        sending_us=sending,
+        said_error_us=round(error_us, 1),
+        late_us=_of_array(np.concatenate(late)),
+    )
+
+
+def capacity(check: Check, found_fps: float, duration_s: float, resolution_fps: float) -> Capacity:
+    """A token bucket: n frames evenly within T need n - depth - buffer tokens of T."""
+    known = check.known
+    spare = known.depth_frames - 1 + known.buffer_frames
+    return Capacity(
+        capacity=known.capacity_fps,
+        depth=known.depth_frames,
+        buffer=known.buffer_frames,
+        duration_s=duration_s,
+        expected=round(known.capacity_fps + spare / duration_s, 1),
+        found=round(found_fps, 1),
+        resolution=round(resolution_fps, 1),
+    )
+
+
+def _quantiles(distribution: Distribution) -> Mapping[str, float]:
+    figures = {
+        name: distribution.minimum_ns
+        if not percent
+        else distribution.percentile_ns(percent, with_lost=False)
+        for name, percent in POINTS.items()
+    }
+    figures["max"] = distribution.maximum_ns
+    return {name: round(value / 1000, 2) for name, value in figures.items()}
+
+
+def _of_array(late_ns: NDArray[np.float64]) -> Mapping[str, float]:
+    return _quantiles(distribution(np.rint(late_ns).astype(np.int64)))

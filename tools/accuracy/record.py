@@ -1,0 +1,158 @@
+"""The certificate of a tester: what it read of devices whose behaviour is known, beside the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from v6t.analysis.records.base import Model, Number
+
+SCHEMA = "v6t-accuracy/1"
+POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, "p99_9": 99.9}
+"""Quantiles at which delays are compared, by name, in per cent."""
+
+
+class Counted(Model):
+    """Frames to which something was done on purpose, and how many the tester says they were."""
+
+    kind: str
+    """what was done: loss, duplicates, reordering"""
+    every: int
+    """to one frame in so many"""
+    rate: Number
+    """offered [frames per second]"""
+    frames: int
+    """frames sent"""
+    true: int
+    """frames it was done to"""
+    read: int
+    """what the tester counted"""
+
+    @property
+    def exact(self) -> bool:
+        """The tester is right, and there was something to see."""
+        return self.true == self.read > 0
+
+
+class Timed(Model):
+    """Delays of one trial: the kernel's at the device, and the tester's."""
+
+    what: str
+    """what the device was told to do"""
+    rate: Number
+    """offered [frames per second]"""
+    tagged: bool
+    """tagged frames were timed, as for latency; else every frame, as for PDV"""
+    true_frames: int
+    """frames whose true delay is known"""
+    read_frames: int
+    """frames the tester timed"""
+    true: Mapping[str, Number]
+    """quantiles of the true delays [us]"""
+    read: Mapping[str, Number]
+    """quantiles of the delays the tester gives [us]"""
+    ipdv_true: Mapping[str, Number] | None = None
+    """quantiles of the true differences of consecutive delays [us]"""
+    ipdv_read: Mapping[str, Number] | None = None
+    """what the tester gives of them [us]"""
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Read less true of each quantile [us]."""
+        return {name: self.read[name] - self.true[name] for name in POINTS}
+
+    @property
+    def bias(self) -> float:
+        """Of the median [us]."""
+        return self.errors["p50"]
+
+    @property
+    def pdv_error(self) -> float:
+        """Of D99.9 - Dmin [us]."""
+        return self.errors["p99_9"] - self.errors["min"]
+
+    @property
+    def ipdv_error(self) -> float | None:
+        """The largest of the errors at 1, 50 and 99 per cent, either way [us]."""
+        if self.ipdv_true is None or self.ipdv_read is None:
+            return None
+        return max(abs(self.ipdv_read[k] - self.ipdv_true[k]) for k in ("p1", "p50", "p99"))
+
+
+class Paced(Model):
+    """How frames left the tester, by the kernel's clock at the device."""
+
+    rate: Number
+    """asked [frames per second]"""
+    frames: int
+    """frames of a trial"""
+    rate_ppm: Sequence[Number]
+    """true rate less asked rate of each trial, in millionths of it"""
+    sending_us: Sequence[Number]
+    """sending time as the tester gives it less the true one, each trial [us]"""
+    said_error_us: Number
+    """how far off the tester itself says that this may be [us]"""
+    late_us: Mapping[str, Number]
+    """how late frames were against an even stream, quantiles over all trials [us]"""
+
+
+class Capacity(Model):
+    """A token bucket, and the throughput that was found."""
+
+    capacity: Number
+    """tokens per second"""
+    depth: int
+    """tokens that are saved up at most"""
+    buffer: int
+    """frames that may wait for a token"""
+    duration_s: Number
+    """length of the trials [s]"""
+    expected: Number
+    """highest rate of an even stream of that length without loss [frames per second]"""
+    found: Number
+    """throughput by binary search [frames per second]"""
+    resolution: Number
+    """of the search [frames per second]"""
+
+    @property
+    def error(self) -> float:
+        """Found less expected, relative."""
+        return self.found / self.expected - 1
+
+
+class Certificate(Model):
+    """What was found, with the machine it was found on."""
+
+    schema_version: str = SCHEMA
+    """of this file"""
+    made: str
+    """UTC"""
+    version: str
+    """of v6t"""
+    source_commit: str | None
+    """of v6t, where it runs from a checkout"""
+    tester: Mapping[str, Any]
+    """as it describes itself"""
+    options: Mapping[str, Any]
+    """it was given"""
+    machine: Mapping[str, Any]
+    """on which this was measured"""
+    load: Sequence[Number]
+    """the machine's load average before and after"""
+    traffic: str
+    """what was sent"""
+    counted: Sequence[Counted] = ()
+    """loss, duplicates, reordering"""
+    timed: Sequence[Timed] = ()
+    """delays"""
+    paced: Sequence[Paced] = ()
+    """rate and sending time"""
+    capacity: Sequence[Capacity] = ()
+    """token buckets"""
+
+    @property
+    def name(self) -> str:
+        """Of the tester, with a version where it has one."""
+        version = self.tester.get("version") or {}
+        release = version.get("version") if isinstance(version, Mapping) else None
+        return f"{self.tester.get('kind', '?')}{f' {release}' if release else ''}"

@@ -1,0 +1,1 @@
+"""Write the page of a campaign that is published with the documentation."""

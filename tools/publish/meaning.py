@@ -1,0 +1,230 @@
+"""What the numbers of a campaign mean, in sentences that follow from its runs' settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from v6t.analysis.blocks import Block, Items, Text
+from v6t.analysis.presentations.common import REPETITIONS, TRIAL_S
+from v6t.analysis.records.base import FPS
+from v6t.analysis.records.connections import ConnectionRateRecord
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.sheet import number_of
+from v6t.procedures.conditions import SHARED_CORES
+from v6t.tools.publish.differing import MARK, TITLE
+from v6t.tools.publish.doubts import is_queued
+from v6t.tools.publish.reasons import why_invalid
+
+FEW = 100
+"""Of fewer values P1 is the smallest and P99 the largest: nearest rank (RFC 2330 section 11.3)."""
+UNLIKE = (
+    f"Rows marked {MARK} were measured with other parameters, such as another number of customers, than most "
+    "rows of their technology, which their devices or drivers ask for: do not set them beside the others as "
+    f"if only the device were another. The section '{TITLE}' lists what differs."
+)
+
+
+def meaning(made: Sequence[CampaignRun], unlike: bool = False) -> Iterator[Block]:
+    """Sentences before all tables.
+
+    Args:
+        made: runs that found something.
+        unlike: some of them were measured otherwise than others of their technology.
+    """
+    if not made:
+        return
+    yield from _machine(made)
+    if unlike:
+        yield Text(UNLIKE, "warning")
+    yield _lengths(made)
+    told = (_rates, _connections, _spread, _faltering, _translation)
+    yield Items([sentence for of in told for sentence in of(made)])
+    caveats = _caveats(made)
+    if caveats:
+        yield Text("What deviates, in the words of the runs:")
+        yield Items(caveats, "warning")
+
+
+def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
+    simulated = [r for r in made if r.data and r.data.simulated]
+    if simulated:
+        yield Text(
+            f"A simulation made {_part(simulated, made)}: no frame was sent, the numbers are a model's.",
+            "warning",
+        )
+    shared = [r for r in made if r.data and SHARED_CORES in r.data.results.get("caveats", ())]
+    if shared:
+        known = [(r.data.manifest.get("machine") or {}).get("cores") for r in shared if r.data]
+        found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
+        cores = f"{found} cores" if found else "cores"
+        yield Text(
+            f"In {_part(shared, made)} tester and device shared the {cores} "
+            "of one machine, so every number describes both of them, this machine and that day. They "
+            "show that a device works, and what it costs beside another one of the same table. They "
+            "say nothing of what it does on a server with network interfaces of its own.",
+            "warning",
+        )
+        yield from _kernels(shared)
+
+
+def _kernels(shared: Sequence[CampaignRun]) -> Iterator[Block]:
+    """Devices that had another kernel than their tester: they were no namespaces of its machine."""
+    others: dict[str, list[str]] = {}
+    for run in shared:
+        tester = (run.data.manifest.get("tester") or {}) if run.data else {}
+        told, mine = tester.get("device") or {}, str(tester.get("kernel") or "")
+        for part in (told.get("parts") or {"": told}).values():
+            system = str(part.get("system") or "")
+            if mine and system and mine not in system:
+                others.setdefault(system, []).append(str(part.get("kind", "?")))
+    for system, names in others.items():
+        yield Text(
+            f"Not the tester's kernel had {', '.join(dict.fromkeys(names))}: {system}. Their rates are that "
+            "system's, and not to be set beside the others'.",
+            "warning",
+        )
+
+
+def _part(some: Sequence[CampaignRun], of: Sequence[CampaignRun]) -> str:
+    """So many of the runs."""
+    if len(some) == len(of):
+        return "every run"
+    return f"{len(some)} of {number_of(len(of), 'run')}"
+
+
+def _lengths(made: Sequence[CampaignRun]) -> Block:
+    """Trials and repetitions, beside what is asked for (RFC 8219 section 7, RFC 2544 section 24)."""
+    trials = [_long(r) for r in made]
+    times = [n for n in (_value(r, "repetitions") for r in made) if n is not None]
+    said = (
+        f"Trials of {' and '.join(f'{s:g}' for s in dict.fromkeys(trials))} s and "
+        f"{' and '.join(map(str, dict.fromkeys(times)))} repetitions"
+    )
+    asked = f"RFC 8219 and RFC 2544 ask for {TRIAL_S:g} s and {REPETITIONS}"
+    short = [r for r in made if _long(r) < TRIAL_S or (_value(r, "repetitions") or 0) < REPETITIONS]
+    if not short:
+        return Text(f"{said}: {asked}.")
+    which = "these are" if len(short) == len(made) else f"{_part(short, made)} are"
+    return Text(
+        f"{said} stand where {asked}: {which} demonstrations, no results of RFC 8219.", "warning"
+    )
+
+
+def _long(run: CampaignRun) -> float:
+    """Trials that decide: in a search those before them may be shorter (RFC 2544 section 24) [s]."""
+    return max(_value(run, "trial_duration_s") or 0.0, _value(run, "final_duration_s") or 0.0)
+
+
+def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """In which directions frames went, and what of them might be lost."""
+    ways = {r.direction for m in made for r in m.records if r.unit == FPS}
+    both, one = "bidirectional" in ways, ways - {"bidirectional"}
+    if both:
+        which = "Rates of bidirectional traffic" if one else "Rates"
+        yield (
+            f"{which} are frames per second in each direction, both at the same time; two times as "
+            "many frames cross the device."
+        )
+    if one:
+        which = "Rates of one direction" if both else "Rates"
+        yield f"{which} are frames per second while nothing goes the other way."
+    if any(isinstance(r, ThroughputRecord) for m in made for r in m.records):
+        losses = dict.fromkeys(_value(r, "loss_tolerance") or 0.0 for r in made)
+        said = " or ".join(
+            "no frame was lost" if x == 0 else f"at most {100 * x:g} % of the frames were lost"
+            for x in losses
+        )
+        yield f"A throughput is the highest rate of a search at which in each direction {said}."
+        longest = max(map(_long, made))
+        if longest < TRIAL_S:
+            yield (
+                f"In {longest:g} s a device's queues take what they hold: where its delays are a good part "
+                "of that, it cannot go on at this rate."
+            )
+
+
+def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """What queues make of a rate at which few connections are opened."""
+    found = [r for m in made for r in m.records if isinstance(r, ConnectionRateRecord)]
+    counts = " or ".join(f"{n:,}" for n in dict.fromkeys(r.connections for r in found))
+    if found:
+        yield (
+            f"A maximum connection establishment rate is that at which {counts} connections were opened one "
+            "after the other and none was missing: what a device's queues took in that time counts as "
+            "carried, so the more they hold of so many connections, the less it could have gone on."
+        )
+
+
+def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """Of what the median is, and what P1 and P99 are of so few values."""
+    times = dict.fromkeys(r.repetitions for m in made for r in m.records if r.repetitions > 1)
+    if times:
+        few = [str(n) for n in sorted(times) if n < FEW]
+        ends = f"; of {' or '.join(few)} repetitions these are the smallest and the largest" * bool(
+            few
+        )
+        yield f"A value is the median of the repetitions, P1 and P99 are their spread{ends}."
+
+
+def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
+    again = any(_value(r, "invalid_retries") for r in made)
+    what = "invalid and repeated" if again else "invalid"
+    records = [r for m in made for r in m.records]
+    trials = sum(len(r.trials) for r in records)
+    invalid = [t for r in records for t in r.invalid_trials]
+    why = f": {why_invalid(invalid)}" if invalid else ""
+    yield (
+        f"A trial in which the tester faltered is {what}: it is no loss of the device. Of "
+        f"{number_of(trials, 'trial')} {len(invalid):,} were{why}."
+    )
+    rates = [(m, r) for m in made for r in m.records if str(r.unit).endswith("per second")]
+    limited = sum(r.limited and not (m.data and is_queued(m.data, r)) for m, r in rates)
+    if limited:
+        yield (
+            f"{limited} of {number_of(len(rates), 'rate')} are marked *: there the tester or the medium was "
+            "the limit, and the device may be faster."
+        )
+
+
+def _value(run: CampaignRun, key: str) -> Any:
+    """A setting of its procedures."""
+    settings: Mapping[str, Any] = run.data.procedure if run.data else {}
+    return settings.get(key)
+
+
+def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """What was seen of the frames' content."""
+    counted = [
+        c for r in made if r.data for t in r.data.trials for c in t.result.directions.values()
+    ]
+    frames = [c for c in counted if c.answers is None]
+    checked, matched = (sum(getattr(c, name) for c in frames) for name in ("checked", "matched"))
+    if checked:
+        yield (
+            f"{matched:,} of {checked:,} frames that were compared were as the technology's reference "
+            "translation has them."
+        )
+    reasons: Counter[str] = Counter()
+    for answers in (c.answers for c in counted if c.answers is not None):
+        reasons.update(answers.reasons)
+    if len(frames) < len(counted):
+        right = sum(c.matched for c in counted if c.answers is not None)
+        wrong = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common())
+        yield (
+            f"In all trials, of which a search makes some above its result, {right:,} questions were "
+            f"answered rightly and in time; not so: {wrong or 'none'}."
+        )
+    if any(r.data and r.data.shares_oracle for r in made):
+        yield (
+            "The device named reference is made of that very translation: its frames prove the path, and "
+            "its rates are those of v6t's own code."
+        )
+
+
+def _caveats(made: Sequence[CampaignRun]) -> list[str]:
+    said = [c for r in made if r.data for c in r.data.results.get("caveats", ())]
+    # what few of many devices are told stands with their runs
+    return [c for c in dict.fromkeys(said) if said.count(c) > len(made) // 4]

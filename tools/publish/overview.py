@@ -1,0 +1,284 @@
+"""A finished campaign as a page for others: what the numbers mean, on what they were made, all of them.
+
+Its runs are told by what was measured on what, not by their settings; see
+:mod:`v6t.analysis.report.campaign` for the report of whoever made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
+from v6t.analysis.figures.points import points_figure
+from v6t.analysis.presentation import AT_LEAST, Presentations
+from v6t.analysis.presentations.common import marked
+from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.sheet import UNDEFINED, Sheet, number_of, sheet
+from v6t.tools.publish.device_counts import device_sheet
+from v6t.tools.publish.differing import MEANING as DIFFERS
+from v6t.tools.publish.differing import TITLE as NOT_ALIKE
+from v6t.tools.publish.differing import Differing, differing, differing_sheet
+from v6t.tools.publish.doubts import LOST, LOST_MEANING, QUEUED, QUEUED_MEANING
+from v6t.tools.publish.meaning import meaning
+from v6t.tools.publish.point_lines import Line, device, driver, lines, names_of, technology
+
+LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
+OWN_RATES = "each line has its device's own rate: delays at different rates do not compare devices"
+LIMITED = "* the tester or the medium was the limit: the device may be faster"
+RESOLUTION = (
+    "resolution: a search ends where rates that passed and failed are so near to each other"
+)
+ALONE = (
+    "tester alone: its own delay at the same rate without a device, the larger of its directions; the others "
+    "hold it, nothing is subtracted"
+)
+_SPREAD = "median (P1-P99)"
+UNLIKE = (
+    "Devices differ in what they can be told, and some were measured with other parameters than the others "
+    "of their technology. Numbers of such a row are no comparison of the devices alone; v6t compare "
+    "refuses them unless it is told --anyway."
+)
+LATE = "undefined: lost frames decide this figure"
+PER_DIRECTION = {"frames per second": "frames per second per direction"}
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """As much of a record as a figure draws."""
+
+    median: float
+    p1: float
+    p99: float
+
+
+def overview(
+    title: str, notes: Mapping[str, str], runs: Sequence[CampaignRun], presentations: Presentations
+) -> Document:
+    """The page.
+
+    Args:
+        title: heading.
+        notes: of its experiments, by name.
+        runs: all of them, those that failed too.
+        presentations: of the benchmarks.
+    """
+    made = [r for r in runs if r.data is not None and r.records]
+    when = sorted(str(r.data.manifest.get("created", ""))[:10] for r in made if r.data)
+    days = " to ".join(dict.fromkeys([when[0], when[-1]])) if when else "nothing measured yet"
+    odd = differing(made, lambda run: (technology(run), device(run)))
+    sections = [
+        Section("What these numbers mean", "meaning", list(meaning(made, any(odd.values())))),
+        Section("Machine, versions", "machine", list(_machine(made))),
+    ]
+    for number, benchmark in enumerate(dict.fromkeys(r.benchmark for m in made for r in m.records)):
+        blocks = list(_benchmark(benchmark, made, presentations, odd, f"overview-{number}"))
+        if blocks:
+            titled = next(r.title for m in made for r in m.records if r.benchmark == benchmark)
+            sections.append(Section(titled, f"benchmark-{number}", blocks))
+    if odd:
+        blocks = [Text(UNLIKE), differing_sheet(odd.values())]
+        sections.append(Section(NOT_ALIKE, "not-alike", blocks))
+    told = device_sheet(made, lambda run: names_of(made)[run.directory])
+    if told is not None:
+        sections.append(Section("Devices' own counters", "device-counters", [told]))
+    sections.append(Section("Not measured", "not-measured", list(_lacking(runs))))
+    said = [f"{name}: {text}" for name, text in notes.items() if text and name]
+    if said:
+        sections.append(Section("Notes", "notes", [Items(said)]))
+    sections.append(Section("Files", "files", list(_files())))
+    return Document(title, days, sections)
+
+
+def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
+    rows: dict[str, list[str]] = {}
+    for run in made:
+        manifest = run.data.manifest if run.data else {}
+        machine, tester = manifest.get("machine") or {}, manifest.get("tester") or {}
+        memory = machine.get("memory_kib")
+        for name, value in (
+            ("processor", machine.get("processor")),
+            ("cores", machine.get("cores")),
+            ("memory", memory and f"{memory / (1 << 20):.0f} GiB"),
+            ("kernel", machine.get("kernel")),
+            ("v6t", _version(manifest)),
+            ("Python", manifest.get("python")),
+            ("tester", tester.get("engine") or tester.get("kind")),
+        ):
+            if value is not None and str(value) not in rows.setdefault(name, []):
+                rows[name].append(str(value))
+    yield Facts([(name, "; ".join(values)) for name, values in rows.items()])
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for run in made:
+        for name, *told in _devices(run):
+            for values, value in zip(found.setdefault(name, ([], [])), told, strict=True):
+                if value and value not in values:
+                    values.append(value)
+    devices = [
+        (name, *("; ".join(values) or "-" for values in columns))
+        for name, columns in sorted(found.items())
+    ]
+    yield sheet("Devices", ["<device", "<version", "<system"], devices)
+
+
+def _version(manifest: Mapping[str, Any]) -> str | None:
+    words = [(manifest.get("packages") or {}).get("v6t"), manifest.get("source_commit")]
+    said = [str(w) for w in words if w]
+    return ", commit ".join(said) or None
+
+
+def _devices(run: CampaignRun) -> Iterator[tuple[str, str, str]]:
+    """Drivers with the versions and systems that the devices told; empty: not told."""
+    tester = (run.data.manifest.get("tester") or {}) if run.data else {}
+    told = tester.get("device") or {}
+    parts = told.get("parts") or {}
+    devices = list(parts.values() if isinstance(parts, Mapping) else parts) or [
+        {**told, "kind": driver(run)}
+    ]
+    for part in devices:
+        words = (part.get(key) or "" for key in ("version", "system"))
+        version, system = map(str, words)
+        yield str(part.get("kind", "?")), version, system
+
+
+def _benchmark(
+    benchmark: str,
+    made: Sequence[CampaignRun],
+    presentations: Presentations,
+    odd: Mapping[str, Differing],
+    name: str,
+) -> Iterator[Block]:
+    """Its figures and tables, one for each unit: a line for each point of each run."""
+    found = list(lines(benchmark, made, presentations, odd))
+    units = dict.fromkeys(unit for line in found for unit, of_unit in line.found.items() if of_unit)
+    for number, unit in enumerate(units or [""]):
+        # what was not measured has no unit of its own, and stands once
+        mine = [x for x in found if x.found.get(unit) or (not number and not any(x.found.values()))]
+        figures = list(dict.fromkeys(figure for line in mine for figure in line.of(unit)))
+        said = PER_DIRECTION.get(unit, unit)
+        drawn = list(_drawn(mine, unit))
+        if len(figures) == 1 and drawn:
+            caption = _caption(f"{benchmark}, {said}", mine, unit)
+            figure = points_figure(cast("Any", drawn), said, f"{name}-{number}")
+            yield Drawing(figure, caption, caption)
+        yield _table(f"{benchmark}, {said}" if said else benchmark, unit, mine, figures)
+
+
+def _caption(title: str, lines: Sequence[Line], unit: str) -> str:
+    """What a figure draws, what its marks mean, and what it does not draw."""
+    figures = [(line, figure) for line in lines for figure in line.of(unit).values()]
+    parts = [f"{title}: median, bars from P1 to P99"]
+    if any(figure["limited"] for _, figure in figures):
+        parts.append(LIMITED)
+    none = sum(figure["median"] is not None and not x.is_drawn(figure) for x, figure in figures)
+    if none:
+        parts.append(
+            f"not drawn: {number_of(none, 'device')} of which no rate that was tried passed"
+        )
+    return "; ".join(parts) + "."
+
+
+def _differing(lines: Sequence[Line]) -> tuple[bool, bool]:
+    """Whether frame sizes and directions tell lines apart."""
+    return len({line.sizes for line in lines}) > 1, len({line.direction for line in lines}) > 1
+
+
+def _drawn(lines: Sequence[Line], unit: str) -> Iterator[tuple[str, _Spread]]:
+    """Names and spreads of what has a number."""
+    sizes, directions = _differing(lines)
+    for line in lines:
+        for figure in line.of(unit).values():
+            if not line.is_drawn(figure):
+                continue
+            words = [f"{line.technology}: {line.marked_device}"]
+            words += [f"{line.sizes} octets"] * sizes + [line.direction] * directions
+            words += [AT_LEAST] * (figure["figure"] == AT_LEAST)
+            low, high = (
+                figure["median"] if figure[end] is None else figure[end] for end in ("p1", "p99")
+            )
+            yield (
+                marked(", ".join(words), figure["limited"]),
+                _Spread(figure["median"], low, high),
+            )
+
+
+def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str]) -> Sheet:
+    alone = len(figures) <= 1
+    stepped = alone and any(line.step for line in lines)
+    _, directions = _differing(lines)
+    offered = any(line.offered for line in lines)
+    own = dict.fromkeys(name.rpartition(" ")[0] for line in lines for name in line.own)
+    rows = []
+    for line in lines:
+        cells = [line.technology, line.marked_device, line.sizes, *[line.direction] * directions]
+        cells += [line.offered] * offered
+        for name in figures or [""]:
+            figure = line.of(unit).get(name)
+            show = line.printed if alone else line.spread
+            cells.append(show(figure) if figure else line.lacking)
+            if alone:
+                cells += [line.number(figure[k]) if figure else "-" for k in ("p1", "p99")]
+        cells += [line.tester] * bool(own)
+        cells += [line.show(line.step) if line.step else "-"] * stepped
+        rows.append((*cells, line.told))
+    heads = ["median", "P1", "P99"] if alone else [f"{f or 'median'}\n{_SPREAD}" for f in figures]
+    names = ["<technology", "<device", "<octets", *["<direction"] * directions]
+    names += ["offered\nfps per direction"] * offered
+    heads += [f"{' / '.join(own)}\ntester alone"] * bool(own) + ["resolution"] * stepped
+    notes = [*_marks(lines, unit), *[RESOLUTION] * stepped]
+    notes += [LATE] * any(UNDEFINED in cell for row in rows for cell in row)
+    notes += [*[ALONE] * bool(own), *_of_rates(lines)]
+    notes += [f"not measured: {why}" for why in dict.fromkeys(x.why for x in lines) if why]
+    return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
+
+
+def _marks(lines: Sequence[Line], unit: str) -> Iterator[str]:
+    """What the marks of these lines mean."""
+    if any(f["limited"] for line in lines for f in line.of(unit).values()):
+        yield LIMITED
+    doubts = {line.doubt for line in lines}
+    if LOST in doubts:
+        yield LOST_MEANING
+    if QUEUED in doubts:
+        yield QUEUED_MEANING
+    if any(line.odd for line in lines):
+        yield DIFFERS
+
+
+def _of_rates(lines: Sequence[Line]) -> Iterator[str]:
+    """What must be known of the rates at which delays were measured."""
+    sources = dict.fromkeys(line.source for line in lines if line.source)
+    if sources:
+        yield f"offered: {', '.join(sources)}"
+    if any("lowered" in line.offered for line in lines):
+        yield LOWERED
+    if sources and len({line.offered for line in lines}) > 1:
+        yield OWN_RATES
+
+
+def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
+    whole = sum(r.status == "complete" for r in runs)
+    yield Text(f"{whole} of {number_of(len(runs), 'run')} are complete.")
+    rest = [r for r in runs if r.status != "complete"]
+    if rest:
+        yield Items(
+            [
+                ": ".join(filter(None, (technology(r), device(r), r.failure or r.status)))
+                for r in rest
+            ]
+        )
+
+
+def _files() -> Iterator[Block]:
+    yield Links(
+        [
+            Link("All figures of the tables, one a line", "summary.csv"),
+            Link("The same for programs", "summary.json"),
+            Link("Every trial: asked, sent, received, compared", "trials.csv"),
+        ]
+    )
+    yield Text(
+        "Beside them each run has a directory with its settings, its machine and its results, which "
+        "v6t compare and v6t trend read."
+    )

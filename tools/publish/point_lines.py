@@ -1,0 +1,222 @@
+"""What each run of a campaign found of each benchmark, at each point, as its page prints it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from v6t.analysis.presentation import AT_LEAST, Headline, Presentations
+from v6t.analysis.presentations.common import marked
+from v6t.analysis.records.base import CPS, FPS, Record
+from v6t.analysis.records.resolution import QPS
+from v6t.analysis.report.campaign import figures_of
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
+from v6t.analysis.sheet import INVALID
+from v6t.tools.publish.differing import MARK, Differing
+from v6t.tools.publish.doubts import LOST, QUEUED, is_queued, loses_elsewhere
+
+STEPS: Mapping[str, str] = {FPS: "resolution_fps", CPS: "resolution_cps", QPS: "resolution_qps"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one run found of one benchmark at one point.
+
+    Attributes:
+        technology, device, sizes, direction: what on what, and where.
+        offered: at which rate, where it was not looked for; empty: it was.
+        source: where that rate comes from.
+        found: headline figures by unit and name, as :func:`figures_of` has them; a unit without any
+            where nothing was measured.
+        show: a number of them as it is printed.
+        lacking: what is printed for a figure that is not there.
+        told: repetitions and trials.
+        why: nothing was measured; empty: something was.
+        step: how near to each other rates were tried that passed and failed; None: none were looked for.
+        own: figures of the tester alone, without a device, by name.
+        odd: it was not measured as most lines of its technology were.
+        doubt: mark of a rate that the device's queues made; empty: nothing tells of that.
+    """
+
+    technology: str
+    device: str
+    sizes: str
+    direction: str
+    offered: str
+    source: str
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    show: Callable[[float | None], str]
+    lacking: str
+    told: str
+    why: str = ""
+    step: float | None = None
+    own: Mapping[str, float | None] = field(default_factory=dict)
+    odd: bool = False
+    doubt: str = ""
+
+    @property
+    def marked_device(self) -> str:
+        """The device, with the mark of what was not measured alike."""
+        return f"{self.device} {MARK}" if self.odd else self.device
+
+    def of(self, unit: str) -> Mapping[str, Mapping[str, Any]]:
+        """Its figures in a unit, by name."""
+        return self.found.get(unit, {})
+
+    def printed(self, figure: Mapping[str, Any]) -> str:
+        """Its median, with what is to be said of it."""
+        least = f"{AT_LEAST} " if figure["figure"] == AT_LEAST else ""
+        number = " ".join(filter(None, (self.number(figure["median"]), self.doubt)))
+        return least + marked(number, figure["limited"])
+
+    def spread(self, figure: Mapping[str, Any]) -> str:
+        """The same with P1 and P99, where it was measured more than once."""
+        if figure["repetitions"] < 2:
+            return self.printed(figure)
+        low, high = (self.number(figure[end]) for end in ("p1", "p99"))
+        return f"{self.printed(figure)} ({low}-{high})"
+
+    @property
+    def tester(self) -> str:
+        """The larger of the tester's own figures, where there are any; a lost frame is the largest."""
+        known = [value for value in self.own.values() if value is not None]
+        return self.show(max(known) if len(known) == len(self.own) else None) if self.own else "-"
+
+    def is_drawn(self, figure: Mapping[str, Any]) -> bool:
+        """Whether it has a place on an axis: a rate below the lowest one tried has none."""
+        return figure["median"] is not None and not (figure["median"] == 0 and self.step)
+
+    def number(self, value: float | None) -> str:
+        """It as it is printed; where no rate passed, that it is below the nearest one tried."""
+        return f"< {self.show(self.step)}" if value == 0 and self.step else self.show(value)
+
+
+def technology(run: CampaignRun) -> str:
+    """What was measured: the plugin, with what else varies in the experiment."""
+    plugin = run.data.config["plugin"] if run.data else run.experiment
+    beside = (*OF_POINTS, "plugin")
+    others = [shown(v) for a, v in run.axes.items() if a not in beside and not _is_of_device(a)]
+    return ", ".join([str(plugin), *others])
+
+
+def device(run: CampaignRun) -> str:
+    """On what: the driver, with what else varies of it."""
+    name = driver(run)
+    others = [
+        f"{axis_name(a)} {shown(v)}"
+        for a, v in run.axes.items()
+        if _is_of_device(a) and a not in ("dut", "dut.driver")
+    ]
+    return ", ".join([name, *others])
+
+
+def driver(run: CampaignRun) -> str:
+    """The kind of the device."""
+    return str(run.data.config["dut"]["driver"] if run.data else run.axes.get("dut.driver", ""))
+
+
+def _is_of_device(axis: str) -> bool:
+    return axis.partition(".")[0] == "dut"
+
+
+def names_of(runs: Sequence[CampaignRun]) -> dict[str, tuple[str, str]]:
+    """Technology and device of each run by its directory; where two have the same, with its name."""
+    plain = {run.directory: (technology(run), device(run)) for run in runs}
+    points = Counter(
+        (plain[run.directory], r.benchmark, r.sizes, r.direction)
+        for run in runs
+        for r in run.records
+    )
+    twice = {names for (names, *_), times in points.items() if times > 1}
+    named = {}
+    for run in runs:
+        what, on = plain[run.directory]
+        if (what, on) in twice:
+            what = f"{run_name(run.directory)}: {what}"
+        named[run.directory] = what, on
+    return named
+
+
+def lines(
+    benchmark: str,
+    made: Sequence[CampaignRun],
+    presentations: Presentations,
+    odd: Mapping[str, Differing],
+) -> Iterator[Line]:
+    """What was found of a benchmark.
+
+    Args:
+        benchmark: its name.
+        made: runs that found something.
+        presentations: of the benchmarks.
+        odd: runs that were not measured as others of their technology were, by directory.
+    """
+    names = names_of(made)
+    for run in made:
+        differs = odd.get(run.directory)
+        for record in run.records:
+            if record.benchmark != benchmark:
+                continue
+            invalid = len(record.invalid_trials)
+            doubt = _doubt(run, record)
+            yield Line(
+                *names[run.directory],
+                sizes=record.sizes,
+                direction=record.direction,
+                offered=_offered(record),
+                source=record.offered_from,
+                found=_found(record, presentations, queued=doubt == QUEUED),
+                show=presentations.of(record).shown,
+                lacking=INVALID if invalid and not record.measured else "-",
+                told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
+                why=record.not_measured or "",
+                step=_step(record),
+                own={h.figure: h.median for h in _own(record, presentations)},
+                odd=differs is not None and differs.concerns(benchmark),
+                doubt=doubt,
+            )
+
+
+def _own(record: Record, presentations: Presentations) -> Iterator[Headline]:
+    if record.measured:
+        yield from presentations.of(record).of_tester(record)
+
+
+def _doubt(run: CampaignRun, record: Record) -> str:
+    """The mark of a rate that other trials of its run speak against."""
+    if run.data is None:
+        return ""
+    if is_queued(run.data, record):
+        return QUEUED
+    return LOST if loses_elsewhere(run.data, record) else ""
+
+
+def _step(record: Record) -> float | None:
+    """The resolution of a search; None: no rate is looked for, as where a table's size is."""
+    step: float | None = getattr(record, STEPS.get(str(record.unit), ""), None)
+    return step
+
+
+def _offered(record: Record) -> str:
+    rates = [f"{rate:,.0f}" for rate in record.offered]
+    said = rates[0] if len(rates) == 1 else f"{len(rates)} rates" if rates else ""
+    return f"{said}, lowered" if record.lowered else said
+
+
+def _found(
+    record: Record, presentations: Presentations, *, queued: bool
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Its headline figures by unit and name; the one that is the benchmark has an empty name.
+
+    Of a device that queued what it did not forward nobody can say that it may be faster.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for figure in figures_of(record, presentations):
+        of_unit = found.setdefault(str(figure["unit"] or ""), {})
+        if record.measured:
+            whole = figure["figure"] in (record.benchmark, AT_LEAST)
+            limited = figure["limited"] and not queued
+            of_unit["" if whole else figure["figure"]] = {**figure, "limited": limited}
+    return found

@@ -1,0 +1,237 @@
+"""A campaign as a page in a repository: Markdown, figures, tables and what others need to compare with it.
+
+Nothing of it says where on which machine the campaign was made: see :mod:`v6t.tools.publish.public`.
+Everything is read before anything is written, and the page appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.report.campaign_run import run_name
+from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, opened
+from v6t.core.campaigns.packaged import packaged
+from v6t.core.campaigns.summary import csv_of, runs_of, summary_of
+from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
+from v6t.drivers.testers import kind_of
+from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json
+from v6t.tools.publish.public import Words, public_runs
+from v6t.tools.publish.trials_table import trials_table
+
+if TYPE_CHECKING:
+    from v6t.analysis.blocks import Drawing
+    from v6t.analysis.report.campaign_run import CampaignRun
+
+PAGE, TABLE, FIGURES = "index.md", "summary.csv", "figures"
+MARKER, SCHEMA = "page.json", "v6t-page/1"
+"""The file by which a page is known: it names all others, so that nothing else is ever removed."""
+
+
+def publish(directory: Path, place: Path) -> list[Path]:
+    """Write the page of a campaign, in place of an earlier one.
+
+    Args:
+        directory: of the campaign, finished or not.
+        place: of the page; made if absent.
+
+    Returns:
+        What was written, directories of runs as such.
+
+    Raises:
+        UsageError: no campaign, one of its files cannot be read, or the place is something else's or
+            cannot be written.
+    """
+    campaign = opened(directory)
+    _refuse(place, directory)
+    contents = _contents(directory, campaign, place.resolve().name)
+    try:
+        _put(place.resolve(), contents)
+    except OSError as exc:
+        raise UsageError(f"{place} cannot be written: {exc.strerror or exc}") from exc
+    parts = (name.partition("/") for name in contents)
+    said = [f"{top}/{rest}" if top == FIGURES else top for top, _, rest in parts]
+    return [place / name for name in dict.fromkeys(said)]
+
+
+def _refuse(place: Path, directory: Path) -> None:
+    """Raise unless a page may be written to the place."""
+    where, source = place.resolve(), directory.resolve()
+    if where == source or source in where.parents or where in source.parents:
+        raise UsageError(
+            f"{place} and the campaign's directory lie in one another",
+            "a page has a directory of its own",
+        )
+    held = next((p for p in (where, *where.parents) if (p / PLAN).exists()), None)
+    if held is not None:
+        raise UsageError(f"{place} is for measurements: {held} holds a campaign")
+    try:
+        if where.exists() and (others := _others(where)):
+            raise UsageError(
+                f"{place} holds something else than the page of a campaign: {others[0]}",
+                "nothing was removed; take it away, or choose another directory",
+            )
+    except OSError as exc:
+        raise UsageError(f"{place} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _others(place: Path) -> list[str]:
+    """What of a directory no page wrote; all of it if it is none."""
+    if not place.is_dir():
+        return ["a file"]
+    found = [p.relative_to(place).as_posix() for p in place.rglob("*") if not _is_directory(p)]
+    try:
+        marker = read_json(place / MARKER)
+    except (FileNotFoundError, UsageError):
+        marker = None
+    known = isinstance(marker, dict) and marker.get("schema") == SCHEMA
+    files = marker.get("files") if known and isinstance(marker, dict) else None
+    own = {MARKER, *map(str, files)} if isinstance(files, list) else set()
+    if not own and any(place.iterdir()):
+        return sorted(found) or ["directories"]
+    return sorted(set(found) - own)
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _put(place: Path, contents: Mapping[str, str]) -> None:
+    """Write all files beside the place, then exchange both."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
+        made, earlier = Path(beside, "new"), Path(beside, "earlier")
+        made.mkdir()
+        for name, text in contents.items():
+            path = made / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        for path in (made, *made.rglob("*")):  # a page is for everybody
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        if place.exists():
+            place.rename(earlier)
+        try:
+            made.rename(place)
+        except OSError:
+            if earlier.exists():
+                earlier.rename(place)
+            raise
+
+
+def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
+    """The text of every file of the page, by its path below it."""
+    read = runs_of(directory, campaign)
+    words = Words(directory, read)
+    runs = _named_apart(public_runs(read, words))
+    summary = summary_of(replace(campaign, title=words.cleaned(campaign.title)), runs)
+    contents = {
+        **_page(campaign, runs, words, page),
+        SUMMARY: json.dumps(summary, indent=1, sort_keys=True) + "\n",
+        TABLE: csv_of(summary),
+        TRIALS: trials_table(directory, list(zip(read, runs, strict=True)), words),
+    }
+    for run in runs:
+        contents.update(_run(run))
+    marker = {"schema": SCHEMA, "campaign": campaign.name, "files": sorted(contents)}
+    contents[MARKER] = json.dumps(marker, indent=1) + "\n"
+    return contents
+
+
+def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
+    """Runs whose names differ from one another, without their numbers too, and from the page's files."""
+    taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
+    found = []
+    for run in runs:
+        plain, number, name = run_name(run.directory), 1, run.directory
+        while run_name(name) in taken:
+            number += 1
+            name = f"{run.directory}-{number}"
+        taken.add(run_name(name))
+        found.append(replace(run, directory=name) if run_name(name) != plain else run)
+    return found
+
+
+def _page(
+    campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
+) -> dict[str, str]:
+    from v6t.analysis.report.markdown import to_markdown
+    from v6t.core.benchmarks.registry import presentations
+    from v6t.tools.publish.overview import overview
+
+    drawn: dict[str, str] = {}
+
+    def placed(drawing: Drawing) -> str:
+        name = f"{FIGURES}/{len(drawn) + 1}.svg"
+        drawn[name] = _alone(drawing.svg)
+        return name
+
+    notes = {name: words.cleaned(text) for name, text in campaign.notes.items()}
+    title = words.cleaned(campaign.title or campaign.name)
+    document = overview(title, notes, runs, presentations())
+    return {PAGE: to_markdown(document, placed) + _again(campaign, page), **drawn}
+
+
+def _again(campaign: Campaign, page: str) -> str:
+    """How to repeat a campaign that comes with v6t; of another one nobody else has the file."""
+    from v6t.core.config.yaml_document import Document
+
+    file = packaged().get(campaign.name)
+    if file is None:
+        return ""
+    content = Document(file).data
+    names = {experiment["name"] for experiment in content["experiments"]}
+    if (
+        content.get("title", "") != campaign.title
+        or not {r.experiment for r in campaign.runs} <= names
+    ):
+        return ""
+    where, beds = shlex.quote(page), _beds(campaign)
+    needs = content.get("again", "") if not beds else ""
+    return f"""
+## Again
+
+Beside the directory of this page:
+
+```text
+v6t campaign {campaign.name}{beds} -o again
+v6t compare {where} again
+v6t trend {where} again
+```
+{f"{chr(10)}{needs.strip()}{chr(10)}" if needs else ""}"""
+
+
+def _beds(campaign: Campaign) -> str:
+    """What else the command must be told; the lab needs nothing."""
+    testers = [run.config["tester"] for run in campaign.runs]
+    if any(tester["kind"] == "sim" for tester in testers):
+        return " --tester sim"
+    if all(kind_of(tester["kind"], tester["options"]).in_lab for tester in testers):
+        return ""
+    beds = list(dict.fromkeys(run.testbed for run in campaign.runs))
+    return "".join(f" --testbed {bed}=FILE" if len(beds) > 1 else " --testbed FILE" for bed in beds)
+
+
+def _alone(svg: str) -> str:
+    """An element as a file of its own, which names its language and is white where nothing is drawn."""
+    if "xmlns=" not in svg[: svg.index(">")]:
+        svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    return svg.replace("<svg", '<svg style="background:#fff"', 1) + "\n"
+
+
+def _run(run: CampaignRun) -> dict[str, str]:
+    """What :func:`v6t.core.reporting.write.load` needs of a run."""
+    if run.data is None or not run.records:
+        return {}
+    contents: dict[str, Any] = {
+        CONFIG: run.data.config, MANIFEST: run.data.manifest, RESULTS: run.data.results
+    }  # fmt: skip
+    return {
+        f"{run_name(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
+        for name, content in contents.items()
+    }

@@ -1,0 +1,96 @@
+"""Every trial of a campaign in one CSV file, with what became of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from v6t.analysis.report.campaign_run import run_name
+from v6t.core.runs.results_file import COMPLETE
+from v6t.core.runs.rundir import TRIALS
+from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_text
+
+if TYPE_CHECKING:
+    from v6t.analysis.report.campaign_run import CampaignRun
+    from v6t.tools.publish.public import Words
+
+COUNTS = "yes"
+"""Of a valid trial of which a result was made; of any other it is said why not."""
+APART = (
+    (re.compile(r"(^|-)loopback-"), "no: tester alone"),
+    (re.compile(r"(^|-)selftest/"), "no: self-test"),
+    (re.compile(r"(^|-)preflight/"), "no: preflight"),
+)
+"""Keys of trials of which no device's result is ever made."""
+_ANEW = re.compile(r"again\d+-")
+
+
+def trials_table(
+    directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], words: Words
+) -> str:
+    """The trials of all runs as CSV: as each run has them, its published name before, two columns behind.
+
+    ``counts`` is ``yes`` for a valid trial behind a result, else ``no`` and why; ``invalid`` is what the
+    tester did wrong in it, reasons parted by semicolons. Both are of the trial and stand in all its lines.
+
+    Args:
+        directory: of the campaign.
+        runs: each as read and as published.
+        words: what sentences are cleaned with.
+
+    Raises:
+        UsageError: the trials of a complete run cannot be read.
+    """
+    out = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for read, public in runs:
+        invalid = [t for r in public.records for t in r.invalid_trials]
+        reasons = {t.key: "; ".join(t.reasons) for t in invalid}
+        behind = {key for r in public.records for key in r.trials}
+        for row in csv.DictReader(io.StringIO(_trials_of(directory, read))):
+            if writer is None:
+                writer = csv.DictWriter(out, ["run", *row, "counts", "invalid"], lineterminator="\n",
+                                        restval="", extrasaction="ignore")  # fmt: skip
+                writer.writeheader()
+            told = {k: words.within(v) for k, v in _rounded(row).items()}
+            key = row.get("key", "")
+            fate = {"counts": _counts(key, behind, reasons), "invalid": reasons.get(key, "")}
+            writer.writerow({"run": run_name(public.directory), **told, **fate})
+    return out.getvalue()
+
+
+def _counts(key: str, behind: set[str], invalid: Mapping[str, str]) -> str:
+    """Whether a result was made of the trial, and if not, why."""
+    if key in behind:
+        return "no: invalid" if key in invalid else COUNTS
+    for begins, why in APART:
+        if begins.search(key):
+            return why
+    anew = {_benchmark(other) for other in behind if _ANEW.search(other)}
+    return "no: search begun anew" if _benchmark(key) in anew else "no: of no result"
+
+
+def _benchmark(key: str) -> str:
+    return _ANEW.sub("", key.partition("/")[0])
+
+
+def _trials_of(directory: Path, run: CampaignRun) -> str:
+    path = directory / run.directory / TRIALS
+    try:
+        return read_text(path)
+    except OSError as exc:
+        if run.status != COMPLETE:  # it has not come so far
+            return ""
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _rounded(row: Mapping[str, str]) -> dict[str, str]:
+    """Microseconds are more than a tester knows: the digits of a binary fraction are not raw values."""
+    return {
+        k: f"{float(v):.6f}" if re.fullmatch(r"\d+\.\d{7,}", v or "") else v for k, v in row.items()
+    }

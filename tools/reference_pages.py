@@ -1,0 +1,332 @@
+"""The reference pages of the documentation, out of the commands and models themselves.
+
+``python -m v6t.tools.reference_pages DIR`` writes them; a test compares what is in the repository.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from v6t.core.benchmarks.registry import results_schema
+from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
+from v6t.procedures.trial import ABILITIES
+
+HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """Text by file name."""
+    made: dict[str, Callable[[], Iterable[str]]] = {
+        "commands.md": _commands,
+        "run-file.md": _run_file,
+        "testbed-file.md": _testbed_file,
+        "campaign-file.md": _campaign_file,
+        "results.md": _results,
+    }
+    texts = {name: HEAD + "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
+    return {**texts, "results-1.json": _lines(results_schema())}
+
+
+def _lines(schema: Mapping[str, Any]) -> str:
+    """A JSON schema with a line for each definition."""
+    plain = {k: v for k, v in schema.items() if k != "$defs"}
+    defined = (f"{json.dumps(name)}: {json.dumps(v)}" for name, v in schema["$defs"].items())
+    return json.dumps(plain)[:-1] + ', "$defs": {\n' + ",\n".join(defined) + "\n}}\n"
+
+
+def write(directory: Path) -> None:
+    """Write all pages."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (directory / name).write_text(text, encoding="utf-8")
+
+
+# ------------------------------------------------------------------ commands
+
+
+def _commands() -> Iterator[str]:
+    from v6t.core.cli.main import COMMANDS, cli
+
+    yield "# Commands\n"
+    yield "`v6t COMMAND --help` says the same. Exit statuses are on [Results](results.md).\n"
+    yield from _parameters(cli)
+    for name in COMMANDS:
+        command = importlib.import_module(f"v6t.core.cli.{name}_command").command
+        yield from _command(command, f"v6t {name}", 2)
+
+
+def _command(command: click.Command, path: str, level: int) -> Iterator[str]:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = _options(command)
+    words = [path, *(["[OPTIONS]"] if options else [])]
+    if isinstance(command, click.Group):
+        words.append("COMMAND")
+    words += [_argument(argument) for argument in arguments]
+    yield f"{'#' * level} {path}\n"
+    yield "<!-- not executed: a form, no command -->"
+    yield f"```console\n$ {' '.join(words)}\n```\n"
+    yield _paragraphs(command.help or "") + "\n"
+    yield from _parameters(command)
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _command(inner, f"{path} {name}", level + 1)
+
+
+def _parameters(command: click.Command) -> Iterator[str]:
+    options = _options(command)
+    if not options:
+        return
+    yield "| option | default | what it does |"
+    yield "|---|---|---|"
+    for option in options:
+        flags = ", ".join(f"`{o}`" for o in (*option.opts, *option.secondary_opts))
+        value = "" if option.is_flag else f" {_cell(option.metavar or option.type.name.upper())}"
+        text = (option.help or "") + (" Required." if option.required else "")
+        if option.envvar:
+            text += f" Environment: `{option.envvar}`."
+        yield f"| {flags}{value} | {_default(option)} | {_cell(text)} |"
+    yield ""
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    """All but ``--help``, which every command has."""
+    context = click.Context(command, help_option_names=[])
+    found = command.get_params(context)
+    return [p for p in found if isinstance(p, click.Option) and not p.hidden]
+
+
+def _argument(argument: click.Argument) -> str:
+    name = (argument.name or "").upper() + ("..." if argument.nargs == -1 else "")
+    return name if argument.required else f"[{name}]"
+
+
+def _default(option: click.Option) -> str:
+    value = option.default
+    given = isinstance(value, (str, int, float)) and value not in (False, "")
+    return f"`{as_yaml(value)}`" if given else ""
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+# --------------------------------------------------------------------- files
+
+
+def _run_file() -> Iterator[str]:
+    from v6t.core.benchmarks import kinds
+    from v6t.core.config.files import RunFile
+    from v6t.core.config.presets import procedure_of
+    from v6t.core.config.settings import procedure_model
+
+    yield "# Run file\n"
+    yield "`v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags win over"
+    yield "the file, the file wins over the preset. `v6t explain NAME` shows any row of this page.\n"
+    yield from _table(settings_of(RunFile))
+    yield "Parameters of each technology (`params`): `v6t plugins NAME`, or its page under *Plugins*.\n"
+    yield "## benchmarks\n"
+    yield "In the order in which they are measured.\n"
+    yield "| name | what it finds out | needs |"
+    yield "|---|---|---|"
+    for benchmark in kinds.installed():
+        needs = ["a stateful technology"] * (benchmark.connections == "only")
+        able = " and ".join(ABILITIES[a] for a in sorted(benchmark.abilities))
+        needs += [f"a tester that {able}"] * bool(able)
+        yield f"| `{benchmark.name}` | {benchmark.summary} | {', '.join(needs)} |"
+    yield ""
+    yield "## procedure\n"
+    yield "How trials are run and repeated. Where a preset says something else than the default,"
+    yield "its value stands in its own column.\n"
+    flat = {preset: dict(_flat(procedure_of(preset))) for preset in ("quick", "rfc")}
+    yield "| setting | kind | default | quick | rfc | what it is |"
+    yield "|---|---|---|---|---|---|"
+    for row in settings_of(procedure_model()):
+        own = [_code(as_yaml(flat[p][row.name])) if row.name in flat[p] else ""
+               for p in ("quick", "rfc")]  # fmt: skip
+        cells = [f"`{row.name}`", _cell(row.kind), _code(row.default), *own, _cell(row.text)]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _testbed_file() -> Iterator[str]:
+    from v6t.core.config.files import TestbedFile
+    from v6t.drivers.duts.options import DutOptions, LinuxOptions
+    from v6t.drivers.duts.registry import REFERENCE, driver_type, names
+    from v6t.drivers.testers import TESTERS
+
+    yield "# Testbed file\n"
+    yield "`v6t run --testbed testbed.yaml`: on what to measure. `v6t init` writes a commented"
+    yield "example; `v6t doctor --testbed FILE` checks what it names.\n"
+    yield from _table(settings_of(TestbedFile))
+    for tester in TESTERS.names():
+        kind = TESTERS.load(tester)
+        options = list(settings_of(kind.options_model, "tester.options."))
+        yield f"## tester: {tester}\n"
+        yield f"{kind.title[0].upper()}{kind.title[1:]}. {summary_of(kind.options_model)}\n"
+        yield from _table(options) if options else ()
+    as_they_are = [n for n in names() if not driver_type(n).configures]
+    for name in sorted(as_they_are, key=lambda n: n != REFERENCE):
+        model = driver_type(name).options_model
+        yield f"## dut: {name}\n"
+        yield summary_of(model) + "\n"
+        options = list(settings_of(model, "dut.options."))
+        yield from _table(options) if options else ()
+    every, linux = (list(settings_of(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
+    yield "\n## dut: every driver\n"
+    yield from _table(every)
+    yield "## dut: every Linux device\n"
+    yield summary_of(LinuxOptions) + "\n"
+    yield from _table(row for row in linux if row not in every)
+    for name in (n for n in names() if driver_type(n).configures):
+        made = driver_type(name)
+        yield f"## dut: {name}\n"
+        yield f"{made.title}. [Its page](../duts/{name}.md)\n"
+        also = issubclass(made.options_model, LinuxOptions)
+        yield f"As every {'Linux device' if also else 'driver'}.\n"
+        common = linux if also else every
+        own = [row for row in settings_of(made.options_model, "dut.options.") if row not in common]
+        yield from _table(own) if own else ()
+
+
+def _campaign_file() -> Iterator[str]:
+    from v6t.core.campaigns.file import CampaignFile
+
+    yield "# Campaign file\n"
+    yield "`v6t campaign FILE -o DIR`: many runs described by one file. `v6t campaign --list` names"
+    yield "those that come with v6t.\n"
+    yield from _table(settings_of(CampaignFile))
+
+
+# ------------------------------------------------------------------- results
+
+
+def _results() -> Iterator[str]:
+    schema = results_schema()
+    definitions = schema["$defs"]
+    common = definitions["Record"]
+    branches = common["allOf"]
+    yield "# Results\n"
+    yield "What a run directory holds:\n"
+    yield "| file | what it is |"
+    yield "|---|---|"
+    for name, text in FILES.items():
+        yield f"| `{name}` | {text} |"
+    yield "\n## Exit status\n"
+    yield "| status | meaning |"
+    yield "|---|---|"
+    for status, text in STATUSES.items():
+        yield f"| {status} | {text} |"
+    yield "\n## results.json\n"
+    yield "As a schema: [results-1.json](results-1.json) (JSON Schema 2020-12), made from the same"
+    yield "models as this page. Benchmarks that you install add theirs.\n"
+    yield from _keys(schema)
+    records = {branch["then"]["$ref"].rpartition("/")[2]: branch for branch in branches}
+    yield "### Record\n"
+    yield common["description"] + " Every record holds:\n"
+    yield from _keys(common)
+    for name, branch in records.items():
+        benchmarks = branch["if"]["properties"]["benchmark"]["enum"]
+        yield f"### {' and '.join(benchmarks)}\n"
+        yield _paragraphs(definitions[name]["description"]) + "\n"
+        yield from _keys(definitions[name], common)
+    for name, part in definitions.items():
+        if name not in records and name != "Record":
+            yield f"### {name}\n"
+            yield part["description"] + "\n"
+            yield from _keys(part)
+
+
+FILES = {
+    "results.json": "one record per benchmark, frame size and direction; written anew after each",
+    "results.csv": "one line per repetition of the throughput, in siitperf's column order",
+    "BENCHMARK.csv": "one line per repetition, or rate, of each other benchmark",
+    "flows-degradation.csv": "one line per figure and number of flows, with its degradation",
+    "trials.csv": "every trial, one line per direction and class",
+    "journal.jsonl": "every trial as it ended, one durable line each, marked with its run: what "
+    "`v6t resume` reads",
+    "config.json": "everything decided: the run, resolved; `v6t init --from-run DIR` makes it files",
+    "manifest.json": "on what it was measured: versions, machine, tester, device",
+    "log.txt": "what the run said, errors and warnings included, with the time",
+    "report.html": "tables, figures, validity, compliance; opens without a network",
+    "report.md, report.json, junit.xml": "the same for a paper's appendix, for "
+    "programs, for CI (JUnit)",
+}
+STATUSES = {
+    0: "done",
+    1: "a defect of v6t",
+    2: "a file, flag, rule or frame size is wrong; nothing was done",
+    3: "this machine lacks something",
+    4: "the device under test cannot be driven",
+    5: "the tester failed; what was measured is kept",
+    6: "the device translates wrongly, or an audit found a MUST or SHOULD it deviates from",
+    7: "`v6t trend` found a change for the worse",
+    130: "interrupted; `v6t resume DIR` continues",
+}
+
+
+def _keys(part: Mapping[str, Any], common: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """What an object holds, but for what it has in common with others."""
+    required = part.get("required", [])
+    yield "| key | kind | always there | what it is |"
+    yield "|---|---|---|---|"
+    for key, known in part["properties"].items():
+        if common is None or known != common["properties"].get(key):
+            always = "yes" if key in required else ""
+            text = _cell(_paragraphs(known["description"]))
+            yield f"| `{key}` | {_cell(_json_kind(known))} | {always} | {text} |"
+    yield ""
+
+
+def _json_kind(known: Mapping[str, Any]) -> str:
+    if "$ref" in known:
+        name = str(known["$ref"]).rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in known:
+        return str(known["const"])
+    if "enum" in known:
+        return ", ".join(map(str, known["enum"]))
+    if "anyOf" in known:
+        return " or ".join(map(_json_kind, known["anyOf"]))
+    kind, values = str(known["type"]), known.get("additionalProperties")
+    if kind == "array":
+        return f"list of {_json_kind(known['items'])}"
+    if isinstance(values, Mapping):
+        return f"{_json_kind(values)} by name"
+    return kind
+
+
+# ------------------------------------------------------------------- helpers
+
+
+def _table(rows: Iterable[Setting]) -> Iterator[str]:
+    yield "| setting | kind | default | what it is |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        cells = (f"`{row.name}`", _cell(row.kind), _code(row.default), _cell(row.text))
+        yield "| " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
