@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from v6t.core.cli import reference_pages
+from v6t.tools import reference_pages
 from v6t.core.config.lookup import every_setting
 
 from .pages import CHECKOUT, DOCS
