@@ -80,12 +80,7 @@ HINTS = {
     "AFTR cannot translate to": ("dslite-aftr", "vpp", "pool_first=192.168.19.1"),
     "loses one direction": ("mapt-br", "vpp", "dmr=64:ff9b::/96"),
     "is a multiple of 8": ("mapt-br", "vpp", "rule_ipv6=2001:db8:ce::/51"),
-    "with the commands that are known here": (
-        "nat44", "vpp", "dut:nat44=ei", "dut:version=20.05",
-    ),
-    "from its start-up file only": (
-        "nat44", "vpp", "session_limit=1000", "dut:version=20.05",
-    ),
+    "is not supported": ("mape-br", "vpp", "dut:version=20.05"),
     "NAT gives out ports": ("nat44", "vpp", "pool_ports={min: 2048, max: 65535}"),
     "room for ten sessions in each bucket": ("nat64", "vpp", "session_limit=10005"),
 }  # fmt: skip
@@ -106,7 +101,6 @@ NO_COMMAND = {
     "no address and no port set to check": "checks is asked of one part; its option is to be left out",
     "has no MAP-T; the 4.2.0": "another release is to be installed",
     "has no NPTv6 that could be checked": "another release is to be installed",
-    "has no tunnel that can be told to copy DSCP": "another release is to be installed",
     "finds the rule of a MAP-T packet by its DMR": "rules of a file are the user's own, or another release",
     "as a CE needs a mapping rule and a DMR": "guards the technology's own settings",
     "has no public IPv": "guards the technology's own settings",

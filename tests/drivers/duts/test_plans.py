@@ -166,7 +166,7 @@ def test_a_technology_that_is_a_part_of_a_chain_only_is_offered_as_such():
     assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4, softwire"
 
 
-@pytest.mark.parametrize("version", ["19.08", "22.06", "23.10"])
+@pytest.mark.parametrize("version", ["22.06", "23.10"])
 def test_a_vpp_without_nptv6_is_refused(version):
     intent = Nptv6().dut_intent()
     driver = make_driver("vpp", {"version": version, "start": False})

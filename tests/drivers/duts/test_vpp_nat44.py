@@ -59,7 +59,7 @@ def test_what_a_plugin_cannot_be_is_refused(plugin, settings, words):
 
 
 def test_versions_with_other_commands_are_refused():
-    with pytest.raises(UsageError, match="VPP 21.06 has no"):
+    with pytest.raises(UsageError, match="VPP 21.06 is not supported"):
         planned(nat44(), "ei", version="21.06")
 
 

@@ -33,7 +33,7 @@ from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
-from v6t.profiles.errors import DutError
+from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import (
     BindingTable,
     CustomerEdge,
@@ -116,20 +116,24 @@ class Vpp(Driver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
+        if syntax.key(facts.version) < syntax.OLDEST:
+            raise UsageError(
+                f"VPP {facts.version} is not supported",
+                "install VPP 22.06 or newer",
+                dut_params={"version": syntax.VERSIONS[0]},
+            )
         map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
         settings = settings_of(intent)
         match settings:
             case DsLite():
                 dslite.refuse(intent, self.options)
             case CustomerEdge() | Softwire():
-                tunnel.refuse(intent, facts.version)
+                tunnel.customer_of(intent)
             case Npt():
                 nat.refuse_prefixes(facts.version)
-            case Nat() if _is_nat44(settings):
-                self.nat44.refuse(intent, facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
         plugins = facts.sections.get("plugins", "")
-        loaded.check(plugins, settings, self.options.nat44, facts.version)
+        loaded.check(plugins, settings, self.options.nat44)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):
@@ -238,7 +242,6 @@ class Vpp(Driver):
             link, whole = getattr(intent.links, side), self.port(side)
             port = ports[side] = f"{whole}.{link.vlan}" if link.vlan else whole
             alike: Any = {
-                "version": version,
                 "mtu": link.mtu,
                 "cli": self.cli,
                 "told": o.neighbours != "resolved",
@@ -347,10 +350,6 @@ def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]
         notes.append(
             "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
             "(links.*.background)"
-        )
-    if _is_nat44(settings) and options.nat44 == "ed" and syntax.key(version) < (21, 1):
-        notes.append(
-            "the start-up file must hold nat { endpoint-dependent max translations per thread N }"
         )
     if isinstance(settings, Nat64):
         notes.append("no command sets NAT64's timeout: idle sessions live 300 s")

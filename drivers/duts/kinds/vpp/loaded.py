@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from v6t.drivers.duts.kinds.vpp.syntax import key
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
@@ -15,9 +14,6 @@ from v6t.profiles.intent_settings import (
 )
 
 _NAT44 = {"ed": "nat", "ei": "nat44_ei"}
-_ONCE_OF_NAT = frozenset(("nat44_ei", "nat64", "dslite"))
-_OF_THEIR_OWN = (21, 6)
-"""From this version on these are plugins; before, all or some of them were parts of ``nat``."""
 
 
 def plugin(settings: IntentSettings, nat44: str) -> str:
@@ -42,7 +38,7 @@ def plugin(settings: IntentSettings, nat44: str) -> str:
             return ""
 
 
-def check(shown: str, settings: IntentSettings, nat44: str, version: str) -> None:
+def check(shown: str, settings: IntentSettings, nat44: str) -> None:
     """Look for the plugin in what ``show plugins`` printed.
 
     Raises:
@@ -51,10 +47,7 @@ def check(shown: str, settings: IntentSettings, nat44: str, version: str) -> Non
     name = plugin(settings, nat44)
     if not name or "Plugin path" not in shown:
         return
-    found = {name}
-    if name in _ONCE_OF_NAT and key(version) < _OF_THEIR_OWN:
-        found.add("nat")
-    if any(f"{one}_plugin.so" in shown.split() for one in found):
+    if f"{name}_plugin.so" in shown.split():
         return
     raise DutError(
         f"VPP has not loaded {name}_plugin.so",

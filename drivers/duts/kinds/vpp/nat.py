@@ -8,7 +8,6 @@ from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     Cli,
-    by_start_up,
     counted,
     in_use,
     pool_words,
@@ -69,27 +68,20 @@ def nat64(
     """NAT64: everything but interfaces, addresses and routes."""
     told = Nat64.of(intent)
     prefix, sessions = told.prefix, options.sessions or told.sessions
-    found = []
-    if syntax.key(version) >= (21, 1):
-        enable, room = syntax.enable_nat64(sessions, told.session_limit)
-        found.append(
-            Step(
-                cli(enable),
-                f"NAT64 with room for {room} sessions",
-                undo=cli("nat64 plugin disable"),
-                before=in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
-                was=Was.FOREIGN,
-                silent=True,
-            )
-        )
-    elif told.session_limit:
-        raise by_start_up(version)
+    enable, room = syntax.enable_nat64(sessions, told.session_limit)
     words = pool_words(intent, ("session_limit",))
     # an address that is removed by itself leaves its count of ports in use behind, for the next one
     # (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-    pool = public(cli, "nat64", words, add="add pool address", gone=bool(found))
+    pool = public(cli, "nat64", words, add="add pool address", gone=True)
     return [
-        *found,
+        Step(
+            cli(enable),
+            f"NAT64 with room for {room} sessions",
+            undo=cli("nat64 plugin disable"),
+            before=in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
+            was=Was.FOREIGN,
+            silent=True,
+        ),
         Step(
             cli(f"nat64 add prefix {prefix}"),
             "IPv4 destinations as IPv6 addresses",

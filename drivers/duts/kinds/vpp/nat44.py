@@ -58,14 +58,6 @@ class Nat44(ABC):
         self.options = options
 
     @abstractmethod
-    def refuse(self, intent: Intent, version: str) -> None:
-        """Refuse what it cannot be.
-
-        Raises:
-            UsageError: with what works.
-        """
-
-    @abstractmethod
     def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
         """Everything but interfaces, addresses and routes."""
 
@@ -143,30 +135,19 @@ class EndpointDependent(Nat44):
 
     can = ("udp_timeout_s", "session_limit")
 
-    def refuse(self, intent: Intent, version: str) -> None:
-        """See the base class."""
-
     def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
         """See the base class."""
         room = self.room(intent)
-        enable = syntax.enable_nat44(version, room)
-        if Nat.of(intent).session_limit and not enable:
-            raise by_start_up(version)
-        found = []
-        if enable:
-            found.append(
-                Step(
-                    self.cli(enable),
-                    f"endpoint-dependent NAT44 with room for {room} sessions per worker",
-                    undo=self.cli(syntax.disable_nat44(version)),
-                    before=in_use(self.cli, "nat44"),
-                    was=Was.FOREIGN,
-                    check=_has_room(self.cli("show nat44 summary"), room),
-                    silent=True,
-                )
-            )
         return [
-            *found,
+            Step(
+                self.cli(f"nat44 plugin enable sessions {room}"),
+                f"endpoint-dependent NAT44 with room for {room} sessions per worker",
+                undo=self.cli("nat44 plugin disable"),
+                before=in_use(self.cli, "nat44"),
+                was=Was.FOREIGN,
+                check=_has_room(self.cli("show nat44 summary"), room),
+                silent=True,
+            ),
             public(self.cli, "nat44", pool_words(intent, self.can)),
             sides(self.cli, ports, "nat44"),
             *self.timeout(intent, "set nat timeout", "show nat timeouts"),
@@ -200,14 +181,8 @@ class EndpointIndependent(Nat44):
 
     can = ("session_limit",)
     by_endpoint = True
-    FIRST = (22, 6)
-    """Version whose commands are these."""
     USERS = 1024
     """Clients it has room for by itself."""
-
-    def refuse(self, intent: Intent, version: str) -> None:
-        """Versions with other commands."""
-        refuse_before(self.FIRST, version, "nat44-ei")
 
     def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
         """See the base class."""
@@ -289,30 +264,6 @@ def counted(options: VppOptions, counter: str, room: int) -> Reading:
 def clients(intent: Intent) -> int:
     """Addresses inside that there may be."""
     return sum(net.num_addresses for net in Nat.of(intent).inside4)
-
-
-def refuse_before(first: tuple[int, int], version: str, what: str) -> None:
-    """Refuse versions older than the commands.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if syntax.key(version) < first:
-        since = ".".join(f"{number:02}" for number in first)
-        raise UsageError(
-            f"VPP {version} has no {what} with the commands that are known here",
-            f"install VPP {since} or newer, or leave dut.options.nat44 at ed",
-            dut_params={"nat44": "ed"},
-        )
-
-
-def by_start_up(version: str) -> UsageError:
-    """The number of sessions is no command's."""
-    return UsageError(
-        f"VPP {version} takes the number of its sessions from its start-up file only",
-        "leave session_limit at 0",
-        params={"session_limit": 0},
-    )
 
 
 def taken_and_made(steps: Sequence[Step]) -> list[str]:

@@ -1,9 +1,9 @@
-"""The two sides of a VPP: interfaces, addresses, neighbours and routes, by version."""
+"""The two sides of a VPP: interfaces, addresses, neighbours and routes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address, ip_interface, ip_network
+from ipaddress import ip_interface, ip_network
 from typing import Any
 
 from v6t.drivers.duts.kinds.vpp import syntax
@@ -16,7 +16,6 @@ def steps(
     given: Mapping[str, Any],
     port: str,
     *,
-    version: str,
     mtu: int,
     cli: Cli,
     told: bool,
@@ -27,7 +26,6 @@ def steps(
     Args:
         given: of the intent.
         port: VPP's name of the interface.
-        version: of VPP.
         mtu: of the link [octets].
         cli: a VPP command as a shell line.
         told: whether neighbours are told, not asked for.
@@ -38,7 +36,7 @@ def steps(
     found += more
     if told:
         for address, mac in given.get("neighbours", {}).items():
-            found.append(_neighbour(cli, version, port, address, mac))
+            found.append(_neighbour(cli, port, address, mac))
     for net, via in given.get("routes", {}).items():
         found.append(route(cli, net, f"{via} {port}", f"to the test hosts behind {port}"))
     return found
@@ -97,15 +95,13 @@ def own_address(cli: Cli, text: str, port: str) -> Step:
     )
 
 
-def _neighbour(cli: Cli, version: str, port: str, address: str, mac: str) -> Step:
-    show = cli(syntax.show_neighbours(version, port))
-    if syntax.key(version) < (20, 1) and ip_address(address).version == 6:
-        show = cli("show ip6 neighbors")
+def _neighbour(cli: Cli, port: str, address: str, mac: str) -> Step:
+    show = cli(f"show ip neighbors {port}")
 
     def told(mac: str) -> str:
-        return cli(syntax.static_neighbour(version, port, address, mac))
+        return cli(syntax.static_neighbour(port, address, mac))
 
-    gone = cli(syntax.static_neighbour(version, port, address, mac, gone=True))
+    gone = cli(syntax.static_neighbour(port, address, mac, remove=True))
 
     def checker(output: str) -> str | None:
         for line in output.splitlines():

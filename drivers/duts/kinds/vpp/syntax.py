@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from v6t.drivers.duts.commands import Lost
 from v6t.profiles.errors import UsageError
 
-VERSIONS = ("19.08", "20.05", "21.06", "22.06", "24.02", "24.06", "25.02", "26.06")
+OLDEST = (22, 6)
+VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 """One of each group whose commands differ."""
 
 
@@ -19,40 +20,16 @@ def key(version: str) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-def static_neighbour(version: str, port: str, address: str, mac: str, *, gone: bool = False) -> str:
-    """A neighbour that is never asked for."""
-    if key(version) >= (20, 1):
-        return f"set ip neighbor {'del ' if gone else ''}{port} {address} {mac}" + (
-            "" if gone else " static"
-        )
-    what = "set ip6 neighbor" if ":" in address else "set ip arp"
-    return f"{what} {'del ' if gone else ''}{port} {address} {mac}" + ("" if gone else " static")
-
-
-def show_neighbours(version: str, port: str) -> str:
-    """All neighbours of an interface."""
-    return f"show ip neighbors {port}" if key(version) >= (20, 1) else "show ip arp"
-
-
-def enable_nat44(version: str, sessions: int) -> str:
-    """Endpoint-dependent NAT44; empty where only the start-up file can (20.09 and before)."""
-    if key(version) >= (22, 6):
-        return f"nat44 plugin enable sessions {sessions}"
-    if key(version) >= (21, 1):
-        return f"nat44 enable sessions {sessions}"
-    return ""
-
-
-def disable_nat44(version: str) -> str:
-    """The opposite of :func:`enable_nat44`."""
-    return "nat44 plugin disable" if key(version) >= (22, 6) else "nat44 disable"
+def static_neighbour(port: str, address: str, mac: str, *, remove: bool = False) -> str:
+    """Return the command that adds or removes a static neighbor."""
+    if remove:
+        return f"set ip neighbor del {port} {address} {mac}"
+    return f"set ip neighbor {port} {address} {mac} static"
 
 
 def clear_nat44(version: str) -> str:
-    """Empty the session table; empty text where only disabling does."""
-    if key(version) >= (25, 2):
-        return "clear nat44 ed sessions"
-    return "" if key(version) >= (21, 1) else "clear nat44 sessions"
+    """Return the command that empties the table of NAT44-ED; empty if the version has none."""
+    return "clear nat44 ed sessions" if key(version) >= (25, 2) else ""
 
 
 def enable_nat64(sessions: int, limit: int = 0) -> tuple[str, int]:

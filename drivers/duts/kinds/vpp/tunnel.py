@@ -10,9 +10,8 @@ from ipaddress import ip_interface
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.customer import customer_of
-from v6t.drivers.duts.kinds.vpp import sides, syntax
+from v6t.drivers.duts.kinds.vpp import sides
 from v6t.drivers.duts.plan import Intent, Step, Was, has_lines, has_words
-from v6t.profiles.errors import UsageError
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
@@ -25,7 +24,6 @@ HALVES = ("0.0.0.0/1", "128.0.0.0/1")
 FLAG = "encap-copy-dscp"
 """Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
 has both combined): without them outside is Not-ECT, and the packet's own stays."""
-FLAGS_SINCE = (21, 1)
 PROFILE = ExpectProfile(
     outer_dscp="copied",
     outer_ecn="zero",
@@ -34,20 +32,6 @@ PROFILE = ExpectProfile(
     tunnel_hop_limit=64,
     why="VPP's tunnel with this flag: DSCP is copied outwards, ECN is not (vnet/tunnel/tunnel_dp.h)",
 )
-
-
-def refuse(intent: Intent, version: str) -> None:
-    """What is no single tunnel, and a VPP whose command line has no flags of one.
-
-    Raises:
-        UsageError: saying which has.
-    """
-    customer_of(intent)
-    if syntax.key(version) < FLAGS_SINCE:
-        raise UsageError(
-            f"VPP {version} has no tunnel that can be told to copy DSCP: its command line came with 21.01",
-            "install VPP 21.01 or newer",
-        )
 
 
 def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
