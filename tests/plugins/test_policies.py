@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, get_args
 
 import numpy as np
@@ -97,7 +98,7 @@ def _values(stream: Stream, place: str) -> list[int]:
 
 
 def _assert_shows(values: list[int], policy: str) -> None:
-    steps = np.sign([int(b > a) - int(b < a) for a, b in zip(values, values[1:], strict=False)])
+    steps = np.sign([int(b > a) - int(b < a) for a, b in pairwise(values)])
     up, down = int((steps > 0).sum()), int((steps < 0).sum())
     if policy == "fixed":
         assert up + down == 0
