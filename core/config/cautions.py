@@ -156,7 +156,12 @@ def _links(bound: BoundRun) -> Iterator[str]:
         if link.tester_mac.lower() == link.dut_mac.lower():
             yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
         for end in ("tester_mac", "dut_mac"):
-            if int(getattr(link, end)[:2], 16) & 1:
+            if not getattr(link, end).strip("0:"):
+                yield (
+                    f"links.{side}.{end}: {getattr(link, end)} stands for an address that is not "
+                    "known yet: set the address of the interface"
+                )
+            elif int(getattr(link, end)[:2], 16) & 1:
                 yield (
                     f"links.{side}.{end}: {getattr(link, end)} is a group address, which no "
                     "device has: its second digit must be even"
