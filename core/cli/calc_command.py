@@ -63,7 +63,8 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     if any(pair.count("=") != 1 for pair in pairs):
         raise UsageError("a mapping is an IPv4 and an IPv6 prefix",
                          "write --map 198.18.0.0/24=2001:2::/120")  # fmt: skip
-    _show(calc_eam([pair.split("=") for pair in pairs], **given), as_json)
+    mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
+    _show(calc_eam(mappings, **given), as_json)
 
 
 @command.command("rate")

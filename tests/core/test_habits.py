@@ -8,6 +8,8 @@ import os
 import pytest
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.files import Flags
+from v6t.core.config.flags import expanded
+from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.profiles.errors import EnvironmentLacking, UsageError
@@ -192,3 +194,13 @@ def test_compile_of_more_than_the_line_carries_is_refused(rate):
     done = v6t("compile", "--plugin", "mape-br", "--frame-size", "104", "--rate", rate)
     assert done.status == 2
     assert "10,080,645" in done.err
+
+
+@pytest.mark.parametrize("name", names())
+def test_printed_list_is_accepted_by_set(name):
+    done = v6t("plugins", name, "--json")
+    model = load_plugin(name).params_model
+    for row in json.loads(done.out)["parameters"]:
+        if str(row["default"]).startswith("["):
+            given = expanded({row["name"]: row["default"]})
+            assert model.model_validate(given) == model()
