@@ -98,6 +98,7 @@ class Vpp(Driver):
             "version": self.cli("show version"),
             "hardware": self.cli("show hardware-interfaces"),
             "plugins": self.cli("show plugins"),
+            "ipip": self.cli("show ipip tunnel"),
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
@@ -131,7 +132,8 @@ class Vpp(Driver):
                 self.nat44.refuse(intent, facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
         plugins = facts.sections.get("plugins", "")
-        loaded.check(plugins, settings, self.options.nat44, facts.version)
+        tunnels = facts.sections.get("ipip", "")
+        loaded.check(plugins, settings, self.options.nat44, facts.version, tunnels)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):
