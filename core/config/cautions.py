@@ -10,6 +10,7 @@ from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
 from v6t.drivers.transport.ssh_client import no_client
+from v6t.plugins.translation.rfc6052 import WELL_KNOWN
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
@@ -23,7 +24,14 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*bound.notes, *_parameters(bound), *_settings(bound), *_links(bound), *_device(bound)]
+    return [
+        *bound.notes,
+        *_parameters(bound),
+        *_well_known_prefix(bound),
+        *_settings(bound),
+        *_links(bound),
+        *_device(bound),
+    ]
 
 
 def of_medium(
@@ -108,6 +116,16 @@ def _parameters(bound: BoundRun) -> Iterator[str]:
             yield (
                 f"{bound.technology.name}'s parameter {former} is now called {name}, and is read "
                 "as that"
+            )
+
+
+def _well_known_prefix(bound: BoundRun) -> Iterator[str]:
+    for name, (prefix, addresses) in bound.technology.params.embedded.items():
+        private = next((a for a in addresses if not a.is_global), None)
+        if prefix == WELL_KNOWN and private is not None:
+            yield (
+                f"{name}: the well-known prefix {WELL_KNOWN} must not stand for {private}, which is "
+                "not a global address (RFC 6052, section 3.1); a device may drop it: use another prefix"
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DutIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.sizes import IPV6_SIZES
@@ -85,6 +85,12 @@ class Nat64Params(PoolParams):
     def last_initiator(self) -> IPv6Address:
         """Last address of the Initiator."""
         return self.initiator_ipv6 + (self.initiator_count - 1) * self.initiator_step
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the Responder's addresses."""
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        return {"prefix": (self.servers, (self.responder_ipv4, last))}
 
     @property
     def server(self) -> IPv6Address:

@@ -23,9 +23,6 @@ RULES = 0xC1A7
 """clatd's own table of routes."""
 _ONE_HOST = "clatd translates one address"
 SUITED = {
-    "plat_prefix": Suited(
-        "2001:db8:64::/96", "TAYGA translates no test addresses behind the well-known prefix"
-    ),
     "clat_ipv4": Suited("198.18.0.2/32", _ONE_HOST),
     "clat_ipv6": Suited("2001:2:0:2::2/128", _ONE_HOST),
 }
@@ -83,7 +80,7 @@ class Clatd(Tayga):
         return version_in(text, r"\bclatd v(\d+(?:\.\d+)+)", "clatd", f"{self.options.program} -h")
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
-        """One host in place of a network, and a prefix that TAYGA takes."""
+        """One host in place of a network."""
         return SUITED if technology in self.technologies else {}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
