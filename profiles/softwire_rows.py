@@ -59,9 +59,15 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
 
 
 def _row(words: list[str]) -> SoftwireRow:
-    numbers = [_number(word) for word in words[1:4]]
-    addresses = [IPv6Address(word) for word in words[4:]]
-    return SoftwireRow(IPv4Address(words[0]), *numbers, *addresses, *[None] * (6 - len(words)))
+    ipv4, psid, length, offset, b4, *br = words
+    return SoftwireRow(
+        IPv4Address(ipv4),
+        _number(psid),
+        _number(length),
+        _number(offset),
+        IPv6Address(b4),
+        IPv6Address(br[0]) if br else None,
+    )
 
 
 def _number(text: str) -> int:

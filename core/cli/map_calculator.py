@@ -88,9 +88,10 @@ def map_warnings(
     if not named or own_host or str(address) == expected:
         return
     for other in formats:
-        if calc_map(rule_ipv6, rule_ipv4, ea_len, psid_offset, **{**given, "iid_format": other})[
-            "map_address"
-        ] == str(address):
+        alike: dict[str, Any] = {**given, "iid_format": other}
+        if calc_map(rule_ipv6, rule_ipv4, ea_len, psid_offset, **alike)["map_address"] == str(
+            address
+        ):
             yield f"the interface identifier has the format {other}: use --iid-format {other}"
             return
     yield (

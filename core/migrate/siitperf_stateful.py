@@ -6,7 +6,6 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from v6t.core.migrate.common import POLICIES, Imported, Parameters
-from v6t.plugins.common.ports import FIXED_DESTINATION, FIXED_SOURCE
 from v6t.profiles.errors import UsageError
 
 PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
@@ -56,6 +55,8 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
             "connection: enumerate_ports is 3 here."
         )
     elif not ports:
+        from v6t.plugins.common.ports import FIXED_DESTINATION, FIXED_SOURCE
+
         params |= {
             "initiator_ports": {"min": FIXED_SOURCE, "max": FIXED_SOURCE},
             "responder_ports": {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION},

@@ -74,9 +74,11 @@ class Nptv6Params(LinkParams):
                 f"{self.inside} and {self.outside} are translated only if both are /{LENGTH}",
                 f"choose prefixes of /{LENGTH}",
             )
-        if self.hosts.policy != "fixed" and self.hosts.offset < LENGTH // 8 + 2:
+        if self.hosts.policy != "fixed" and not LENGTH // 8 + 2 <= self.hosts.offset <= 14:
             raise UsageError(
-                "hosts are not where the prefix and the subnet are: hosts.offset is 8 at least"
+                f"hosts.offset is {self.hosts.offset}: before octet 8 are prefix and subnet, and 16 "
+                "bits fit no later than octet 14",
+                "choose 8 to 14",
             )
         return self
 
