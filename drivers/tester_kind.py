@@ -100,6 +100,17 @@ class TesterKind(ABC):
         """What two runs at the same time must not share, in a few words; None: nothing."""
         return None
 
+    def check_links(self, links: Any) -> None:
+        """Refuse options that contradict the links.
+
+        Args:
+            links: MAC addresses and VLANs of the left and the right link.
+
+        Raises:
+            UsageError: naming the option.
+        """
+        del links
+
     def prepare(self) -> None:  # noqa: B027  (some need nothing)
         """Get the rights it needs, before anything starts threads.
 

@@ -14,8 +14,9 @@ per direction and IP version) and ``prefixes``; and in ``translation`` and ``tun
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
@@ -45,6 +46,8 @@ __all__ = [
     "Technology",
 ]
 
+Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
+"""Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
 REFERENCE = "reference"
 """The driver of what is no device but a reference translation."""
 
@@ -66,6 +69,11 @@ class PluginParams(StrictModel):
     def only_background(self) -> bool:
         """Whether nothing of the technology itself is measured (MIX-01)."""
         return False
+
+    @property
+    def embedded(self) -> Embedded:
+        """IPv4 addresses that test frames have behind prefixes of RFC 6052."""
+        return {}
 
     @property
     def mixture(self) -> tuple[int, int] | None:

@@ -58,13 +58,13 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
 
 
 def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
-    """What a text file holds; see :func:`read_octets`.
+    """What a text file holds, without a byte order mark; see :func:`read_octets`.
 
     Raises:
         UsageError: it is no UTF-8 as well.
     """
     try:
-        return read_octets(path, limit).decode().replace("\r\n", "\n")
+        return read_octets(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
         raise UsageError(f"{path} is no text file") from exc
 

@@ -23,7 +23,7 @@ _LONG_TIME = re.compile(_NUMBER + rf"({'|'.join(_MINUTES)})")
 _COUNT = re.compile(_NUMBER + r"([kKMG]?)")
 _FRAMES = re.compile(_NUMBER + r"([kKMG]?)(?:fps|pps|cps|/s)?")
 _PERCENT = re.compile(_NUMBER + "()%")
-_BITS = re.compile(_NUMBER + r"([kKMG]?)(?:bps|bit/s|b/s)")
+_BITS = re.compile(_NUMBER + r"([kKMG]?)(?:bps|[bB]its?(?:ps|/s)?|b/s)")
 _WANTED = {
     "fps": "frames a second, for example 10k, 250000 or 1.5Mpps",
     "cps": "connections a second, for example 10k, 2500 or 10kcps",

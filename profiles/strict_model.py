@@ -54,6 +54,8 @@ class StrictModel(Described):
     ) -> Any:
         if isinstance(value, str) and info.field_name and _is_number(cls, info.field_name):
             value = in_unit_of(info.field_name, value)
+        if isinstance(value, Mapping) and info.field_name:
+            value = _complete(value, _default_model(cls, info.field_name))
         typed = handler(value)
         wrong = [] if typed is value else list(_retyped(value, typed, ()))
         if wrong:
@@ -67,6 +69,28 @@ def _is_number(model: type[BaseModel], name: str) -> bool:
     annotation = model.model_fields[name].annotation
     kinds = set(get_args(annotation)) or {annotation}
     return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
+
+
+@cache
+def _default_model(model: type[BaseModel], name: str) -> StrictModel | None:
+    """Return the default of a field if it is a model, or None."""
+    field = model.model_fields[name]
+    if field.default_factory_takes_validated_data:
+        return None
+    default = field.get_default(call_default_factory=True)
+    return default if isinstance(default, StrictModel) else None
+
+
+def _complete(value: Mapping[Any, Any], default: StrictModel | None) -> Mapping[Any, Any]:
+    """Add the values that the default sets explicitly and the user leaves out.
+
+    What the default leaves to its class depends on other values there (a fixed port differs from
+    the lowest of a range), so the class decides.
+    """
+    if default is None:
+        return value
+    missing = default.model_fields_set - set(value)
+    return {**{name: getattr(default, name) for name in missing}, **value} if missing else value
 
 
 def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:

@@ -20,8 +20,12 @@ GAP_OCTETS = 20
 """Preamble, start delimiter and interframe gap: 7 + 1 + 12 octets per frame (IEEE 802.3)."""
 
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e\d{1,2})?)"
-_LINE = re.compile(_NUMBER + r"\s*([kmgt]?)(?:bps|bit/s|b/s|b|be)?", re.IGNORECASE)
+_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:[eE]\+?\d{1,2})?)"
+_LINE = re.compile(
+    _NUMBER
+    + r"\s*([kKmMgGtT]?)(?:b(?:ps|/s)?|[bB][iI][tT][sS]?(?:ps|/s)?|(?<=[kKmMgGtT])[bB]?[eE])?"
+)
+_OCTETS = re.compile(_NUMBER + r"\s*([kKmMgGtT]?)(?:B|[bB][yY][tT][eE][sS]?)(?:ps|PS|/s|/S)?")
 
 
 def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
@@ -59,11 +63,16 @@ def bit_rate_bps(rate_fps: float, octets: float) -> float:
 
 
 def parse_line_rate(text: str) -> float:
-    """Bits per second from ``"10G"``, ``"25Gbps"``, ``"100M"`` or ``"1e9"``.
+    """Bits per second from ``"10G"``, ``"25Gbps"``, ``"10 gbit"``, ``"40GE"`` or ``"1e9"``.
 
     Raises:
         UsageError: not such a rate, or zero.
     """
+    if octets := _OCTETS.fullmatch(text.strip()):
+        raise UsageError(
+            f"'{text:.40}' is not a line rate: B stands for bytes",
+            f"write {octets[1]}{octets[2]} or {octets[1]}{octets[2]}bit/s if bits are meant",
+        )
     match = _LINE.fullmatch(text.strip())
     value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
     if not 0 < value <= MAX_RATE:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -27,14 +29,14 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def map_command(as_json: bool, **given: Any) -> None:
     """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
-    from v6t.core.cli.map_calculator import calc_map
+    from v6t.core.cli.map_calculator import calc_map, map_warnings
     from v6t.profiles.errors import UsageError
 
     if given["iid_format"] not in ("rfc7597", "draft"):
         raise UsageError(f"there is no interface identifier format '{given['iid_format']}'",
                          "rfc7597 or draft")  # fmt: skip
     rule = [given.pop(n) for n in ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset")]
-    _show(calc_map(*rule, **given), as_json)
+    _show(calc_map(*rule, **given), as_json, map_warnings(*rule, **given))
 
 
 @command.command("rfc6052")
@@ -44,9 +46,10 @@ def map_command(as_json: bool, **given: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
     """IPv4-embedded IPv6 addresses, both ways."""
-    from v6t.core.cli.map_calculator import calc_rfc6052
+    from v6t.core.cli.map_calculator import calc_rfc6052, rfc6052_warnings
 
-    _show(calc_rfc6052(prefix, ipv4, ipv6), as_json)
+    found = calc_rfc6052(prefix, ipv4, ipv6)
+    _show(found, as_json, rfc6052_warnings(**found))
 
 
 @command.command("eam")
@@ -63,7 +66,8 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     if any(pair.count("=") != 1 for pair in pairs):
         raise UsageError("a mapping is an IPv4 and an IPv6 prefix",
                          "write --map 198.18.0.0/24=2001:2::/120")  # fmt: skip
-    _show(calc_eam([pair.split("=") for pair in pairs], **given), as_json)
+    mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
+    _show(calc_eam(mappings, **given), as_json)
 
 
 @command.command("rate")
@@ -78,7 +82,9 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
     _show(calc_rate(line_rate, frame_size, overhead), as_json)
 
 
-def _show(values: dict[str, Any], as_json: bool) -> None:
+def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
+    for warning in warnings:
+        print(f"v6t: note: {warning}", file=sys.stderr)
     if as_json:
         click.echo(json.dumps(values, indent=1))
         return

@@ -12,7 +12,7 @@ import click
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
-from v6t.profiles.wire import frame_rate_fps
+from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 
 FORMATS = ("stl-json", "stl-py", "pcap", "text")
 
@@ -82,6 +82,13 @@ def command(
     run, made = bound.settings, bound.technology
     sizes = made.sizes_of(run.frame_sizes[0])
     rate_fps = _frame_rate(rate, sizes.longest)
+    media_fps = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+    if rate_fps > media_fps:
+        raise UsageError(
+            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
+            f"{run.line_rate_bps / 1e9:g} Gbit/s carries",
+            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
+        )
     streams = compile_traffic(
         made.sized_traffic(direction, sizes, seed),
         rate_fps=rate_fps,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 from v6t.plugins.common.text import address4, address6, network6
@@ -62,6 +62,55 @@ def calc_map(
         "ports_per_ce": ports.count,
         "sharing_ratio": rule.sharing_ratio,
     }
+
+
+def map_warnings(
+    rule_ipv6: str, rule_ipv4: str, ea_len: int, psid_offset: int, **given: Any
+) -> Iterator[str]:
+    """Compare the interface identifier of ``ipv6`` with the CE that its prefix names.
+
+    Only an identifier that has the form of RFC 7597, section 6, or of the drafts before it says
+    something about a CE.
+    """
+    if given.get("ipv6") is None:
+        return
+    address = address6(given["ipv6"], "IPv6 address")
+    identifier = (int(address) & (1 << 64) - 1).to_bytes(8, "big")
+    formats: dict[IidFormat, tuple[bool, bytes]] = {
+        "rfc7597": (identifier[:2] == bytes(2), identifier[2:6]),
+        "draft": (identifier[0] == identifier[7] == 0, identifier[1:5]),
+    }
+    found = calc_map(rule_ipv6, rule_ipv4, ea_len, psid_offset, **given)
+    expected = found["map_address"]
+    named = [IPv4Address(four) for fits, four in formats.values() if fits and four[0]]
+    of_ce = IPv4Network(found["ipv4"])
+    own_host = of_ce.num_addresses > 1 and any(four in of_ce for four in named)
+    if not named or own_host or str(address) == expected:
+        return
+    for other in formats:
+        alike: dict[str, Any] = {**given, "iid_format": other}
+        if calc_map(rule_ipv6, rule_ipv4, ea_len, psid_offset, **alike)["map_address"] == str(
+            address
+        ):
+            yield f"the interface identifier has the format {other}: use --iid-format {other}"
+            return
+    yield (
+        f"the interface identifier of {address} names {' or '.join(map(str, named))}, but the prefix "
+        f"names {found['ipv4']}"
+        + (f" and PSID {found['psid']}" if found["psid"] is not None else "")
+        + f": this CE's MAP address is {expected}"
+    )
+
+
+def rfc6052_warnings(prefix: str, ipv4: str, ipv6: str) -> Iterator[str]:
+    """Find what RFC 6052 forbids in an address and its two forms, as :func:`calc_rfc6052` has them."""
+    network, four = IPv6Network(prefix), IPv4Address(ipv4)
+    embedded = rfc6052.embed(network, four)
+    if str(embedded) != ipv6:
+        yield (
+            f"{ipv6} has bits set beside the embedded address, which must be 0 (RFC 6052, section "
+            f"2.2): {four} behind {network} is {embedded}; is the prefix length right?"
+        )
 
 
 def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) -> dict[str, str]:

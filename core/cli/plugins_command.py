@@ -116,4 +116,6 @@ def _default(field: Any) -> Any:
     value = field.get_default(call_default_factory=True)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
+    if isinstance(value, tuple):  # as --set takes it
+        return f"[{', '.join(map(str, value))}]"
     return value if isinstance(value, (int, bool, type(None))) else str(value)

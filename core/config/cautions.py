@@ -10,6 +10,7 @@ from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
 from v6t.drivers.transport.ssh_client import no_client
+from v6t.plugins.translation.rfc6052 import WELL_KNOWN
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
@@ -23,7 +24,13 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*bound.notes, *_settings(bound), *_links(bound), *_device(bound)]
+    return [
+        *bound.notes,
+        *_well_known_prefix(bound),
+        *_settings(bound),
+        *_links(bound),
+        *_device(bound),
+    ]
 
 
 def of_medium(
@@ -102,6 +109,16 @@ def _deaf(run: ResolvedRun, ports: Sequence[Mapping[str, Any]]) -> Iterator[str]
         )
 
 
+def _well_known_prefix(bound: BoundRun) -> Iterator[str]:
+    for name, (prefix, addresses) in bound.technology.params.embedded.items():
+        private = next((a for a in addresses if not a.is_global), None)
+        if prefix == WELL_KNOWN and private is not None:
+            yield (
+                f"{name}: the well-known prefix {WELL_KNOWN} must not stand for {private}, which is "
+                "not a global address (RFC 6052, section 3.1); a device may drop it: use another prefix"
+            )
+
+
 def _settings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     preset = procedure_model().model_validate(procedure_of(run.preset))
@@ -147,7 +164,12 @@ def _links(bound: BoundRun) -> Iterator[str]:
         if link.tester_mac.lower() == link.dut_mac.lower():
             yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
         for end in ("tester_mac", "dut_mac"):
-            if int(getattr(link, end)[:2], 16) & 1:
+            if not getattr(link, end).strip("0:"):
+                yield (
+                    f"links.{side}.{end}: {getattr(link, end)} stands for an address that is not "
+                    "known yet: set the address of the interface"
+                )
+            elif int(getattr(link, end)[:2], 16) & 1:
                 yield (
                     f"links.{side}.{end}: {getattr(link, end)} is a group address, which no "
                     "device has: its second digit must be even"

@@ -85,11 +85,15 @@ def write_files(wanted: Mapping[Path, str]) -> list[Path]:
     for path in wanted:
         if os.path.lexists(path):
             raise UsageError(f"{path} exists already", "choose another directory with --dir")
+    created: list[Path] = []
     try:
         for path, text in wanted.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as out:
+                created.append(path)
                 out.write(text)
     except OSError as exc:
+        for path in created:
+            path.unlink(missing_ok=True)
         raise UsageError(f"{path.parent} cannot be written: {exc.strerror}") from exc
     return list(wanted)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.core.config.settings import Preset
 from v6t.profiles.strict_model import StrictModel
@@ -98,6 +98,12 @@ class DutFile(StrictModel):
     """Options of this driver, see below."""
 
 
+def _as_text(value: Any) -> Any:
+    """A plain number of bit/s needs no quotes."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
 class TestbedFile(StrictModel):
     """On what to measure."""
 
@@ -110,7 +116,7 @@ class TestbedFile(StrictModel):
     initiator: Literal["left", "right"] = "left"
     """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
     private side. `right`: the device is wired the other way; forward is from the Initiator all the same."""
-    line_rate: str | None = None
+    line_rate: Annotated[str | None, BeforeValidator(_as_text)] = None
     """The medium's rate in bit/s, for example 10G, 2.5Gbps, 100M; none: 10G."""
 
 

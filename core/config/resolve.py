@@ -117,6 +117,8 @@ def resolve_and_bind(
             raise
         raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
     plugin = plugin_type(params, links_of(links["left"], links["right"], initiator))
+    with within(testbed_doc, ("tester", "options")):
+        tester.check_links(plugin.links)
     preset: Any = flags.preset or run.preset or "quick"
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
     resolved = {

@@ -109,6 +109,11 @@ class Parameters:
             where = f"{self.path}:{given.line}"
             raise UsageError(f"{where}: {given.name} is no IPv{version} address: {value}") from exc
 
+    def refuse(self, name: str, reason: str, hint: str) -> UsageError:
+        """Make the error for a parameter of the file whose value cannot be converted."""
+        given = self._given[name]
+        return UsageError(f"{self.path}:{given.line}: {given.name} {given.value}: {reason}", hint)
+
     def choice(self, name: str, default: str, became: str, values: Iterable[str]) -> str:
         """A parameter that is one of few values.
 

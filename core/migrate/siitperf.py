@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
 from v6t.core.migrate.common import POLICIES, Imported, Parameters, modes, ports
 from v6t.core.migrate.siitperf_stateful import PLUGINS, emptied, stateful
+from v6t.profiles.errors import UsageError
 
 SIDES = (("L", "left"), ("R", "right"))
 PORTS = (
@@ -119,30 +121,76 @@ def _siit(p: Parameters, imported: Imported, orientation: str) -> dict[str, Any]
     beyond = p.text(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
     unused = (f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
     p.explain(unused, f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}")
-    for letter, side in SIDES:
+    for letter, _ in SIDES:
         if p.number(f"Num-{letter}-Nets", 1, "none: one pair of hosts") > 1:
-            imported.remarks.append(
-                f"Num-{letter}-Nets: several networks on the {side} of a translator are written as "
-                "a longer host range and mappings that hold it (params.ipv6_hosts, ipv4_hosts, eam)"
+            raise p.refuse(
+                f"Num-{letter}-Nets",
+                "a translator's hosts are in one network on either side",
+                "set it to 1, or vary addresses (IP-L-var, IP-R-var)",
             )
-        if p.choice(f"IP-{letter}-var", "0", "none: see the remarks", POLICIES) != "0":
-            imported.remarks.append(
-                f"IP-{letter}-var: varying hosts of a translator are written as a range with first, "
-                "last and policy (params.ipv6_hosts, ipv4_hosts) within a mapping that holds it"
-            )
-    varying = [f"IP-{s}-{what}" for s in "LR" for what in ("min", "max")]
-    p.explain(varying, "none: see the remarks on IP-L-var and IP-R-var")
-    return {
+    hosts6, eam6 = _hosts(p, v6, "ipv6_hosts", inside4, inside6)
+    hosts4, eam4 = _hosts(p, v4, "ipv4_hosts", outside4, outside6)
+    params = {
         "orientation": orientation,
-        "ipv6_hosts": {"first": inside4},
-        "ipv4_hosts": {"first": outside4},
-        "eam": [
-            {"ipv4": f"{inside4}/32", "ipv6": f"{inside6}/128"},
-            {"ipv4": f"{outside4}/32", "ipv6": f"{outside6}/128"},
-        ],
+        "ipv6_hosts": hosts6,
+        "ipv4_hosts": hosts4,
+        "eam": [eam6, eam4],
         "bg_ipv6_side": inside6,
-        "bg_ipv4_side": beyond,
     }
+    if _is_unspecified(beyond):
+        imported.remarks.append(
+            f"IPv6-{v4}-Real {beyond}: background traffic needs an address there "
+            "(params.bg_ipv4_side)."
+        )
+        return params
+    return params | {"bg_ipv4_side": beyond}
+
+
+def _is_unspecified(address: str) -> bool:
+    """Whether siitperf's author wrote 'not used'."""
+    try:
+        return ip_address(address).is_unspecified
+    except ValueError:
+        return False
+
+
+def _hosts(
+    p: Parameters, letter: str, name: str, ipv4: str, ipv6: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Hosts of one side, and the mapping that holds them.
+
+    siitperf replaces the same 16 bits in both forms of an address.
+    """
+    kind = p.choice(f"IP-{letter}-var", "0", f"params.{name}.policy", POLICIES)
+    low = p.number(f"IP-{letter}-min", 0, f"params.{name}.first")
+    high = p.number(f"IP-{letter}-max", 0, f"params.{name}.last")
+    offset4 = p.number(f"IPv4-{letter}-offset", 2, "params.eam")
+    offset6 = p.number(f"IPv6-{letter}-offset", 14, "params.eam")
+    if kind == "0":
+        return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
+    if not 0 <= low <= high <= 0xFFFF:
+        raise p.refuse(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
+    if offset4 != 2:
+        raise p.refuse(f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits")
+    try:
+        net4, packed6 = int(IPv4Address(ipv4)) >> 16 << 16, bytearray(IPv6Address(ipv6).packed)
+    except ValueError as exc:
+        raise UsageError(f"{p.path}: addresses of the {letter} side: {exc}") from exc
+    packed6[offset6 : offset6 + 2] = bytes(2)
+    if any(packed6[offset6 + 2 :]):
+        raise p.refuse(
+            f"IPv6-{letter}-offset",
+            f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}",
+            "let the last 16 bits vary: 14",
+        )
+    first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
+    return (
+        {"first": first, "last": last, "policy": POLICIES[kind]},
+        {
+            "ipv4": f"{IPv4Address(net4)}/16",
+            "ipv6": f"{IPv6Address(bytes(packed6))}/{8 * offset6}",
+        },
+    )
 
 
 def _router(p: Parameters, version: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from v6t.core.migrate.common import POLICIES, Imported, Parameters
@@ -10,9 +10,19 @@ from v6t.profiles.errors import UsageError
 
 PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
 FLUSH = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
+ENUMERATION = (*POLICIES, "4")
+"""4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d."""
 READING = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
 USUAL_CONNECTIONS = 4_000_000
 LOWEST_PORT = 1024
+LOWEST_OFFSET = 8
+MOST = 0xFFFF
+_LAST_16_BITS = {"4": 2, "6": 14}
+"""Octet at which the last 16 bits of an address begin, by IP version."""
+_NOT_CONSECUTIVE = (
+    "addresses that vary there cannot be converted",
+    "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
+)
 PUBLIC_PORTS = 65536 - LOWEST_PORT
 
 
@@ -38,10 +48,22 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
     params = _ports(p) | _addresses(p, versions[0], imported)
     ports, ips = params["enumerate_ports"], params["enumerate_ips"]
     if not ports and not ips:
-        params["enumerate_ports"] = 3
+        several = params["initiator_count"] > 1 and params["responder_count"] > 1
+        params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
         imported.remarks.append(
             "The file enumerates neither ports nor addresses, so that some frames would repeat a "
             "connection: enumerate_ports is 3 here."
+        )
+    elif not ports:
+        from v6t.plugins.common.ports import FIXED_DESTINATION, FIXED_SOURCE
+
+        params |= {
+            "initiator_ports": {"min": FIXED_SOURCE, "max": FIXED_SOURCE},
+            "responder_ports": {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION},
+        }
+        imported.remarks.append(
+            f"Ports are not enumerated: they are siitperf's fixed ones, {FIXED_SOURCE} and "
+            f"{FIXED_DESTINATION}."
         )
     sources = params["initiator_ports"]
     if sources["min"] < LOWEST_PORT and sources["max"] - sources["min"] < PUBLIC_PORTS:
@@ -54,7 +76,7 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
     elif sources["min"] < LOWEST_PORT:
         params["low_ports"] = True
     params |= _pool(params)
-    reading = p.choice("Responder-tuples", "3", "procedure.connections.reading", READING)
+    reading = p.choice("Responder-tuples", "0", "procedure.connections.reading", READING)
     count = min(_tuples(params), USUAL_CONNECTIONS)
     imported.run = {
         "plugin": plugin,
@@ -97,9 +119,9 @@ def _ports(p: Parameters) -> dict[str, Any]:
             "min": p.number(f"{name}-min", low, f"params.{here}.min"),
             "max": p.number(f"{name}-max", high, f"params.{here}.max"),
         }
-    for name in ("ports", "ips"):
-        kinds = p.choice(f"Enumerate-{name}", "0", f"params.enumerate_{name}", POLICIES)
-        params[f"enumerate_{name}"] = int(kinds)
+    for name, known in (("ports", ENUMERATION), ("ips", tuple(POLICIES))):
+        kinds = p.choice(f"Enumerate-{name}", "0", f"params.enumerate_{name}", known)
+        params[f"enumerate_{name}"] = min(int(kinds), 3)
     p.explain(
         ["Fwd-var-sport", "Fwd-var-dport"], "none: params.enumerate_ports says how ports vary"
     )
@@ -110,79 +132,85 @@ def _ports(p: Parameters) -> dict[str, Any]:
 
 
 def _addresses(p: Parameters, version: str, imported: Imported) -> dict[str, Any]:
-    """First addresses of Initiator and Responder, and how many there are of each."""
-    initiator = p.address(
-        f"IPv{version}-L-Real",
-        version,
-        "2001:2::2" if version == "6" else "198.18.0.2",
-        f"params.initiator_ipv{version}",
-    )
-    responder = p.address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
+    """First addresses of Initiator and Responder, and how many there are of each.
+
+    An Initiator with IPv6 sends to ``IPv6-R-Virt``, and varies it at ``IPv6-R-offset``.
+    """
+    here = f"params.initiator_ipv{version}"
+    default = "2001:2::2" if version == "6" else "198.18.0.2"
+    initiator = p.address(f"IPv{version}-L-Real", version, default, here)
     params: dict[str, Any] = {}
     if version == "6":
-        params["prefix"] = _prefix(p, responder, imported)
-    counts = {}
-    for letter, name in (("L", "initiator"), ("R", "responder")):
-        low, count = _varying(p, letter, name, version if letter == "L" else "4", imported)
-        counts[f"{name}_count"] = count
-        if count > 1 and letter == "L":
-            initiator = _lowest(initiator, low)
-        elif count > 1:
-            responder = _lowest(responder, low)
+        server = IPv6Address(
+            p.address(
+                "IPv6-R-Virt",
+                "6",
+                "64:ff9b::198.19.0.2",
+                "params.prefix and params.responder_ipv4",
+            )
+        )
+        responder = str(IPv4Address(int(server) & 0xFFFFFFFF))
+        params["prefix"] = str(IPv6Network((int(server) >> 32 << 32, 96)))
+        unused = p.address("IPv4-R-Real", "4", responder, "none: siitperf sends to IPv6-R-Virt")
+        if unused not in (responder, "0.0.0.0"):  # noqa: S104
+            imported.remarks.append(
+                f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
+                "end of IPv6-R-Virt."
+            )
+    else:
+        responder = p.address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
+    low, count, offset = _varying(p, "L", "initiator", version)
+    params["initiator_count"] = count
+    if low is not None:
+        initiator = _replace_16_bits(initiator, offset, low)
+        if offset != _LAST_16_BITS[version]:
+            if version == "4" or offset < LOWEST_OFFSET:
+                raise p.refuse(f"IPv{version}-L-offset", *_NOT_CONSECUTIVE)
+            params["initiator_offset"] = offset
+    low, count, offset = _varying(p, "R", "responder", version)
+    params["responder_count"] = count
+    if low is not None:
+        if offset != _LAST_16_BITS[version]:
+            raise p.refuse(f"IPv{version}-R-offset", *_NOT_CONSECUTIVE)
+        responder = _replace_16_bits(responder, _LAST_16_BITS["4"], low)
     _unused(p, version)
-    return {
-        f"initiator_ipv{version}": initiator,
-        "responder_ipv4": responder,
-        **params,
-        **counts,
-    }
+    return {f"initiator_ipv{version}": initiator, "responder_ipv4": responder, **params}
 
 
-def _varying(
-    p: Parameters, letter: str, name: str, version: str, imported: Imported
-) -> tuple[int, int]:
-    """Smallest value of the varying 16 bits of a side, and how many values there are."""
+def _varying(p: Parameters, letter: str, name: str, version: str) -> tuple[int | None, int, int]:
+    """Smallest value of the varying 16 bits of a side (None: fixed), count, and their octet."""
     what = f"params.{name}_count"
     kind = p.choice(f"IP-{letter}-var", "0", what, POLICIES)
     low = p.number(f"IP-{letter}-min", 0, what)
     high = p.number(f"IP-{letter}-max", 0, what)
-    last = 14 if version == "6" else 2
-    offset = p.number(f"IPv{version}-{letter}-offset", last, "none: the last bits vary")
+    last = _LAST_16_BITS[version]
+    offset = p.number(f"IPv{version}-{letter}-offset", last, what)
     if kind == "0":
-        return 0, 1
-    if offset != last:
-        imported.remarks.append(
-            f"IPv{version}-{letter}-offset {offset}: addresses vary in their last 16 bits here; "
-            "the device needs a route to them all (--dry-run prints it)."
-        )
-    return low, max(1, high - low + 1)
+        return None, 1, last
+    if not 0 <= low <= high <= MOST:
+        raise p.refuse(f"IP-{letter}-max", f"not within {low} to {MOST}", "correct the range")
+    return low, high - low + 1, offset
 
 
-def _lowest(address: str, low: int) -> str:
-    """An address whose last 16 bits are these."""
-    if ":" in address:
-        return str(IPv6Address(int(IPv6Address(address)) >> 16 << 16 | low))
-    return str(IPv4Address(int(IPv4Address(address)) >> 16 << 16 | low))
-
-
-def _prefix(p: Parameters, responder: str, imported: Imported) -> str:
-    """The /96 that the Responder's virtual address begins with."""
-    prefix = p.address("IPv6-R-Virt", "6", f"64:ff9b::{responder}", "params.prefix")
-    address = IPv6Address(prefix)
-    inside = IPv4Address(int(address) & 0xFFFFFFFF)
-    if str(inside) != responder:
-        imported.remarks.append(
-            f"IPv6-R-Virt {prefix} does not end in {responder}; its first 96 bits are the prefix."
-        )
-    return str(IPv6Network((int(address) >> 32 << 32, 96)))
+def _replace_16_bits(address: str, offset: int, value: int) -> str:
+    """An address with another value in the 16 bits that begin at an octet."""
+    packed = bytearray(ip_address(address).packed)
+    packed[offset : offset + 2] = value.to_bytes(2, "big")
+    return str(ip_address(bytes(packed)))
 
 
 def _unused(p: Parameters, version: str) -> None:
+    for letter in "LR":
+        if p.number(f"Num-{letter}-Nets", 1, "none: stateful tests have one network") > 1:
+            raise p.refuse(
+                f"Num-{letter}-Nets",
+                "a stateful test has one network on either side",
+                "set it to 1, or vary addresses (IP-L-var, IP-R-var)",
+            )
     names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
     names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
     names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
     p.explain(names, "none: not used in this stateful test")
-    p.explain(["Num-L-Nets", "Num-R-Nets"], "none: stateful tests have one network")
 
 
 def _pool(params: dict[str, Any]) -> dict[str, Any]:

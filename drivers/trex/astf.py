@@ -130,6 +130,10 @@ def ends_of(technology: object) -> Ends:
         raise UsageError(
             "connections of TCP by TRex carry no VLAN tag", "measure TCP with --tester embedded"
         )
+    if getattr(p, "initiator_offset", 14) != 14:
+        raise UsageError(
+            "TRex's stateful engine has consecutive clients", "leave initiator_offset at 14"
+        )
     (first, last), (low, high) = (
         (_low(at), _low(at + count - 1))
         for at, count in ((p.initiator, p.initiator_count), (p.server, p.responder_count))

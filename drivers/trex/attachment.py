@@ -299,7 +299,7 @@ class Attachment:
                 )
             ],
             plan,
-            socket=options.socket,
+            sockets=options.sockets,
             rpc_port=options.rpc_port,
             pub_port=options.pub_port,
             prefix=prefix,

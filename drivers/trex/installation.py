@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -37,14 +38,18 @@ class Installation:
 
     @property
     def version(self) -> str:
-        """From the directory's name or its VERSION file; the server knows for certain."""
+        """From the directory's name or VERSION file; the server knows for certain.
+
+        In a source tree TRex runs from ``scripts``, and VERSION is one folder up.
+        """
         match = re.search(r"v\d+\.\d+", self.path.resolve().name)
         if match:
             return match.group()
-        try:
-            return (self.path / "VERSION").read_text(encoding="utf-8").strip() or "unknown"
-        except OSError:
-            return "unknown"
+        for folder in (self.path, self.path.resolve().parent):
+            with contextlib.suppress(OSError):
+                if version := (folder / "VERSION").read_text(encoding="utf-8").strip():
+                    return version
+        return "unknown"
 
 
 def find(named: str = "") -> Installation | None:

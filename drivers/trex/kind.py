@@ -80,6 +80,21 @@ class Trex(TesterKind):
             return THIS_MACHINE
         return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
 
+    def check_links(self, links: Any) -> None:
+        """Refuse a pair's VLAN where the first pair has none, or one beside it for the background."""
+        for number, pair in enumerate(self.options.pairs):
+            for name in ("left", "right"):
+                side, link = getattr(pair, name), links.at(name)
+                if side is None or side.vlan is None:
+                    continue
+                if link.vlan is None or link.background is not None:
+                    raise UsageError(
+                        f"pairs[{number}].{name}.vlan: {side.vlan} replaces the VLAN of "
+                        f"links.{name}, which "
+                        + ("has none" if link.vlan is None else "has another for the background"),
+                        f"set links.{name}.vlan, without a background there, or leave this one out",
+                    )
+
     def prepare(self) -> None:
         """An installation, and namespaces for the lab."""
         from v6t.drivers.lab.privilege import acquire

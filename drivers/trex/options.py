@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -16,6 +15,8 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server_config import (
     RING_FRAMES,
+    check_interface,
+    device_of,
     is_linux,
     is_pci,
     queues_unread,
@@ -30,14 +31,23 @@ Port = Annotated[int, Field(ge=0, le=15)]
 Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 
 
+def _one_pair(value: Any) -> Any:
+    """Refuse interfaces of several pairs in one list."""
+    if isinstance(value, (list, tuple)) and len(value) != 2:
+        raise ValueError(
+            f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
+            "pairs, for example pairs: [{ports: [2, 3], interfaces: [LEFT, RIGHT]}]"
+        )
+    return value
+
+
 def _distinct_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
     if value is None:
         return None
     for name in value:
-        if not re.fullmatch(r"[A-Za-z0-9_.:@/=,-]+", name):
-            raise ValueError(f"'{name}' is no interface: PCI address, name or --vdev=... wanted")
-    if value[0] == value[1]:
-        raise ValueError("left and right are the same interface")
+        check_interface(name)
+    if device_of(value[0]) == device_of(value[1]):
+        raise ValueError(f"left and right are the same interface {value[0]}")
     return value
 
 
@@ -48,7 +58,9 @@ def _distinct_ports(value: tuple[int, int]) -> tuple[int, int]:
 
 
 Ports = Annotated[tuple[Port, Port], AfterValidator(_distinct_ports)]
-Interfaces = Annotated[tuple[str, str] | None, AfterValidator(_distinct_interfaces)]
+Interfaces = Annotated[
+    tuple[str, str] | None, BeforeValidator(_one_pair), AfterValidator(_distinct_interfaces)
+]
 
 
 def _way(value: Any) -> Any:
@@ -70,6 +82,8 @@ class Side(StrictModel):
     """The tester's end."""
     dut_mac: Mac
     """The device's end."""
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+    """IEEE 802.1Q identifier in place of the one in ``links``; none: that one."""
 
 
 class Pair(StrictModel):
@@ -80,8 +94,11 @@ class Pair(StrictModel):
     interfaces: Interfaces = None
     """Left and right of a server that v6t starts."""
     left: Side | None = None
-    """MAC addresses, where they are not those of the first pair."""
+    """MAC addresses and VLAN, where they are not those of the first pair."""
     right: Side | None = None
+    """The same of the right port."""
+    socket: int | None = Field(default=None, ge=0, le=7)
+    """NUMA node of its interfaces; none: that of the first pair."""
 
 
 class TrexOptions(StrictModel):
@@ -179,23 +196,14 @@ class TrexOptions(StrictModel):
             raise ValueError("the lab has one pair of cables")
         if len(set(self.all_ports)) < len(self.all_ports):
             raise ValueError("two pairs share a port")
-        if self.pairs and self.interfaces and self.all_interfaces is None:
-            raise ValueError("a pair lacks its interfaces")
+        self._check_pairs()
         if self.cache and self.rows:
             raise ValueError("cache and rows are two ways to the same end: choose one")
         if self.cache and self.counting == "trailer":
             raise ValueError(
                 "TRex keeps no cache of frames it stamps: use rows, or counting: ports"
             )
-        if self.hardware_filter and self.cores == 1:
-            raise ValueError(
-                "hardware_filter: true is for several cores; a server with one has no software mode "
-                "with counting: ports"
-            )
-        if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
-            raise ValueError("core_list names master, latency and each data path core")
-        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
-            raise ValueError("threads can share a CPU with cores: 1 only")
+        self._check_cores()
         return self
 
     @model_validator(mode="after")
@@ -212,6 +220,31 @@ class TrexOptions(StrictModel):
                 "addresses as interfaces"
             )
         return self
+
+    def _check_pairs(self) -> None:
+        if self.pairs and self.interfaces and self.all_interfaces is None:
+            raise ValueError("a pair lacks its interfaces")
+        devices = [device_of(name) for name in self.all_interfaces or ()]
+        if len(set(devices)) < len(devices):
+            twice = next(name for name in devices if devices.count(name) > 1)
+            raise ValueError(f"two pairs share the interface {twice}")
+
+    def _check_cores(self) -> None:
+        if self.hardware_filter and self.cores == 1:
+            raise ValueError(
+                "hardware_filter: true is for several cores; a server with one has no software mode "
+                "with counting: ports"
+            )
+        pairs = 1 + len(self.pairs)
+        needed = self.cores * pairs + 2
+        if self.core_list and len(self.core_list) != needed:
+            raise ValueError(
+                f"core_list: {_counted(len(self.core_list), 'CPU')} given, {needed} needed: master, "
+                f"latency, {_counted(self.cores, 'core')} for "
+                + (f"each of {pairs} pairs" if self.pairs else "the data path")
+            )
+        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
+            raise ValueError("threads can share a CPU with cores: 1 only")
 
     def _check_starting(self) -> None:
         if self.elsewhere and (self.lab or self.restart or self.start == "always"):
@@ -252,6 +285,13 @@ class TrexOptions(StrictModel):
                 return None
             interfaces += both
         return tuple(name for _, name in sorted(zip(self.all_ports, interfaces, strict=True)))
+
+    @property
+    def sockets(self) -> tuple[int, ...]:
+        """NUMA node of each pair, in the order of TRex's port numbers."""
+        own = [self.socket, *(self.socket if p.socket is None else p.socket for p in self.pairs)]
+        ports = [self.ports, *(pair.ports for pair in self.pairs)]
+        return tuple(node for _, node in sorted(zip(map(min, ports), own, strict=True)))
 
     @property
     def in_software(self) -> bool:
@@ -314,6 +354,7 @@ class TrexOptions(StrictModel):
                 side = None if of is None else getattr(of, name)
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
+                    hosts |= {} if side.vlan is None else {"vlan": side.vlan}
                 if hosts is not None:
                     by_port[str((self if of is None else of).ports[number])] = hosts
         return by_port
@@ -338,6 +379,10 @@ class TrexOptions(StrictModel):
     def by_trailer(self) -> bool | None:
         """True, False, or None where the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _turned(of: TrexOptions | Pair) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from v6t.drivers.delays import differences
 from v6t.drivers.oracle.compare import Comparison, compare_samples, together
 from v6t.drivers.trex.marking import FIRST, distance, is_marked, read
+from v6t.drivers.trex.stamping import readdressed
 from v6t.procedures.distribution import Distribution
 from v6t.profiles import trailer
 from v6t.profiles.model import Role
@@ -93,17 +94,20 @@ def tick_rate_hz(marks: Sequence[Mark]) -> float | None:
     return hertz
 
 
-def with_macs(frame: bytes, macs: tuple[str, str], others: tuple[str, str]) -> bytes:
+def with_macs(
+    frame: bytes, macs: tuple[str, str], others: tuple[str, str], vlans: tuple[int, int] | None
+) -> bytes:
     """A frame that came to another pair of ports as it would have come to the first.
 
     Args:
         frame: as received.
         macs: destination and source it has on the port it came to.
         others: what they would be on the first pair.
+        vlans: identifier on the port it came to, and on the first pair; None: both are the same.
     """
-    if frame[:12] != bytes.fromhex("".join(macs).replace(":", "")):
+    if readdressed(frame, macs, vlans and vlans[0]) != frame:
         return frame
-    return bytes.fromhex("".join(others).replace(":", "")) + frame[12:]
+    return readdressed(frame, others, vlans and vlans[1])
 
 
 def as_compiled(stream: Stream) -> None:

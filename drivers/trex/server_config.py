@@ -19,7 +19,11 @@ _LONG_FRAME_OCTETS = 16_384
 _BLOCK_OCTETS = 65_536
 
 _MEMIF_END = {"id", "role", "socket", "socket-abstract"}
-_PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
+_PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
+_LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
+_VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
+_IFACE = re.compile(r",iface=([^,]+)")
 _AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
 _SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
 
@@ -36,6 +40,41 @@ class PortConfig:
 def is_pci(interface: str) -> bool:
     """Whether an interface is a NIC by PCI address, which TRex binds to DPDK."""
     return _PCI.fullmatch(interface) is not None
+
+
+def check_interface(name: str) -> None:
+    """Refuse what TRex could not open, or what would become a port of an interface that cannot exist.
+
+    Raises:
+        ValueError: the reason.
+    """
+    if is_pci(name) or _VDEV.fullmatch(name):
+        return
+    if name == "dummy":
+        raise ValueError("a dummy port carries no frames: name an interface")
+    if _PCI_LIKE.fullmatch(name):
+        if "/" in name:
+            raise ValueError(
+                f"'{name}' is one of several ports behind one PCI address, which v6t does not support"
+            )
+        raise ValueError(
+            f"'{name}' is not a PCI address: write domain:bus:device.function, for example "
+            "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7"
+        )
+    if name.startswith("-") or name in (".", "..") or not _LINUX_NAME.fullmatch(name):
+        raise ValueError(
+            f"'{name}' is not an interface: write a PCI address, a name of Linux (up to 15 letters, "
+            "digits, and any of . _ @ -) or --vdev=..."
+        )
+
+
+def device_of(interface: str) -> str:
+    """The device behind an interface, equal for all spellings of it."""
+    if is_pci(interface):
+        return full_address(interface)
+    if through_af_packet(interface) and (named := _IFACE.search(interface)):
+        return named[1]
+    return interface
 
 
 def is_linux(interface: str) -> bool:
@@ -145,7 +184,7 @@ def server_config(
     ports: Sequence[PortConfig],
     plan: Sequence[int],
     *,
-    socket: int = 0,
+    sockets: Sequence[int] = (0,),
     rpc_port: int = 4501,
     pub_port: int = 4500,
     prefix: str = "v6t",
@@ -155,7 +194,7 @@ def server_config(
     Args:
         ports: left and right, pair after pair.
         plan: see :func:`core_plan`.
-        socket: NUMA node.
+        sockets: NUMA node of each pair; the last one also for the pairs that follow.
         rpc_port: where the server answers requests.
         pub_port: where it publishes events.
         prefix: keeps DPDK's files apart from those of other servers.
@@ -183,7 +222,8 @@ def server_config(
             f"    latency_thread_id: {latency}",
             "    dual_if:",
         ]
-        for first in range(0, len(threads), share):
+        for pair, first in enumerate(range(0, len(threads), share)):
+            socket = sockets[min(pair, len(sockets) - 1)]
             lines += [
                 f"      - socket: {socket}",
                 f"        threads: [{', '.join(map(str, threads[first : first + share]))}]",

@@ -336,17 +336,39 @@ def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> lis
     return firsts
 
 
-def with_macs(streams: StreamSet, tester_mac: str, dut_mac: str) -> StreamSet:
+_TAG = b"\x81\x00"
+"""TPID of IEEE 802.1Q."""
+
+
+def readdressed(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
+    """A frame with another destination, source and VLAN identifier.
+
+    Args:
+        frame: tagged, if ``vlan`` is given.
+        macs: destination and source.
+        vlan: the identifier; None: it stays.
+    """
+    head = bytes.fromhex("".join(macs).replace(":", ""))
+    if vlan is None or frame[12:14] != _TAG:
+        return head + frame[12:]
+    priority = frame[14] & 0xF0
+    return head + _TAG + bytes([priority | vlan >> 8, vlan & 0xFF]) + frame[16:]
+
+
+def with_macs(
+    streams: StreamSet, tester_mac: str, dut_mac: str, vlan: int | None = None
+) -> StreamSet:
     """The set as another pair of ports sends it.
 
     Args:
         streams: of the first pair.
         tester_mac, dut_mac: source and destination.
+        vlan: its identifier; None: that of the first pair.
     """
-    head = bytes.fromhex((dut_mac + tester_mac).replace(":", ""))
     addressed = []
     for stream in streams.streams:
-        packet = head + base64.b64decode(stream.trex["packet"]["binary"])[12:]
+        compiled = base64.b64decode(stream.trex["packet"]["binary"])
+        packet = readdressed(compiled, (dut_mac, tester_mac), vlan)
         binary = base64.b64encode(packet).decode()
         trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
         addressed.append(replace(stream, trex=trex))

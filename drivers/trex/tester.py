@@ -19,7 +19,7 @@ from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.conversing import Conversing
 from v6t.drivers.trex.course import course
-from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.options import Side, TrexOptions
 from v6t.drivers.trex.recorded import Beside, share
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
@@ -73,13 +73,13 @@ class Cable:
 
     Attributes:
         tx, rx: TRex's port numbers.
-        sending, receiving: MAC addresses (tester, device) where they are not the first pair's.
+        sending, receiving: MAC addresses and VLAN where they are not the first pair's.
     """
 
     tx: int
     rx: int
-    sending: tuple[str, str] | None = None
-    receiving: tuple[str, str] | None = None
+    sending: Side | None = None
+    receiving: Side | None = None
 
 
 class TrexTester:
@@ -423,7 +423,8 @@ class TrexTester:
         streams = one.streams
         cable = next(c for c in self._cables[streams.direction] if c.tx == one.tx_port)
         if cable.sending is not None:
-            streams = with_macs(streams, *cable.sending)
+            side = cable.sending
+            streams = with_macs(streams, side.tester_mac, side.dut_mac, side.vlan)
         for at, stream in enumerate(streams.streams):  # one by one: tables are made as they go
             program = self._connecting.program(streams.direction, stream)
             self.attachment.ask("load", port=one.tx_port, streams=[dict(program)], first=at)
@@ -627,14 +628,13 @@ class TrexTester:
             frames = counting.captured(raw, port)
             cable = next(c for c in self._cables[direction] if c.rx == port)
             # joined ports get frames as they were sent
-            macs = cable.sending and cable.sending[::-1] if self._loopback else cable.receiving
-            others = (
-                (there.dut_mac, there.tester_mac)
-                if self._loopback
-                else (here.tester_mac, here.dut_mac)
-            )
-            if macs is not None:
-                frames = [(when, samples.with_macs(f, macs, others)) for when, f in frames]
+            side, link = (cable.sending, there) if self._loopback else (cable.receiving, here)
+            if side is not None:
+                macs, others = (side.tester_mac, side.dut_mac), (link.tester_mac, link.dut_mac)
+                if self._loopback:
+                    macs, others = macs[::-1], others[::-1]
+                vlans = None if side.vlan is None else (side.vlan, link.vlan)
+                frames = [(when, samples.with_macs(f, macs, others, vlans)) for when, f in frames]
             all_frames += frames
         return all_frames
 
@@ -670,9 +670,8 @@ def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:
     }
     for pair in options.pairs:
         low, high = pair.ports
-        sides = [None if s is None else (s.tester_mac, s.dut_mac) for s in (pair.left, pair.right)]
-        cables["forward"].append(Cable(low, high, sides[0], sides[1]))
-        cables["reverse"].append(Cable(high, low, sides[1], sides[0]))
+        cables["forward"].append(Cable(low, high, pair.left, pair.right))
+        cables["reverse"].append(Cable(high, low, pair.right, pair.left))
     return cables
 
 

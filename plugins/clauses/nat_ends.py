@@ -244,8 +244,8 @@ def nat(technology: Technology) -> NatEnds | None:
         first = technology.params.initiator_ipv4
         return NatEnds(links, (first, first + 1), servers, pool)
     if isinstance(technology, Nat64):
-        six = technology.params.initiator_ipv6
-        return NatEnds(links, (six, six + 1), servers, pool, prefix=technology.params.servers)
+        six, step = technology.params.initiator_ipv6, technology.params.initiator_step
+        return NatEnds(links, (six, six + step), servers, pool, prefix=technology.params.servers)
     b4 = technology.params.b4_ipv6
     return NatEnds(
         links,

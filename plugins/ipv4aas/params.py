@@ -6,6 +6,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IP
 from typing import Literal
 
 from pydantic import Field, model_validator
+from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
@@ -77,6 +78,15 @@ class Ipv4aasParams(ConnectionParams):
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
     dut_right_ipv4: IPv4Interface = address("192.168.19.1/30", "the PE's IPv4 address on the right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the Responder's addresses, where the variant translates."""
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        name = {"464xlat": "prefix", "map-t": "dmr"}.get(self.variant)
+        if name is None:
+            return {}
+        return {name: (network6(getattr(self, name), name), (self.responder_ipv4, last))}
 
     @property
     def ce_stateful(self) -> bool:

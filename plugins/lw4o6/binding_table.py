@@ -6,7 +6,6 @@ are shared by several rows have one PSID length and offset.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.plugins.common.octets import octets8
 from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
+from v6t.profiles.softwire_rows import read_softwires
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,28 +147,20 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
 
 
 def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
-    with io.StringIO(read_text(path)) as lines:
-        for number, line in enumerate(lines, 1):
-            words = line.partition("#")[0].replace(",", " ").split()
-            if not words:
-                continue
-            try:
-                ipv4, psid, length, offset, b4 = words[:5]
-                k, a = int(length), int(offset)
-                row = (int(IPv4Address(ipv4)), int(psid, 0), k, a, IPv6Address(b4).packed)
-                own = IPv6Address(words[5]).packed if len(words) > 5 else br.packed
-                possible = len(words) <= 6 and min(k, a) >= 0 and 0 <= row[1] < 1 << k
-                if not possible or a > 16 or (k and a + k > 16):
-                    raise ValueError("no such PSID")
-                if k == 16 and not row[1]:
-                    raise ValueError("PSID 0 of 16 bits owns port 0 and nothing else")
-            except (ValueError, IndexError) as exc:
-                raise UsageError(
-                    f"{path}:{number}: {exc}",
-                    "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and "
-                    "the lwAFTR's address if it differs",
-                ) from exc
-            yield (*row, own)
+    for number, row in read_softwires(path):
+        k, a = row.psid_len, row.psid_offset
+        reason = ""
+        if row.psid >= 1 << min(k, 64) or a > 16 or (k and a + k > 16):
+            reason = "no such PSID"
+        elif k == 16 and not row.psid:
+            reason = "PSID 0 of 16 bits owns port 0 and nothing else"
+        if reason:
+            raise UsageError(
+                f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}",
+                "PSID offset and length are 16 bits at most, and the PSID has that length",
+            )
+        own = br if row.br is None else row.br
+        yield (int(row.ipv4), row.psid, k, a, row.b4.packed, own.packed)
 
 
 def _complain(path: Path, numbers: NDArray[np.uint64], row: int, what: str) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from ipaddress import IPv6Interface, IPv6Network
-from typing import ClassVar
+from ipaddress import IPv4Address, IPv6Interface, IPv6Network
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, model_validator
-from v6t.plugins.base import PluginParams
+from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.params import MapParams, RuleParams
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
@@ -31,6 +31,9 @@ DROP_REASONS = (
 class DmrParams(PluginParams):
     """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
 
+    if TYPE_CHECKING:
+        server_ipv4: IPv4Address
+
     dmr: str = Field(
         "2001:db8:ffff::/64",
         description="default mapping rule: IPv6 prefix of all other IPv4 addresses (MAP-11)",
@@ -45,6 +48,11 @@ class DmrParams(PluginParams):
     def dmr_prefix(self) -> IPv6Network:
         """The checked prefix."""
         return check_prefix(network6(self.dmr, "dmr"))
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the host beyond the relay."""
+        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
 
     def refuse_overlap(self, domain: RuleParams) -> None:
         """Raise :class:`~v6t.profiles.errors.UsageError` if a rule's prefix lies within, or around it."""

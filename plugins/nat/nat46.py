@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.base import DutIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
 from v6t.plugins.common.octets import octets4, u32
@@ -73,6 +73,12 @@ class Nat46Params(Pool6Params):
     def prefix(self) -> IPv6Network:
         """The checked prefix."""
         return rfc6052.check_prefix(network6(self.clients_prefix, "clients_prefix"))
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the Initiator's addresses."""
+        last = self.initiator_ipv4 + (self.initiator_count - 1)
+        return {"clients_prefix": (self.prefix, (self.initiator_ipv4, last))}
 
     @property
     def mapping(self) -> tuple[IPv4Network, IPv6Network]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DutIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.sizes import IPV6_SIZES
@@ -51,6 +52,13 @@ class Nat64Params(PoolParams):
         description="RFC 6052 prefix of the servers; wkp: the well-known prefix 64:ff9b::/96",
     )
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
+    initiator_offset: int = Field(
+        14,
+        ge=8,
+        le=14,
+        description="octet of the address at which the 16 bits begin that count the Initiator's "
+        "addresses",
+    )
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
@@ -69,6 +77,22 @@ class Nat64Params(PoolParams):
         return self.initiator_ipv6
 
     @property
+    def initiator_step(self) -> int:
+        """The difference between successive addresses of the Initiator."""
+        return 1 << 8 * (14 - self.initiator_offset)
+
+    @property
+    def last_initiator(self) -> IPv6Address:
+        """Last address of the Initiator."""
+        return self.initiator_ipv6 + (self.initiator_count - 1) * self.initiator_step
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the Responder's addresses."""
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        return {"prefix": (self.servers, (self.responder_ipv4, last))}
+
+    @property
     def server(self) -> IPv6Address:
         """Within the prefix."""
         return rfc6052.embed(self.servers, self.responder_ipv4)
@@ -81,6 +105,13 @@ class Nat64Params(PoolParams):
                     f"{name} lies within the prefix {self.servers}, so it would be translated",
                     "choose an address outside",
                 )
+        counted = int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
+        if self.initiator_offset != 14 and counted + self.initiator_count > 1 << 16:
+            raise UsageError(
+                f"{self.initiator_count} addresses from initiator_ipv6 {self.initiator_ipv6} on do "
+                f"not fit the 16 bits at octet {self.initiator_offset}",
+                "choose a first address with a smaller number there",
+            )
         last = self.responder_ipv4 + (self.responder_count - 1)
         varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
         together = self.suffix_last - 71 if self.servers.prefixlen < 64 else 32
@@ -125,9 +156,14 @@ class Nat64(StatefulTechnology):
         """The Responder's addresses within the prefix, which may not be a /96."""
         p = self.params
         behind, source = p.suffix_last, super().address_fields()[1]
+        if p.initiator_offset != 14:
+            counted = int(p.initiator_ipv6) // p.initiator_step & 0xFFFF
+            last_bit = 8 * p.initiator_offset + 15
+            source = replace(source, last=last_bit, first=counted)
         responders = TupleField(
-            "responders", "IPv6.dst", behind, int(p.responder_ipv4), p.responder_count
-        )
+            "responders", "IPv6.dst", behind, int(p.responder_ipv4), p.responder_count,
+            str(p.server),
+        )  # fmt: skip
         return [responders, source]
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
@@ -147,7 +183,7 @@ class Nat64(StatefulTechnology):
     def dut_intent(self) -> DutIntent:
         """The prefix, public addresses and ports, both links with routes to all test hosts."""
         p, links = self.params, self.links
-        clients = _covering(p.initiator_ipv6, p.initiator_count)
+        clients = _covering(p.initiator_ipv6, p.last_initiator)
         return DutIntent(
             technology=self.name,
             settings=Nat64Settings(
@@ -172,7 +208,7 @@ class Nat64(StatefulTechnology):
         )
 
 
-def _covering(first: IPv6Address, count: int) -> IPv6Network:
-    """The smallest network that holds so many addresses from the first on."""
-    bits = (int(first) ^ (int(first) + count - 1)).bit_length()
+def _covering(first: IPv6Address, last: IPv6Address) -> IPv6Network:
+    """The smallest network that holds both addresses."""
+    bits = (int(first) ^ int(last)).bit_length()
     return IPv6Network((int(first) >> bits << bits, 128 - bits))

@@ -20,6 +20,7 @@ from v6t.plugins.common.mixture import (
     negative_share,
     replaced,
 )
+from v6t.plugins.common.ports import KINDS
 from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.common.text import network6
@@ -70,12 +71,14 @@ class Nptv6Params(LinkParams):
     def _lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {LENGTH}:
             raise UsageError(
-                f"both prefixes must be /{LENGTH}",
-                "of longer ones RFC 6296 adjusts other bits",
+                f"{self.inside} and {self.outside} are translated only if both are /{LENGTH}",
+                f"choose prefixes of /{LENGTH}",
             )
-        if self.hosts.policy != "fixed" and self.hosts.offset < LENGTH // 8 + 2:
+        if self.hosts.policy != "fixed" and not LENGTH // 8 + 2 <= self.hosts.offset <= 14:
             raise UsageError(
-                "hosts are not where the prefix and the subnet are: hosts.offset is 8 at least"
+                f"hosts.offset is {self.hosts.offset}: before octet 8 are prefix and subnet, and 16 "
+                "bits fit no later than octet 14",
+                "choose 8 to 14",
             )
         return self
 
@@ -119,7 +122,8 @@ class Nptv6(StatelessTechnology):
         udp, variables, bindings = p.udp(direction)
         if p.hosts.policy != "fixed":
             field, first = "IPv6.src" if forward else "IPv6.dst", 8 * p.hosts.offset
-            variables.append(Variable("host", 16, low=p.hosts.min, high=p.hosts.max))
+            kind = KINDS[p.hosts.policy]
+            variables.append(Variable("host", 16, kind, low=p.hosts.min, high=p.hosts.max))
             bindings.append(Binding("host", field, first, first + 15))
         made = TrafficClass(
             "fg",

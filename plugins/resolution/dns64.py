@@ -14,7 +14,7 @@ from ipaddress import (
 from typing import Literal
 
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent, PluginParams
+from v6t.plugins.base import DutIntent, Embedded, PluginParams
 from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.resolving import Resolving
@@ -63,6 +63,11 @@ class Dns64Params(PluginParams):
         """The checked prefix."""
         named = str(rfc6052.WELL_KNOWN) if self.prefix in ("wkp", "well-known") else self.prefix
         return rfc6052.check_prefix(network6(named, "prefix"))
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the first address that a name spells."""
+        return {"prefix": (self.servers, (self.names.network_address,))}
 
     @model_validator(mode="after")
     def _possible(self) -> Dns64Params:

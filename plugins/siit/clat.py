@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.common.addresses import address
@@ -15,14 +16,20 @@ from v6t.profiles.errors import UsageError
 
 
 class ClatParams(TranslatorParams):
-    """Everything ``clat`` can be told; the defaults are those of Lencse and Bazsó (2024)."""
+    """Everything ``clat`` can be told; the defaults are those of Lencse and Bazsó (2024).
+
+    Their PLAT has the well-known prefix, which must not stand for the addresses of RFC 2544 that
+    they use (RFC 6052, section 3.1): here it has the prefix of ``nat64``.
+    """
+
+    prefix_parameter: ClassVar[str] = "plat_prefix"
 
     clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
     clat_ipv6: str = Field(
         "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877 section 6)"
     )
     plat_prefix: str = Field(
-        "64:ff9b::/96", description="RFC 6052 prefix of the PLAT, for all other IPv4 addresses"
+        "2001:db8:64::/96", description="RFC 6052 prefix of the PLAT, for all other IPv4 addresses"
     )
     ipv6_hosts: HostRange = Field(
         HostRange(first=IPv4Address("198.19.0.2")), description="servers beyond the PLAT"

@@ -7,10 +7,11 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.siit.hosts import HostRange, host
-from v6t.plugins.translation.eam import Mappings
+from v6t.plugins.translation.eam import Mappings, Rfc6052
 from v6t.profiles.errors import UsageError
 
 LOWEST_IPV6_MTU = 1280
@@ -20,6 +21,8 @@ class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
 
     measured: ClassVar[str] = "translation"
+    prefix_parameter: ClassVar[str] = "prefix"
+    """The parameter that names the prefix for addresses without an explicit mapping."""
 
     ipv6_hosts: HostRange = Field(
         HostRange(first=IPv4Address("198.18.0.2")),
@@ -47,6 +50,18 @@ class TranslatorParams(LinkParams):
     def mappings(self) -> Mappings:
         """The checked address table."""
         raise NotImplementedError
+
+    @property
+    def embedded(self) -> Embedded:
+        """Return the ends of host ranges that no explicit mapping holds."""
+        mappings = self.mappings
+        if mappings.prefix is None:
+            return {}
+        ends = [
+            end for hosts in (self.ipv6_hosts, self.ipv4_hosts) for end in (hosts.first, hosts.top)
+        ]
+        behind = [end for end in ends if isinstance(mappings.of_ipv4(end), Rfc6052)]
+        return {self.prefix_parameter: (mappings.prefix.ipv6, behind)}
 
     @model_validator(mode="after")
     def _hosts(self) -> TranslatorParams:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from v6t.plugins.base import PluginParams
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.params import TranslatorParams
@@ -19,8 +19,22 @@ class EamEntry(PluginParams):
     ipv4: str
     ipv6: str
 
-    def __repr__(self) -> str:
+    @model_validator(mode="before")
+    @classmethod
+    def _pair(cls, value: Any) -> Any:
+        """Accept ``IPV4 = IPV6``, as it is printed."""
+        if not isinstance(value, str):
+            return value
+        four, equals, six = (part.strip() for part in value.partition("="))
+        if not equals:
+            raise ValueError("an IPv4 and an IPv6 prefix are wanted, for example "
+                             "198.18.0.0/24 = 2001:2::/120")  # fmt: skip
+        return {"ipv4": four, "ipv6": six}
+
+    def __str__(self) -> str:
         return f"{self.ipv4} = {self.ipv6}"
+
+    __repr__ = __str__
 
 
 PAPER = (

@@ -37,6 +37,7 @@ class Field:
         last: bit of the field that is the least significant one of the value.
         first: smallest value.
         count: how many.
+        address: the first address, where the values are the last bits of addresses.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Field:
     last: int
     first: int
     count: int
+    address: str = ""
 
     @property
     def top(self) -> int:
@@ -58,7 +60,7 @@ class Field:
 
 def consecutive(name: str, field: str, first: IPv4Address | IPv6Address, count: int) -> Field:
     """Consecutive addresses; of IPv6 those that differ in their last 32 bits."""
-    return Field(name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count)
+    return Field(name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count, str(first))
 
 
 Varied = tuple[list[Variable], list[Binding]]
@@ -99,7 +101,7 @@ def linear_tuples(fields: Sequence[Field], down: bool) -> Varied:
         if f.count & (f.count - 1) or f.first % f.count:
             raise UsageError(
                 f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
-                f"but the slowest: {f.name} has {f.count} from {f.first} on",
+                f"but the slowest: {f.name} has {f.count} from {f.address or f.first} on",
                 "enumerate in pseudorandom order (3), or choose such a range",
             )
     top = varying[0]

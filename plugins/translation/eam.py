@@ -164,6 +164,8 @@ def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Ma
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """IPv4 and IPv6 prefixes, one pair a line, in either order; ``#`` begins a comment.
 
+    Blanks, a comma or ``=`` stand between the two.
+
     Raises:
         UsageError: the file cannot be read, or a line is no pair.
     """
@@ -173,7 +175,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         raise UsageError(f"the EAM file {path} cannot be read: {exc.strerror}") from exc
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].replace(",", " ").split()
+        words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()
         if not words:
             continue
         if len(words) != 2 or (":" in words[0]) == (":" in words[1]):

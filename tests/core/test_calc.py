@@ -247,3 +247,72 @@ def test_impossible_line_rates(rate):
 def test_impossible_frames(size, overhead):
     line = ["--line-rate", "1G", f"--frame-size={size}", f"--overhead={overhead}"]
     assert "cannot be on an Ethernet" in complaint(v6t("calc", "rate", *line))
+
+
+def notes(*arguments):
+    done = v6t("calc", *arguments)
+    assert done.status == 0
+    return [line for line in done.err.splitlines() if line.startswith("v6t: note: ")]
+
+
+V6PLUS = [
+    *("map", "--rule-ipv6", "240b:10::/31", "--rule-ipv4", "106.72.0.0/15", "--ea-len", 25),
+    *("--psid-offset", 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bc:9"], "192.0.2.188"),
+        ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:8"], "2001:db8:ce:17a9:0:c000:2bd:9"),
+        ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"], "--iid-format draft"),
+    ],
+)
+def test_identifier_of_another_ce_is_noted(arguments, words):
+    (note,) = notes("map", *arguments)
+    assert words in note
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"],
+        [*FIGURE_8, "--ipv6", "2001:db8:ce:17a9::1"],
+        [*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:5054:ff:fe12:3456"],
+        [*V6PLUS[1:], "--ipv6", "240b:10:1234:5600::"],
+        [*V6PLUS[1:], "--iid-format", "draft", "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"],
+    ],
+)
+def test_identifier_that_names_no_other_ce_is_not_noted(arguments):
+    assert notes("map", *arguments) == []
+
+
+def test_rule_of_a_provider_with_the_draft_format():
+    found = calc(*V6PLUS, "--iid-format", "draft", "--ipv6", "240b:10:1234:5600::")
+    assert (found["ipv4"], found["psid"]) == ("106.72.18.52", 86)
+    assert found["map_address"] == "240b:10:1234:5600:6a:4812:3400:5600"
+    assert (len(found["port_ranges"]), found["port_ranges"][0]) == (15, [5472, 5487])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "embedded"),
+    [
+        (["--prefix", "2001:db8::/64", "--ipv6", "2001:db8::c000:201"], "2001:db8::c000:0"),
+        (["--prefix", "2001:db8::/32", "--ipv6", "2001:db8:c000:201::1"], "2001:db8:c000:201::"),
+    ],
+)
+def test_bits_beside_the_embedded_address_are_noted(arguments, embedded):
+    (note,) = notes("rfc6052", *arguments)
+    assert f"is {embedded};" in note
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--prefix", "2001:db8::/64", "--ipv6", "2001:db8::c0:2:100:0"],
+        ["--prefix", "64:ff9b::/96", "--ipv4", "192.0.2.33"],
+    ],
+)
+def test_address_that_rfc6052_allows_is_not_noted(arguments):
+    assert notes("rfc6052", *arguments) == []

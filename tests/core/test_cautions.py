@@ -8,6 +8,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.files import Flags
+from v6t.core.config.plugins import names
 from v6t.core.config.resolve import resolve, resolve_and_bind
 from v6t.profiles.errors import UsageError
 
@@ -117,3 +118,34 @@ def test_frames_that_must_be_dropped_are_refused_where_nothing_tells_them(option
     telling = pytest.raises(UsageError, match="port counters cannot tell frames that must be")
     with telling if refused else nullcontext():
         on_trex("throughput", params={"negative_percent": "5"}, **options)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "params", "address"),
+    [
+        ("clat", {"plat_prefix": "64:ff9b::/96"}, "198.19.0.2"),
+        ("nat64", {"prefix": "wkp"}, "198.19.0.2"),
+        ("mapt-br", {"dmr": "64:ff9b::/96"}, "203.0.113.56"),
+        ("mapt-ce", {"dmr": "64:ff9b::/96"}, "203.0.113.56"),
+        ("nat46", {"clients_prefix": "64:ff9b::/96"}, "198.18.0.2"),
+        ("dns64", {"prefix": "64:ff9b::/96", "names": "10.0.0.0/8"}, "10.0.0.0"),
+        ("ipv4aas", {"prefix": "64:ff9b::/96"}, "198.19.0.2"),
+        ("siit", {"prefix": "64:ff9b::/96", "ipv6_hosts.first": "10.0.0.1"}, "10.0.0.1"),
+    ],
+)
+def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, address):
+    bound = bind(resolve(flags=Flags(plugin=plugin, params=params, tester="sim", dut="reference")))
+    assert len([c for c in cautions(bound) if "RFC 6052" in c and address in c]) == 1
+
+
+@pytest.mark.parametrize(
+    ("plugin", "params"),
+    [
+        *((name, {}) for name in names()),
+        ("nat64", {"prefix": "wkp", "responder_ipv4": "9.9.9.9"}),
+        ("siit", {"prefix": "64:ff9b::/96"}),
+    ],
+)
+def test_other_prefixes_and_global_addresses_are_not_noted(plugin, params):
+    bound = bind(resolve(flags=Flags(plugin=plugin, params=params, tester="sim", dut="reference")))
+    assert not [c for c in cautions(bound) if "RFC 6052" in c]

@@ -245,9 +245,9 @@ BED_COMPLAINTS = {
     "links: {left: {mtu: 500}}": "bed.yaml:1: links.left.mtu: it must be at least 1,280",
     "plugin: mape-br\nseed: 1": "bed.yaml is a run file | give it without --testbed",
     "seed: 1\nline_rate: 1G": "bed.yaml:1: unknown setting 'seed'",
-    "line_rate: 10": "bed.yaml:1: line_rate: text is wanted (10 given)",
+    "line_rate: 10": "bed.yaml:1: a line of 10 bit/s carries no frame of 104 octets",
     "line_rate: 10X": "bed.yaml:1: '10X' is not a line rate",
-    "line_rate: 1e9999": "bed.yaml:1: line_rate: ",
+    "line_rate: 1e9999": "bed.yaml:1: 'inf' is not a line rate",
     "line_rate: 100bps": "bed.yaml:1: a line of 100 bit/s carries no frame of 104 octets",
 }
 

@@ -8,6 +8,8 @@ import os
 import pytest
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.files import Flags
+from v6t.core.config.flags import expanded
+from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.profiles.errors import EnvironmentLacking, UsageError
@@ -29,10 +31,11 @@ NUMBERS = {
     ("rate_fps", "10 kfps"): "10000",
     ("count", "4M"): "4000000",
     ("rate_bps", "2.5Gbps"): "2500000000",
+    ("rate_bps", "10 Gbit"): "10000000000",
     ("loss_percent", "0.5%"): "0.5",
 }
 KEPT = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_fps", "fast"),
-        ("rate_bps", "1Gfps"), ("residual_wait_s", "2m"), ("deadline_ms", "2m"),
+        ("rate_bps", "1Gfps"), ("rate_bps", "1GB/s"), ("residual_wait_s", "2m"), ("deadline_ms", "2m"),
         ("duration_s", ""), ("rate_fps", "1e4")]  # fmt: skip
 
 
@@ -170,3 +173,34 @@ def test_the_latest_run(tmp_path, monkeypatch):
 def test_explain_knows_settings_benchmarks_and_terms(word, said):
     assert said in v6t("explain", word).out
     assert said in v6t("explain", *word.split()).out
+
+
+@pytest.mark.parametrize("value", ["10000000000", "1e10", "10G", "'10 gbit'"])
+def test_line_rate_needs_no_quotes(tmp_path, value):
+    (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
+    found = resolve_and_bind(None, tmp_path / "bed.yaml", Flags(plugin="mape-br"))
+    assert found.settings.line_rate_bps == 10e9
+
+
+@pytest.mark.parametrize("value", ["true", "10GB/s", "[10]"])
+def test_line_rate_that_is_not_bits_is_refused(tmp_path, value):
+    (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
+    with pytest.raises(UsageError, match="line_rate|line rate"):
+        resolve_and_bind(None, tmp_path / "bed.yaml", Flags(plugin="mape-br"))
+
+
+@pytest.mark.parametrize("rate", ["10G", "11Gbps"])
+def test_compile_of_more_than_the_line_carries_is_refused(rate):
+    done = v6t("compile", "--plugin", "mape-br", "--frame-size", "104", "--rate", rate)
+    assert done.status == 2
+    assert "10,080,645" in done.err
+
+
+@pytest.mark.parametrize("name", names())
+def test_printed_list_is_accepted_by_set(name):
+    done = v6t("plugins", name, "--json")
+    model = load_plugin(name).params_model
+    for row in json.loads(done.out)["parameters"]:
+        if str(row["default"]).startswith("["):
+            given = expanded({row["name"]: row["default"]})
+            assert model.model_validate(given) == model()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.examples import RUN, TESTBED
+from v6t.core.config.examples import RUN, TESTBED, write_examples
 from v6t.core.config.files import Flags, RunFile
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import ProcedureSettings
@@ -15,6 +16,7 @@ from v6t.core.config.yaml_document import Document
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.map.mape_params import MapEParams
+from v6t.profiles.errors import UsageError
 
 from .support import complaint, tree, v6t
 
@@ -108,3 +110,14 @@ def test_a_link_to_nowhere_is_not_followed(tmp_path):
     (tmp_path / "testbed.yaml").symlink_to(tmp_path / "elsewhere")
     complaint(v6t("init", "--dir", tmp_path))
     assert [p.name for p in tmp_path.iterdir()] == ["testbed.yaml"]
+
+
+def test_files_that_do_not_fit_the_disk_are_removed(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(RUN) + 100, hard))
+    try:
+        with pytest.raises(UsageError):
+            write_examples(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []

@@ -95,6 +95,7 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
     ("bed", "words"),
     [
         ("links: {left: {dut_mac: '03:00:00:00:00:01'}}", "is a group address"),
+        ("links: {left: {dut_mac: '00:00:00:00:00:00'}}", "links.left.dut_mac: 00:00:00:00:00:00"),
         (
             "links: {left: {dut_mac: '02:00:00:00:00:01', tester_mac: '02:00:00:00:00:01'}}",
             "links.left: tester and device have the same MAC address",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from pydantic import ValidationError
+from v6t.drivers.trex import samples
+from v6t.drivers.trex.installation import Installation
+from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server_config import (
     PortConfig,
@@ -13,7 +18,11 @@ from v6t.drivers.trex.server_config import (
     linux_port,
     server_config,
 )
-from v6t.profiles.errors import EnvironmentLacking
+from v6t.drivers.trex.stamping import with_macs
+from v6t.plugins.router.plugins import Ipv6Router
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import EnvironmentLacking, UsageError
+from v6t.profiles.intent import Link, Links
 
 
 def arguments(port):
@@ -179,3 +188,105 @@ def test_steering_is_for_interfaces_of_the_lab():
     for wrong in ({}, {"interfaces": ("eth1", "eth2")}, {"lab": True, "interfaces": memif}):
         with pytest.raises(ValidationError, match="rps_cpus is for the lab's interfaces"):
             TrexOptions(rps_cpus=(0,), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "reason"),
+    [
+        (["03:00.0/0", "03:00.0/1"], "several ports behind one PCI address"),
+        (["10000:01:00.0", "10000:01:00.1"], "not a PCI address"),
+        (["03:00.7", "03:00.8"], "03:00.8' is not a PCI address"),
+        (["03:20.0", "03:00.1"], "03:20.0' is not a PCI address"),
+        (["03:00", "03:01"], "not a PCI address"),
+        (["0a:00.0", "dummy"], "carries no frames"),
+        (["eth0", "eth0/1"], "not an interface"),
+        (["eth0", "a23456789abcdef0"], "not an interface"),
+        (["eth0", "--software"], "not an interface"),
+        (["eth0", "eth1,iface=eth2"], "not an interface"),
+        (["eth0", ".."], "not an interface"),
+        (["0000:03:00.0", "03:00.0"], "the same interface"),
+        (["0A:00.0", "0a:00.0"], "the same interface"),
+        (["eth0", "--vdev=net_af_packet0,iface=eth0"], "the same interface"),
+        (["03:00.0", "03:00.1", "04:00.0", "04:00.1"], "pairs"),
+        (["03:00.0"], "pairs"),
+    ],
+)
+def test_interface_that_cannot_exist_is_refused(interfaces, reason):
+    with pytest.raises(UsageError, match=reason):
+        Trex({"interfaces": interfaces})
+
+
+@pytest.mark.parametrize(
+    "interfaces",
+    [
+        ("03:00.0", "03:00.1"),
+        ("0000:81:1f.6", "0001:81:1f.7"),
+        ("enp3s0f0.100", "a23456789abcdef"),
+        ("--vdev=net_af_packet0,iface=eth0", "--vdev=net_af_packet1,iface=eth1"),
+    ],
+)
+def test_interface_that_trex_opens_is_accepted(interfaces):
+    assert Trex({"interfaces": interfaces}).options.interfaces == interfaces
+
+
+def test_two_pairs_with_one_interface_are_refused():
+    pair = {"ports": [2, 3], "interfaces": ["0000:03:00.1", "04:00.1"]}
+    with pytest.raises(UsageError, match=r"0000:03:00\.1"):
+        Trex({"interfaces": ["03:00.0", "03:00.1"], "pairs": [pair]})
+
+
+def test_core_list_of_another_length_is_refused_with_both_numbers():
+    pair = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"]}
+    nics = {"interfaces": ["03:00.0", "03:00.1"], "pairs": [pair]}
+    with pytest.raises(UsageError, match=r"6 CPUs given, 10 needed.*4 cores for each of 2 pairs"):
+        Trex({**nics, "cores": 4, "core_list": [0, 1, 2, 3, 4, 5]})
+
+
+def test_pair_with_its_own_socket_has_it_in_the_configuration():
+    pair = {"ports": [2, 3], "interfaces": ["81:00.0", "81:00.1"], "socket": 1}
+    options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(pair,))
+    macs = ("02:00:00:00:01:02", "02:00:00:00:01:01")
+    ports = [PortConfig(name, *macs) for name in options.all_interfaces]
+    text = server_config(ports, [0, 1, 2, 3], sockets=options.sockets)
+    assert [line.strip() for line in text.splitlines() if "socket" in line] == [
+        "- socket: 0",
+        "- socket: 1",
+    ]
+
+
+SIDE = {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01", "vlan": 200}
+FURTHER = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"], "left": SIDE}
+
+
+def _tagged(vlan: int | None) -> Links:
+    left = Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=vlan)
+    return Links(left, Links().right)
+
+
+def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
+    options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(FURTHER,))
+    plugin = Ipv6Router(links=_tagged(100))
+    streams = compile_traffic(plugin.traffic("forward", plugin.frame_pair(88)))
+    side = options.pairs[0].left
+    sent = with_macs(streams, side.tester_mac, side.dut_mac, side.vlan).streams[0]
+    packet = base64.b64decode(sent.trex["packet"]["binary"])
+    assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
+    first = base64.b64decode(streams.streams[0].trex["packet"]["binary"])
+    macs, others = (side.dut_mac, side.tester_mac), ("02:00:00:00:01:01", "02:00:00:00:01:02")
+    assert samples.with_macs(packet, macs, others, (200, 100)) == first
+    assert samples.with_macs(first, macs, others, (200, 100)) == first
+
+
+def test_vlan_of_a_pair_without_one_in_links_is_refused():
+    kind = Trex({"interfaces": ["03:00.0", "03:00.1"], "pairs": [FURTHER]})
+    kind.check_links(_tagged(100))
+    with pytest.raises(UsageError, match=r"links\.left"):
+        kind.check_links(_tagged(None))
+
+
+@pytest.mark.parametrize("folder", ["trex-core/scripts", "trex-core"])
+def test_version_of_a_source_tree_is_read_from_either_folder(tmp_path, folder):
+    scripts = tmp_path / "trex-core" / "scripts"
+    scripts.mkdir(parents=True)
+    (tmp_path / folder / "VERSION").write_text("v3.06\n")
+    assert Installation(scripts).version == "v3.06"

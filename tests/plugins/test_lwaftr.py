@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.lw4o6.binding_table import generated, read_table
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
@@ -180,12 +181,15 @@ def test_refusals(given, why):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("10.0.0.1 1 4", ":2: "),
+        ("10.0.0.1 1 4", ":2: 3 columns"),
+        ("10.0.0.1 1 4 6 x", ":2: "),
+        ("10.0.0.1 -1 4 6 2001:db8::1", ":2: '-1'"),
+        ("10.0.0.1 1_0 4 6 2001:db8::1", ":2: '1_0'"),
         ("10.0.0.1 16 4 6 2001:db8::1", ":2: no such PSID"),
         ("10.0.0.1 0 11 6 2001:db8::1", ":2: no such PSID"),
         ("10.0.0.1 0 16 0 2001:db8::1", "owns port 0"),
         ("10.0.0 0 4 6 2001:db8::1", ":2: "),
-        ("10.0.0.1 0 4 6 2001:db8::1 2001:db8::2 x", ":2: no such PSID"),
+        ("10.0.0.1 0 4 6 2001:db8::1 2001:db8::2 x", ":2: 7 columns"),
         ("10.0.0.9 0 4 6 2001:db8::9", "is bound twice"),
         ("10.0.0.9 1 5 6 2001:db8::9", "several PSID lengths or offsets"),
     ],
@@ -195,6 +199,27 @@ def test_impossible_rows_are_named(tmp_path, line, why):
     path.write_text(f"10.0.0.9 0 4 6 2001:db8::1\n{line}\n")
     with pytest.raises(UsageError, match=why):
         read_table(path, BR)
+
+
+@pytest.mark.parametrize("row", ["01 4 6", "0x1 0x4 0x6", "1 04 06", "0X01,4,6"])
+def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_path, row):
+    path = tmp_path / "table.txt"
+    path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
+    table = read_table(path, BR)
+    assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
+    (softwire,) = softwires(aftr(binding_table=str(path)).dut_intent())
+    assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
+
+
+def test_table_that_is_a_directory_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="directory"):
+        read_table(tmp_path, BR)
+
+
+def test_table_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_bytes(b"\xef\xbb\xbf10.0.0.9 1 4 6 2001:db8::1\r\n")
+    assert len(read_table(path, BR)) == 1
 
 
 def test_an_empty_table(tmp_path):

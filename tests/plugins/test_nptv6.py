@@ -82,6 +82,7 @@ def test_what_belongs_to_neither_prefix_is_forwarded_as_it_is_or_has_no_route():
         {"internal": "fd01::/56"},
         {"external": "2001:db8::/64"},
         {"hosts": {"policy": "random", "offset": 6}},
+        {"hosts": {"policy": "random", "offset": 15}},
     ],
 )
 def test_what_is_not_translated_so_is_refused(params):

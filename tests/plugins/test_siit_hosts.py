@@ -153,6 +153,22 @@ def test_ranges_are_in_order():
         SiitParams.model_validate({"ipv4_hosts": {"first": "198.19.0.9", "last": "198.19.0.2"}})
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["10.0.0.0/24 = 2001:db8::/120", "10.0.0.0/24=2001:db8::/120", "2001:db8::/120,10.0.0.0/24"],
+)
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_printed_mapping_is_accepted_in_a_file(tmp_path, start, line):
+    path = tmp_path / "eam.txt"
+    path.write_text(f"{start}{line}\n", encoding="utf-8")
+    assert read_pairs(path) == [("10.0.0.0/24", "2001:db8::/120")]
+
+
+def test_printed_mappings_are_accepted_as_parameters():
+    default = SiitParams()
+    assert SiitParams.model_validate({"eam": list(map(str, default.eam))}) == default
+
+
 def test_a_bad_line_of_a_file_is_named(tmp_path):
     path = tmp_path / "eam.txt"
     path.write_text("10.0.0.0/24 2001:db8::/120\n10.0.1.0/24\n")

@@ -49,6 +49,13 @@ def test_rates_of_acceptance_test_a24(line, size, overhead, fps):
         (" 1g ", 1e9),
         ("1e9", 1e9),
         ("64 kbit/s", 64e3),
+        ("10 gbit", 10e9),
+        ("10Gbits/s", 10e9),
+        ("10Gb/s", 10e9),
+        ("40GE", 40e9),
+        ("100GbE", 100e9),
+        ("10000000000", 10e9),
+        ("1e+10", 1e10),
     ],
 )
 def test_line_rates_users_write(text, bps):
@@ -58,6 +65,12 @@ def test_line_rates_users_write(text, bps):
 @pytest.mark.parametrize("text", ["", "ten", "10X", "-1G", "0", "10kpps", "1 2", "1/3", "nan"])
 def test_nonsense_is_no_line_rate(text):
     with pytest.raises(UsageError, match="line rate"):
+        parse_line_rate(text)
+
+
+@pytest.mark.parametrize("text", ["10GB/s", "10GB", "10KB", "10GBps", "1 Gbyte/s", "10B"])
+def test_line_rate_in_bytes_is_refused(text):
+    with pytest.raises(UsageError, match="bytes"):
         parse_line_rate(text)
 
 

@@ -8,9 +8,8 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
 from v6t.profiles.intent_settings import BindingTable, GeneratedTable
+from v6t.profiles.softwire_rows import read_softwires
 
 
 @dataclass(frozen=True)
@@ -45,19 +44,5 @@ def softwires(intent: Intent) -> Iterator[Softwire]:
 
 
 def _of_file(path: Path, br: IPv6Address) -> Iterator[Softwire]:
-    try:
-        lines = read_text(path).splitlines()
-    except OSError as exc:
-        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].replace(",", " ").split()
-        if not words:
-            continue
-        try:
-            ipv4, psid, length, offset, b4, *more = words
-            own = IPv6Address(more[0]) if more else br
-            yield Softwire(
-                IPv4Address(ipv4), int(psid), int(length), int(offset), IPv6Address(b4), own
-            )
-        except ValueError as exc:
-            raise UsageError(f"{path}:{number}: this is no softwire: {line.strip()}") from exc
+    for _, row in read_softwires(path):
+        yield Softwire(*row[:5], br if row.br is None else row.br)

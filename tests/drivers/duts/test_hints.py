@@ -122,8 +122,6 @@ NO_COMMAND = {
     "the platform  cannot be read: ": "the user's own file",
     "configures no VLAN": "links are the testbed file's",
     "the lwAFTR needs an IPv": "guards the technology's own settings",
-    "the binding table  cannot be read": "the user's own file",
-    "this is no softwire": "the user's own file",
 }
 """Why no parameter is the remedy."""
 

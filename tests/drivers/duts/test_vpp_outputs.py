@@ -9,6 +9,7 @@ import pytest
 from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import settings_of
@@ -81,6 +82,18 @@ def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options,
     with pytest.raises((DutError, UsageError), match=says) as wrong:
         driver.refuse(intent, running)
     assert ("_plugin.so" in wrong.value.hint) == says.startswith("VPP has not loaded")
+
+
+@pytest.mark.parametrize("technology", [MapECe, LwB4])
+def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(technology):
+    intent = technology().dut_intent()
+    driver = make_driver("vpp", {"start": False})
+    assert "show ipip tunnel" in driver.survey()["ipip"]
+    lacking = "show: unknown input `ipip tunnel'"
+    sections = {"plugins": said("show-plugins"), "ipip": lacking}
+    with pytest.raises(DutError, match=r"ipip_plugin\.so"):
+        driver.refuse(intent, replace(driver.example(intent), sections=sections))
+    driver.refuse(intent, replace(driver.example(intent), sections={**sections, "ipip": ""}))
 
 
 def test_the_papers_domain():

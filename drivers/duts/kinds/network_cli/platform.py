@@ -34,7 +34,7 @@ def definition(platform: str) -> Mapping[str, Any]:
             known = ", ".join(sorted(p.stem for p in place.glob("*.yaml")))
             raise UsageError(f"scrapli has no platform '{platform}'", f"it has {known}")
     try:
-        read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, YAMLError) as exc:
         text = " ".join(str(exc).split())[:200]
         raise UsageError(f"the platform {platform} cannot be read: {text}") from exc

@@ -8,7 +8,6 @@ from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
@@ -111,13 +110,6 @@ class Tayga(TunTranslator):
                 "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
             )
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
-
-    def suited(self, technology: str) -> Mapping[str, Suited]:
-        """A PLAT's prefix that TAYGA takes the test addresses behind."""
-        if technology != "clat":
-            return {}
-        why = "TAYGA translates no test addresses behind the well-known prefix"
-        return {"plat_prefix": Suited("2001:db8:64::/96", why)}
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device, translated, and routed again."""

@@ -96,6 +96,7 @@ class Vpp(Driver):
             "version": self.cli("show version"),
             "hardware": self.cli("show hardware-interfaces"),
             "plugins": self.cli("show plugins"),
+            "ipip": self.cli("show ipip tunnel"),
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
@@ -133,7 +134,8 @@ class Vpp(Driver):
                 nat.refuse_prefixes(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
         plugins = facts.sections.get("plugins", "")
-        loaded.check(plugins, settings, self.options.nat44)
+        tunnels = facts.sections.get("ipip", "")
+        loaded.check(plugins, settings, self.options.nat44, tunnels)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
+    CustomerEdge,
     DsLite,
     IntentSettings,
     MapRelay,
     Nat,
     Nat64,
     Npt,
+    Softwire,
 )
 
 _NAT44 = {"ed": "nat", "ei": "nat44_ei"}
@@ -38,18 +40,31 @@ def plugin(settings: IntentSettings, nat44: str) -> str:
             return ""
 
 
-def check(shown: str, settings: IntentSettings, nat44: str) -> None:
+def check(shown: str, settings: IntentSettings, nat44: str, tunnels: str = "") -> None:
     """Look for the plugin in what ``show plugins`` printed.
+
+    Args:
+        shown: by that command.
+        settings: of the intent.
+        nat44: the driver's option of this name.
+        tunnels: what ``show ipip tunnel`` printed. Since 26.10 its commands are a plugin's; a
+            VPP without them does not know the command.
 
     Raises:
         DutError: it is not there. Its commands would fail only in the middle of the configuration.
     """
+    if isinstance(settings, (CustomerEdge, Softwire)) and "unknown input" in tunnels:
+        raise _lacking("ipip")
     name = plugin(settings, nat44)
     if not name or "Plugin path" not in shown:
         return
     if f"{name}_plugin.so" in shown.split():
         return
-    raise DutError(
+    raise _lacking(name)
+
+
+def _lacking(name: str) -> DutError:
+    return DutError(
         f"VPP has not loaded {name}_plugin.so",
         f"its start-up file wants `plugins {{ plugin {name}_plugin.so {{ enable }} }}`; then start it anew",
     )

@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds.linux.steps import (
 )
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, matches, shown
-from v6t.profiles.intent_settings import Npt, settings_of
+from v6t.profiles.intent_settings import CustomerEdge, Npt, Softwire, settings_of
 
 MAIN = "vpp_main"
 """What its process is called once it has read its start-up file."""
@@ -111,7 +111,12 @@ def startup(options: Any, intent: Intent) -> str:
     place = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
-    wanted = (*PLUGINS, "npt66") if isinstance(settings_of(intent), Npt) else PLUGINS
+    settings = settings_of(intent)
+    wanted = PLUGINS
+    if isinstance(settings, Npt):
+        wanted = (*PLUGINS, "npt66")
+    elif isinstance(settings, (CustomerEdge, Softwire)):
+        wanted = (*PLUGINS, "ipip")  # since 26.10; older ones have no such plugin to enable
     plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in wanted)
     return (
         f"unix {{\n  runtime-dir {place}\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"

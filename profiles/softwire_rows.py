@@ -1,0 +1,76 @@
+"""Rows of a lwAFTR's binding table in a file (RFC 7596, section 6.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import NamedTuple
+
+from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_text
+
+_COLUMNS = (
+    "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and the lwAFTR's "
+    "address if it differs"
+)
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
+
+
+class SoftwireRow(NamedTuple):
+    """One line of the file; ``br`` is None where the line has no address of the lwAFTR."""
+
+    ipv4: IPv4Address
+    psid: int
+    psid_len: int
+    psid_offset: int
+    b4: IPv6Address
+    br: IPv6Address | None
+
+
+def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
+    """Read the rows of a binding table, each with its line number.
+
+    Columns are separated by blanks or commas, ``#`` begins a comment. Numbers are decimal, or
+    hexadecimal after ``0x``.
+
+    Raises:
+        UsageError: the file cannot be read, or a line is not a row.
+    """
+    try:
+        lines = read_text(path).splitlines()
+    except OSError as exc:
+        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) not in (5, 6):
+            raise UsageError(
+                f"{path}:{number}: {len(words)} column{'s' * (len(words) != 1)} found, "
+                "5 or 6 wanted",
+                _COLUMNS,
+            )
+        try:
+            yield number, _row(words)
+        except ValueError as exc:
+            raise UsageError(f"{path}:{number}: {exc}", _COLUMNS) from exc
+
+
+def _row(words: list[str]) -> SoftwireRow:
+    ipv4, psid, length, offset, b4, *br = words
+    return SoftwireRow(
+        IPv4Address(ipv4),
+        _number(psid),
+        _number(length),
+        _number(offset),
+        IPv6Address(b4),
+        IPv6Address(br[0]) if br else None,
+    )
+
+
+def _number(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"'{text:.40}' is not a number")
+    return int(text, 16) if text[:2] in ("0x", "0X") else int(text)

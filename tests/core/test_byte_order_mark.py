@@ -1,0 +1,50 @@
+"""Files that editors of Windows wrote: a byte order mark before the first character."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.campaigns import file as campaign_file
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.migrate.maptperf import read_maptperf
+from v6t.core.migrate.siitperf import read_siitperf
+from v6t.profiles.files import read_json, read_text
+
+from .test_campaign import SMALL
+
+MARK = b"\xef\xbb\xbf"
+
+
+def _write(path, text):
+    path.write_bytes(MARK + text.replace("\n", "\r\n").encode())
+    return path
+
+
+def test_run_and_testbed_with_a_mark_are_read(tmp_path):
+    run = _write(tmp_path / "run.yaml", "plugin: mape-br\nseed: 7\n")
+    bed = _write(tmp_path / "bed.yaml", "line_rate: 1G\n")
+    settings = resolve_and_bind(run, bed, Flags()).settings
+    assert (settings.plugin, settings.seed, settings.line_rate_bps) == ("mape-br", 7, 1e9)
+
+
+def test_campaign_with_a_mark_is_read(tmp_path):
+    path = _write(tmp_path / "campaign.yaml", SMALL)
+    content, runs = campaign_file.read(path)
+    assert content.title == "A small campaign"
+    assert runs
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [(read_siitperf, "IP-L-Vers 6\nIP-R-Vers 4\n"), (read_maptperf, "NUM-OF-CEs 1000\n")],
+)
+def test_file_of_another_tester_with_a_mark_is_read_whole(tmp_path, read, text):
+    found = read(_write(tmp_path / "other.conf", text))
+    assert len(found.became) == len(text.splitlines())
+    assert not any(what.startswith("not known") for _, what in found.became)
+
+
+def test_text_and_json_lose_the_mark(tmp_path):
+    path = _write(tmp_path / "x.json", '{"a": 1}')
+    assert read_text(path) == '{"a": 1}'
+    assert read_json(path) == {"a": 1}

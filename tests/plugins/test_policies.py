@@ -1,0 +1,227 @@
+"""Every policy that a parameter accepts is visible in the frames, for all technologies."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+from v6t.core.config.plugins import load_plugin, names
+from v6t.plugins.common.ports import Policy
+from v6t.plugins.siit.siit import Siit
+from v6t.profiles import inet
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
+
+from .support import number
+
+COUNT = 100
+POLICIES = get_args(Policy)
+PLACES = {
+    "fw_sport": [("forward", "sport")],
+    "fw_dport": [("forward", "dport")],
+    "rv_sport": [("reverse", "sport")],
+    "rv_dport": [("reverse", "dport")],
+    "bg_sport": [("forward", "sport"), ("reverse", "sport")],
+    "bg_dport": [("forward", "dport"), ("reverse", "dport")],
+    "hosts": [("forward", "src"), ("reverse", "dst")],
+    "left_hosts": [("forward", "src"), ("reverse", "dst")],
+    "right_hosts": [("forward", "dst"), ("reverse", "src")],
+    "ipv6_hosts": [("forward", "src"), ("reverse", "dst")],
+    "ipv4_hosts": [("forward", "dst"), ("reverse", "src")],
+}
+"""Where the frames of a direction show a parameter."""
+ENOUGH = {"hosts": {}, "left_hosts": {}, "right_hosts": {}} | {
+    "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.201"},
+    "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.201"},
+}
+"""Values that give a range of hosts more than one."""
+ONE_CUSTOMER = {
+    "mape-br": {"ces": 1},
+    "mapt-br": {"ces": 1},
+    "lwaftr": {"softwires": 1},
+}
+"""Parameters with which a port's PSID bits are constant."""
+WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
+"""Technologies that refuse background traffic, whatever its ports."""
+FIXED_HOSTS = {"nptv6": {"hosts": {"policy": "fixed"}}}
+
+
+def _has_policy(annotation: Any) -> bool:
+    if annotation == Policy:
+        return True
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return is_model and "policy" in annotation.model_fields
+
+
+def _parameters() -> list[tuple[str, str]]:
+    return [
+        (name, field)
+        for name in names()
+        for field, info in load_plugin(name).params_model.model_fields.items()
+        if _has_policy(info.annotation)
+    ]
+
+
+def _with_policy(technology: str, field: str, policy: str) -> dict[str, Any]:
+    plugin = load_plugin(technology)
+    scalar = plugin.params_model.model_fields[field].annotation == Policy
+    given = dict(ONE_CUSTOMER.get(technology, {}))
+    if field != "hosts":
+        given |= FIXED_HOSTS.get(technology, {})
+    if field.startswith("bg_"):
+        given |= {"n": 2, "m": 1}
+    if field == "ipv6_hosts" and technology == "clat":
+        return given | {field: {"policy": policy, **ENOUGH["ipv4_hosts"]}}
+    if field == "ipv4_hosts" and technology == "clat":
+        return given | {field: {"policy": policy, **ENOUGH["ipv6_hosts"]}}
+    return given | {field: policy if scalar else {"policy": policy, **ENOUGH.get(field, {})}}
+
+
+def _values(stream: Stream, place: str) -> list[int]:
+    """Return one field of the first frames as numbers."""
+    frames = Expander(stream).frames(0, COUNT)
+    headers = inet.headers_of(frames[0])
+    if place in ("sport", "dport"):
+        assert headers.udp is not None
+        return number(frames, headers.udp + 2 * (place == "dport"), 2).astype(int).tolist()
+    if place == "inner dst":
+        at = headers.udp - 4
+        return number(frames, at, 4).astype(int).tolist()
+    first, octets = (8, 16) if headers.version == 6 else (12, 4)
+    at = headers.l3 + first + octets * (place == "dst")
+    return [int.from_bytes(row.tobytes(), "big") for row in frames[:, at : at + octets]]
+
+
+def _assert_shows(values: list[int], policy: str) -> None:
+    steps = np.sign([int(b > a) - int(b < a) for a, b in pairwise(values)])
+    up, down = int((steps > 0).sum()), int((steps < 0).sum())
+    if policy == "fixed":
+        assert up + down == 0
+    elif policy == "random":
+        assert min(up, down) >= COUNT // 5
+    else:
+        rising, falling = (up, down) if policy == "inc" else (down, up)
+        assert rising + falling == COUNT - 1
+        assert falling <= COUNT // 10  # a short range begins anew
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("technology", "field"), _parameters())
+def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field, policy):
+    cls = load_plugin(technology)
+    try:
+        params = cls.params_model.model_validate(_with_policy(technology, field, policy))
+    except UsageError:
+        assert technology in WITHOUT_BACKGROUND
+        return
+    plugin = cls(params)
+    role = "bg" if field.startswith("bg_") else "fg"
+    seen = 0
+    for direction, place in PLACES[field]:
+        if cls.stateful and direction == "reverse":
+            continue  # the Responder answers what it has received
+        sizes = plugin.frame_pair(plugin.rfc_frame_sizes[1])
+        streams = compile_traffic(plugin.traffic(direction, sizes)).streams
+        for stream in streams:
+            if stream.name.startswith(role):
+                _assert_shows(_values(stream, place), policy)
+                seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policy_of_hosts_in_several_mappings_orders_the_addresses(policy):
+    params = {
+        "eam": [
+            {"ipv4": "198.18.0.0/26", "ipv6": "2001:2::/122"},
+            {"ipv4": "198.18.0.64/26", "ipv6": "2001:2::40/122"},
+            {"ipv4": "198.18.0.128/25", "ipv6": "2001:2::80/121"},
+            {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
+        ],
+        "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy},
+    }
+    plugin = Siit(Siit.params_model.model_validate(params))
+    for direction, place in PLACES["ipv6_hosts"]:
+        (stream,) = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
+        _assert_shows(_values(stream, place), policy)
+
+
+ORDERS = {1: "inc", 2: "dec", 3: "random"}
+
+
+def _enumerating() -> list[str]:
+    return [n for n in names() if "enumerate_ports" in load_plugin(n).params_model.model_fields]
+
+
+def _forward_tuples(technology: str, params: dict[str, Any], places: tuple[str, str]) -> list[int]:
+    cls = load_plugin(technology)
+    plugin = cls(cls.params_model.model_validate(params))
+    sizes = plugin.frame_pair(plugin.rfc_frame_sizes[1])
+    (stream,) = compile_traffic(plugin.traffic("forward", sizes)).streams
+    slow, fast = (_values(stream, place) for place in places)
+    return [a << 128 | b for a, b in zip(slow, fast, strict=True)]
+
+
+@pytest.mark.parametrize("mode", ORDERS)
+@pytest.mark.parametrize("technology", _enumerating())
+def test_enumeration_of_ports_orders_the_ports_in_the_frames(technology, mode):
+    params = {
+        "enumerate_ports": mode,
+        "enumerate_ips": 0,
+        "initiator_count": 1,
+        **({"responder_count": 1} if technology == "dslite-aftr" else {}),
+        "initiator_ports": {"min": 4096, "max": 4127},
+        "responder_ports": {"min": 1, "max": 100},
+    }
+    values = _forward_tuples(technology, params, ("dport", "sport"))
+    _assert_shows(values, ORDERS[mode])
+    assert len(set(values)) == COUNT
+
+
+@pytest.mark.parametrize("mode", ORDERS)
+@pytest.mark.parametrize("technology", _enumerating())
+def test_enumeration_of_addresses_orders_the_addresses_in_the_frames(technology, mode):
+    fields = load_plugin(technology).params_model.model_fields
+    params = {"enumerate_ports": 0, "enumerate_ips": mode, "initiator_count": 32}
+    aligned = {"initiator_ipv4": "198.18.0.32", "initiator_ipv6": "2001:2::20"}
+    params |= {name: value for name, value in aligned.items() if name in fields}
+    params |= {"responder_count": 4}
+    places = ("inner dst" if technology == "dslite-aftr" else "dst", "src")
+    values = _forward_tuples(technology, params, places)
+    _assert_shows(values, ORDERS[mode])
+    assert len(set(values)) == COUNT
+
+
+def test_enumeration_upwards_of_unaligned_addresses_is_refused_with_the_address():
+    params = {"enumerate_ports": 0, "enumerate_ips": 1, "initiator_count": 3, "responder_count": 2}
+    with pytest.raises(UsageError, match=r"198\.18\.0\.2") as refusal:
+        _forward_tuples("nat44", params, ("dst", "src"))
+    assert "3323068418" not in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("technology", "field"),
+    [
+        (name, field)
+        for name in names()
+        for field, info in load_plugin(name).params_model.model_fields.items()
+        if isinstance(info.get_default(call_default_factory=True), BaseModel)
+    ],
+)
+def test_nested_parameter_given_in_part_keeps_the_other_defaults(technology, field):
+    model = load_plugin(technology).params_model
+    default = getattr(model(), field)
+    for name in type(default).model_fields:
+        given = model.model_validate({field: {name: getattr(default, name)}})
+        assert getattr(given, field) == default
+
+
+def test_fixed_port_range_given_in_part_keeps_the_fixed_port():
+    plugin = load_plugin("nptv6")
+    given = plugin.params_model.model_validate({"fw_sport": {"policy": "fixed"}})
+    assert (given.fw_sport.min, given.fw_sport.max) == (0xC020, 0xC020)
