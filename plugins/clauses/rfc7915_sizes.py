@@ -191,7 +191,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
         ("first-df", 0, 200, MF | DF, True),
     ]
     for name, at, length, flags, more in kinds:
-        if t.by_ports:
+        if t.reassembles:
             break
         words = (
             f"offset {at}, M {int(more)}, identification {_IDENTIFICATION:#06x} in the low 16 bits"
@@ -223,7 +223,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
             "a first fragment of UDP without checksum is dropped by a stateless translator",
             not_from_four(t, unsummed, "nothing"),
         )
-    if not t.by_ports and t.lowest < _DATAGRAM + 20 <= t.mtu6:
+    if not t.reassembles and t.lowest < _DATAGRAM + 20 <= t.mtu6:
         long = data(_DATAGRAM)
 
         def again(where: Place) -> bytes:

@@ -22,6 +22,7 @@ from v6t.plugins.clauses.packets import (
     tcp,
     udp,
 )
+from v6t.plugins.clauses.relay import relay
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat64 import Nat64
@@ -52,6 +53,7 @@ class TranslatorEnds(Ends):
         lowest: IPv4 packets without DF are fragmented to so many octets of IPv6.
         stateful: the device makes a session before anything reaches the host beyond the IPv6 link.
         by_ports: the device looks at ports: it finds no host for a later fragment or an unknown protocol.
+        reassembles: the device may reassemble IPv4 packets before it translates them.
     """
 
     six_side: SideName
@@ -66,6 +68,7 @@ class TranslatorEnds(Ends):
     lowest: int
     stateful: bool = False
     by_ports: bool = False
+    reassembles: bool = False
 
     def up(self, protocol: int = UDP) -> bytes:
         """A plain packet from the IPv6 side."""
@@ -117,24 +120,23 @@ def translator(technology: Technology) -> TranslatorEnds | None:
         )
     if isinstance(technology, MapTBorderRelay):
         p_t = technology.params
-        domain = p_t.all_domains[0]
-        rule = domain.rule
-        address, psid = rule.ce_of(max(domain.ea_bounds[0], 1) if rule.ea_len else 0)
-        psid = psid if rule.ea_len else domain.psid
-        port = rule.port_set(psid).ranges[-1][0] + 1 if rule.shared else 40123
+        r = relay(technology)
+        if r is None:
+            return None
         return TranslatorEnds(
             links,
             "left",
             "right",
-            rule.map_address(address, psid),
-            (address,),
-            port,
+            r.mine.ipv6,
+            (r.mine.ipv4,),
+            r.mine.port,
             p_t.server_ipv4,
             rfc6052.embed(p_t.dmr_prefix, p_t.server_ipv4),
             links.left.mtu,
             links.right.mtu,
             p_t.lowest_ipv6_mtu,
-            by_ports=rule.shared,
+            by_ports=r.mine.ports.psid_len > 0,
+            reassembles=True,  # RFC 7599, section 10.2
         )
     if isinstance(technology, MapTCe):
         return _customer_edge(technology)
@@ -155,6 +157,7 @@ def translator(technology: Technology) -> TranslatorEnds | None:
             1280,
             stateful=True,
             by_ports=True,
+            reassembles=True,  # RFC 6146, section 3.4
         )
     return None
 
