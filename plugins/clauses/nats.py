@@ -7,7 +7,8 @@ section 8.2 and RFC 6146 ask for the same.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses import nat_delivery, nat_limits, nat_queries, nat_tcp, nat_timers
@@ -22,7 +23,7 @@ from v6t.plugins.clauses.base import (
     untold,
 )
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
-from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat, overlapping
+from v6t.plugins.clauses.nat_ends import FIRST_PORT, Endpoint, NatEnds, nat, overlapping
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
@@ -37,9 +38,11 @@ _TWO = {
     "initiator_ports": {"min": 1024, "max": 21023},
 }
 """Hosts on either side."""
-_POOL = {"pool_first": "198.19.1.1", "pool_count": 2}
 PAIR = "two public addresses"
 _SEVERAL = 16
+_LAST_PORT = FIRST_PORT + 1023
+_ENOUGH_ROOM = 1024
+"""An audit uses inside ports up to the first of these, and makes fewer mappings than the second."""
 WELL_KNOWN = 1024
 """Ports below are other ones."""
 _PARITIES = 0b0110100110010110
@@ -62,20 +65,18 @@ class Nat(Suite):
         n = nat(technology)
         if n is None:
             return
-        yield from _mapping(n)
-        yield from _ports(n)
-        yield from _filtering(n)
-        yield from _hairpinning(n)
-        yield from nat_delivery.clauses(n)
-        yield from nat_tcp.clauses(n)
-        yield from nat_queries.clauses(n)
-        yield from nat_limits.emptied(n)
-        yield from nat_timers.long(n)
+        yield from _with_room(
+            n,
+            *(_mapping(n), _ports(n), _filtering(n), _hairpinning(n)),
+            *(nat_delivery.clauses(n), nat_tcp.clauses(n), nat_queries.clauses(n)),
+            *(nat_limits.emptied(n), nat_timers.long(n)),
+        )
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Two public addresses; few ports for each host, and few at all; mappings of seconds."""
         if isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
-            yield PAIR, _POOL
+            count = max(2, technology.params.pool_count)
+            yield PAIR, {"pool_first": "198.19.1.1", "pool_count": count}
             yield from nat_limits.VARIANTS.items()
             yield from nat_timers.VARIANTS.items()
 
@@ -87,9 +88,9 @@ class Nat(Suite):
         if variant in nat_limits.VARIANTS:
             yield from nat_limits.limits(n, variant)
         elif variant in nat_timers.VARIANTS:
-            yield from nat_timers.short(n)
+            yield from _with_room(n, nat_timers.short(n))
         else:
-            yield clause(
+            pooling = clause(
                 "RFC 6888",
                 "REQ-2",
                 "pooling",
@@ -97,6 +98,13 @@ class Nat(Suite):
                 "all mappings of a host have the same public address",
                 lambda: _paired(n),
             )
+            yield from _with_room(n, [pooling])
+
+
+def _with_room(n: NatEnds, *groups: Iterable[Clause]) -> Iterator[Clause]:
+    """Empty the table before each clause if it has no room for the mappings of all."""
+    clauses = chain(*groups)
+    return clauses if n.room >= _ENOUGH_ROOM else map(nat_limits.flushed, clauses)
 
 
 def _mapping(n: NatEnds) -> Iterator[Clause]:
@@ -238,14 +246,16 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
     def preserved() -> Steps:
         return public("the inside port as public one, since nobody has it", operator.eq)
 
-    yield clause(
-        "RFC 4787",
-        "4.2.1",
-        "port-preserved",
-        "MAY",
-        "the public port is the inside port, where that is free",
-        preserved,
-    )
+    # of a block, or of other ports, none can be the inside port
+    if not n.block and n.public[0] <= FIRST_PORT and n.public[1] >= _LAST_PORT:
+        yield clause(
+            "RFC 4787",
+            "4.2.1",
+            "port-preserved",
+            "MAY",
+            "the public port is the inside port, where that is free",
+            preserved,
+        )
 
     def ranged() -> Steps:
         return public("a public port from 1024 on", lambda _, port: port >= WELL_KNOWN)

@@ -43,13 +43,19 @@ _WELL_KNOWN = "well-known prefix"
 _GLOBAL = "8.8.4.4"
 _MAPPED = IPv4Address("198.18.0.65")
 _SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
+_HOSTS = {
+    "ipv6_hosts": {"first": str(_MAPPED - 1), "last": str(_MAPPED), "policy": "random"},
+    "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.2", "policy": "random"},
+}
+"""Hosts that these tables map, whatever hosts the user named."""
+_PLAIN = ("198.18.0.0/24", "2001:2::/120")
 _HAIRPIN = "a prefix beside mappings"
 _LOWEST = 1400
 _RAISED = f"lowest-ipv6-mtu of {_LOWEST}"
 _OVERLAPPING, _UNLIKE = "overlapping mappings", "mappings of unlike lengths"
 _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
     _OVERLAPPING: (
-        (("198.18.0.0/24", "2001:2::/120"), ("198.18.0.64/26", "2001:2:0:64::/122")),
+        (_PLAIN, ("198.18.0.64/26", "2001:2:0:64::/122")),
         IPv6Address("2001:2:0:64::1"),
     ),
     _UNLIKE: ((("198.18.0.0/24", "2001:2:0:64::/64"),), IPv6Address("2001:2:0:64:4100::")),
@@ -70,7 +76,14 @@ def _beyond(technology: Technology) -> dict[str, Any]:
     """A host that is behind the prefix and has a global address."""
     if isinstance(technology, Nat64):
         return {"responder_ipv4": _GLOBAL}
-    return {"ipv6_hosts" if isinstance(technology, Clat) else "ipv4_hosts": {"first": _GLOBAL}}
+    beyond = {"first": _GLOBAL, "last": _GLOBAL}
+    if isinstance(technology, Clat):
+        return {"ipv6_hosts": beyond}
+    return {**_HOSTS, "ipv4_hosts": beyond, "eam": _table(_PLAIN), "eam_file": None}
+
+
+def _table(*rows: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"ipv4": four, "ipv6": six} for four, six in rows]
 
 
 class Translation(Suite):
@@ -107,7 +120,7 @@ class Translation(Suite):
         name = next((n for kind, n in _PARAMETER.items() if isinstance(technology, kind)), None)
         if name is None:
             return
-        more: dict[str, Any] = {"eam": []} if isinstance(technology, Siit) else {}
+        more = {"eam": [], "eam_file": None} if isinstance(technology, Siit) else {}
         if not isinstance(technology, Nat64):
             yield _RAISED, {"lowest_ipv6_mtu": _LOWEST}
         for length in sorted(_PREFIXES):
@@ -116,17 +129,10 @@ class Translation(Suite):
             return
         if isinstance(technology, Siit):
             for words, (inner, _) in _TABLES.items():
-                table = [{"ipv4": four, "ipv6": six} for four, six in (*inner, _SERVERS)]
-                yield words, {"eam": table, "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED}}
-            yield (
-                _HAIRPIN,
-                {
-                    "prefix": _PREFIXES[96],
-                    "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED},
-                },
-            )
-        own = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]} if more else {}
-        yield _WELL_KNOWN, {name: str(WELL_KNOWN), **own, **_beyond(technology)}
+                yield words, {**more, "eam": _table(*inner, _SERVERS), **_HOSTS}
+            both = {"prefix": _PREFIXES[96], "eam": _table(_PLAIN, _SERVERS)}
+            yield _HAIRPIN, {**more, **both, **_HOSTS}
+        yield _WELL_KNOWN, {name: str(WELL_KNOWN), **_beyond(technology)}
 
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """A packet each way behind each prefix; what the well-known prefix must not hold."""

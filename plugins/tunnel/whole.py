@@ -17,7 +17,7 @@ from v6t.profiles.headerpolicy import combined_ecn
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
-IPIP, FRAGMENT, ICMP = 4, 44, 1
+HOP_BY_HOP, ICMP, IPIP, FRAGMENT, OPTIONS = 0, 1, 4, 44, 60
 _PORTS = (6, 17)
 _CE = 3
 
@@ -61,8 +61,9 @@ class RelayDevice(PacketDevice):
 
     def _from_tunnel(self, packet: bytes) -> Leaves:
         """Decapsulation (RFC 2473 section 3.3)."""
-        inner = packet[40:]
-        if packet[6] != IPIP or len(inner) < 20 or inner[0] >> 4 != 4:
+        protocol, at = after_options(packet)
+        inner = packet[at:]
+        if protocol != IPIP or len(inner) < 20 or inner[0] >> 4 != 4:
             return []
         inner = inner[: int.from_bytes(inner[2:4], "big")]
         if not sound(np.frombuffer(inner, dtype=np.uint8)[None, :], 4)[0]:
@@ -113,6 +114,18 @@ class RelayDevice(PacketDevice):
         return [
             ("left", piece) for piece in _encapsulated(packet, self.relay(*place), customer, mtu)
         ]
+
+
+def after_options(packet: bytes) -> tuple[int, int]:
+    """Return the protocol behind options of an IPv6 packet, and where it begins.
+
+    Options that a tunnel's exit does not know are skipped, the encapsulation limit among them
+    (RFC 2473, sections 3.3 and 4.1.1).
+    """
+    protocol, at = packet[6], 40
+    while protocol in (HOP_BY_HOP, OPTIONS) and at + 8 <= len(packet):
+        protocol, at = packet[at], at + 8 * (packet[at + 1] + 1)
+    return protocol, at
 
 
 def port_of(packet: bytes, *, sender: bool) -> int | None:

@@ -17,8 +17,8 @@ from v6t.plugins.clauses.nat_ends import nat
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.tests.plugins.clauses.nat_device import NatDevice
 
-DRIVERS = {"nat44": "vpp", "nat64": "vpp", "dslite-aftr": "vpp"}
-"""Drivers that know every further configuration, of technologies without a reference device."""
+DRIVERS = {"nat44": "nftables", "nat64": "jool", "dslite-aftr": "chain"}
+"""Drivers of technologies without a reference device; none of them configures anything here."""
 
 
 class InProcessDevice:
@@ -74,7 +74,14 @@ def findings(
     def probed(bound: BoundRun, *_: Any) -> Iterator[InProcessDevice]:
         yield InProcessDevice(device(bound.technology))
 
-    with patch.object(auditing, "probed", probed):
+    # drivers of NATs refuse ports and limits that their devices have not
+    driver = type(bound_run(plugin, params).driver)
+    any_intent = patch.multiple(
+        driver,
+        check_intent=lambda self, intent: None,
+        configured_alike=lambda self, one, other: False,
+    )
+    with patch.object(auditing, "probed", probed), any_intent:
         done = audit(bound_run(plugin, params), wanted or Wanted(), None, lambda text: None)
     return done.record.findings
 

@@ -159,7 +159,7 @@ class NatDevice:
         if self._is("out of range") and protocol == UDP:
             number = 512 + port % 2
         elif not low <= number <= high:
-            number = low + number % 2
+            number = low + (number - low) % 2
         step = 64 if self._is("scattered") else 2
         while number in used and number + step <= 65535:
             number += step

@@ -12,7 +12,7 @@ from v6t.plugins.tunnel import whole as tunnel_whole
 from v6t.plugins.tunnel.whole import RelayDevice
 from v6t.tests.plugins.clauses.faulty import Fault, Octets, added, header_summed, version
 
-IPIP, FRAGMENT, UDP, ICMP = 4, 44, 17, 1
+IPIP, FRAGMENT, UDP, ICMP, OPTIONS = 4, 44, 17, 1, 60
 Change = Callable[[Octets], None]
 
 
@@ -296,6 +296,11 @@ def tunnel() -> Iterator[Fault]:
         "tunnel fragments dropped",
         "reassembly-in-order",
         arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT),
+    )
+    yield Fault(
+        "tunnel packets with destination options dropped",
+        "encapsulation-limit",
+        arriving=_drop(lambda p: version(p) == 6 and p[6] == OPTIONS),
     )
     yield Fault("marks on Not-ECT forwarded", "ecn-0-3", arriving=_unmarked)
     for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0)):

@@ -133,7 +133,7 @@ def translators(draw: st.DrawFn) -> Params:
         for number, host in enumerate(hosts if kind == "eam" else hosts[:1]):
             length = draw(st.integers(16, 32))
             free = draw(st.sampled_from((32 - length, 32 - length, 64, 80)))
-            six = int(IPv6Address("2001:2:0:8::")) + (number << 66)
+            six = int(IPv6Address("2001:db8:8:8::")) + (number << 80)
             table.append(
                 {
                     "ipv4": str(IPv4Network((int(host), length), strict=False)),
@@ -165,8 +165,16 @@ def siits(draw: st.DrawFn) -> Params:
 
 @st.composite
 def clats(draw: st.DrawFn) -> Params:
+    suffix = draw(st.integers(1, 12))
+    customer = network4(draw, 32 - suffix)
+    six = IPv6Network((int(IPv6Address("2001:2:0:2::")), 128 - draw(st.integers(suffix, 64))))
+    first = draw(st.integers(0, customer.num_addresses - 1))
+    last = draw(st.integers(first, customer.num_addresses - 1))
     return {
         "plat_prefix": draw(prefixes()),
+        "clat_ipv4": str(customer),
+        "clat_ipv6": str(six),
+        "ipv4_hosts": {"first": str(customer[first]), "last": str(customer[last])},
         "lowest_ipv6_mtu": draw(st.sampled_from((1280, 1400, 1500))),
     }
 
@@ -188,23 +196,25 @@ def mapt_ces(draw: st.DrawFn) -> Params:
 @st.composite
 def nats(draw: st.DrawFn) -> dict[str, Any]:
     """Pools, ports and numbers of hosts."""
-    first = draw(st.sampled_from((1024, 4096, 20000, 40000)))
-    low = draw(st.sampled_from((1024, 4096, 30000)))
+    hosts, ports = draw(st.sampled_from(((2, 4000), (3, 9000), (16, 64))))
+    public = draw(st.sampled_from((64512, 32768, 4 * ports)))
+    low = draw(st.sampled_from((1024, 1025, 20000)))
+    first = draw(st.sampled_from((1024, 20000)))
     params: dict[str, Any] = {
         "pool_first": draw(st.sampled_from(("198.19.0.1", "203.0.113.9", "192.0.2.254"))),
-        "pool_count": draw(st.integers(1, 5)),
-        "pool_ports": {"min": low, "max": draw(st.sampled_from((low + 8191, 65535)))},
-        "initiator_ports": {"min": first, "max": first + draw(st.sampled_from((7, 99)))},
-        "responder_ports": {"min": 1, "max": draw(st.sampled_from((1, 10)))},
-        "responder_ipv4": draw(st.sampled_from(("198.19.0.2", "198.19.7.255", "203.0.113.99"))),
-        "initiator_count": draw(st.sampled_from((2, 3, 16))),
+        "pool_count": draw(st.integers(hosts // 3 + 1, hosts + 3)),
+        "pool_ports": {"min": low, "max": min(65535, low + public - 1)},
+        "initiator_ports": {"min": first, "max": first + ports - 1},
+        "responder_ports": {"min": 1, "max": 100},
+        "responder_ipv4": draw(st.sampled_from(("198.19.0.99", "198.19.7.255", "203.0.113.99"))),
+        "initiator_count": hosts,
         "responder_count": draw(st.integers(2, 4)),
         "enumerate_ips": 3,
     }
-    if draw(st.integers(0, 3)) == 0:
-        params["port_block"] = draw(st.sampled_from((64, 256)))
-    if draw(st.integers(0, 3)) == 0:
-        params["session_limit"] = draw(st.sampled_from((1000, 40000)))
+    if draw(st.integers(0, 2)) == 0:
+        params["port_block"] = draw(st.sampled_from((8, 64, 256)))
+    if draw(st.integers(0, 2)) == 0:
+        params["session_limit"] = draw(st.sampled_from((8, 1000, 40000)))
     return params
 
 
