@@ -306,14 +306,17 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
     octets = udp(*ends, (t.port, SERVER_PORT), whole)
     low = _IDENTIFICATION & 0xFFFF
 
+    # of what was reassembled for its ports (RFC 6146, section 3.4) nothing is kept
+    kept = not t.by_ports
+
     def judge(at: int, length: int, more: bool) -> Callable[[list[Packet], list[Packet]], str]:
         return one(
             lambda p: first(
                 (p.source not in t.six4 or p.destination != t.four, "its addresses are wrong"),
-                (p.identification != low, f"identification {p.identification or 0:#06x}"),
+                (kept and p.identification != low, f"identification {p.identification or 0:#06x}"),
                 (p.offset != at, f"offset {p.offset}"),
                 (p.mf != more, f"MF {int(p.mf)}"),
-                (p.df, "DF is set"),
+                (kept and p.df, "DF is set"),
                 (p.protocol != UDP, f"protocol {p.protocol}"),
                 (p.length != 20 + length, f"total length {p.length}"),
                 (not p.sound, "its header checksum is wrong"),
@@ -347,27 +350,29 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
         "5.1.1",
         "atomic-fragment",
         "MUST",
-        "an atomic fragment becomes a whole packet without DF that keeps its identification",
+        "an atomic fragment becomes a whole packet"
+        + (" without DF that keeps its identification" if kept else ""),
         from_six(
             t,
             small,
-            f"MF 0, offset 0, identification {low:#06x}, DF 0",
+            "MF 0, offset 0" + (f", identification {low:#06x}, DF 0" if kept else ""),
             judge(0, len(octets), False),
         ),
     )
     large = udp(*ends, (t.port, SERVER_PORT), data(_SMALLEST + 100 - 28))
-    yield clause(
-        "5.1.1",
-        "atomic-fragment-large",
-        "MUST",
-        "an atomic fragment above 1260 octets has no DF, either",
-        from_six(
-            t,
-            ip6(*ends, FRAGMENT, single + large),
-            "DF 0",
-            one(lambda p: addressed(t, p) or first((p.df, "DF is set"))),
-        ),
-    )
+    if kept:
+        yield clause(
+            "5.1.1",
+            "atomic-fragment-large",
+            "MUST",
+            "an atomic fragment above 1260 octets has no DF, either",
+            from_six(
+                t,
+                ip6(*ends, FRAGMENT, single + large),
+                "DF 0",
+                one(lambda p: addressed(t, p) or first((p.df, "DF is set"))),
+            ),
+        )
     following = fragment_header(OPTIONS, more=True, identification=_IDENTIFICATION)
     options = bytes([UDP, 0]) + _PAD
     yield clause(

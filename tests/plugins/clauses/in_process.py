@@ -14,8 +14,11 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.plugins.base import Technology
 from v6t.plugins.clauses.base import Frame, Send
 from v6t.plugins.clauses.nat_ends import nat
+from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.nat.nat64 import Nat64
 from v6t.tests.plugins.clauses.nat_device import NatDevice
+from v6t.tests.plugins.clauses.nat_fronts import AftrDevice, Nat64Device
 
 DRIVERS = {"nat44": "nftables", "nat64": "jool", "dslite-aftr": "chain"}
 """Drivers of technologies without a reference device; none of them configures anything here."""
@@ -88,15 +91,13 @@ def findings(
 
 def correct_device(technology: Technology) -> Any:
     """Make a packet-level device that behaves as RFCs say."""
-    if isinstance(technology, Nat44):
-        p = technology.params
-        ends = nat(technology)
-        assert ends is not None
-        return NatDevice(
-            ends,
-            block=p.port_block,
-            room=p.public.span,
-            udp_s=p.udp_timeout_s,
-            limit=p.session_limit,
-        )
-    return technology.whole_device()
+    if not isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
+        return technology.whole_device()
+    p = technology.params
+    ends = nat(technology)
+    assert ends is not None
+    limits = {"block": p.port_block, "udp_s": p.udp_timeout_s, "limit": p.session_limit}
+    device = NatDevice(ends, room=p.public.span, **limits)
+    if isinstance(technology, Nat64):
+        return Nat64Device(technology, device)
+    return AftrDevice(technology, device) if isinstance(technology, DsLiteAftr) else device

@@ -384,7 +384,8 @@ def moved(
     if len(p) >= at + 2:
         octets[at : at + 2] = b"\0\0"
         pseudo = bytes(octets[12:20]) + bytes([0, protocol]) + (len(p) - 20).to_bytes(2, "big")
-        octets[at : at + 2] = (0xFFFF - added(even(pseudo + bytes(octets[20:])))).to_bytes(2, "big")
+        value = 0xFFFF - added(even(pseudo + bytes(octets[20:]))) or 0xFFFF
+        octets[at : at + 2] = value.to_bytes(2, "big")
     return headed(bytes(octets))
 
 
