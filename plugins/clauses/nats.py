@@ -24,9 +24,11 @@ from v6t.plugins.clauses.base import (
 )
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
 from v6t.plugins.clauses.nat_ends import FIRST_PORT, Endpoint, NatEnds, nat, overlapping
+from v6t.plugins.clauses.translator import wants_other_prefix
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.translation import rfc6052
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -56,6 +58,19 @@ class Nat(Suite):
     title = "NATs: mapping, filtering, hairpinning of UDP, TCP and ICMP, errors, fragments, limits, timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Refuse a single host on a side, and private servers behind the well-known prefix."""
+        if not isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
+            return None
+        n = nat(technology)
+        if n is None:
+            return (
+                "the suite needs two Initiators and two Responders",
+                "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3",
+            )
+        hidden = [s for s in n.servers if n.prefix and not rfc6052.may_represent(n.prefix, s)]
+        return wants_other_prefix(hidden[0]) if hidden else None
+
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
         """Two hosts inside and two outside."""
         return _TWO if isinstance(technology, (Nat44, Nat64)) else {}
@@ -63,7 +78,7 @@ class Nat(Suite):
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All with the configured pool."""
         n = nat(technology)
-        if n is None:
+        if n is None or self.unmet(technology):
             return
         yield from _with_room(
             n,
@@ -83,7 +98,7 @@ class Nat(Suite):
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """Whether a host keeps to one address; what becomes of one port too many; when mappings end."""
         n = nat(technology)
-        if n is None:
+        if n is None or self.unmet(technology):
             return
         if variant in nat_limits.VARIANTS:
             yield from nat_limits.limits(n, variant)
@@ -103,8 +118,11 @@ class Nat(Suite):
 
 def _with_room(n: NatEnds, *groups: Iterable[Clause]) -> Iterator[Clause]:
     """Empty the table before each clause if it has no room for the mappings of all."""
-    clauses = chain(*groups)
-    return clauses if n.room >= _ENOUGH_ROOM else map(nat_limits.flushed, clauses)
+    clauses: Iterable[Clause] = chain(*groups)
+    if n.prefix and not all(rfc6052.may_represent(n.prefix, a) for a in n.pool):
+        # hosts cannot name each other's public addresses
+        clauses = (c for c in clauses if "hairpin" not in c.name)
+    return iter(clauses) if n.room >= _ENOUGH_ROOM else map(nat_limits.flushed, clauses)
 
 
 def _mapping(n: NatEnds) -> Iterator[Clause]:

@@ -13,9 +13,10 @@ from v6t.plugins.clauses.packets import ICMP, TCP, UDP
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.relay import Customer, RelayEnds, not_up, relay
 from v6t.plugins.clauses.relay_delivery import PLACE, clause, to_customers
-from v6t.plugins.clauses.translator import answered
+from v6t.plugins.clauses.translator import answered, wants_other_prefix
 from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.plugins.map.params import MapParams
+from v6t.plugins.translation import rfc6052
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -41,13 +42,20 @@ class Relay(Suite):
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All with the first rule or the binding table."""
         r = relay(technology)
-        if r is None:
+        if r is None or self.unmet(technology):
             return
         yield from _plain(r)
         yield from _sources(r)
         yield from _edges(r, "")
         yield from relay_delivery.clauses(r)
         yield from relay_rules.last(r)
+
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Refuse a private server behind the well-known prefix."""
+        r = relay(technology)
+        if r is None or r.dmr is None or rfc6052.may_represent(r.dmr, r.server):
+            return None
+        return wants_other_prefix(r.server)
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every PSID offset, with a PSID that leaves room for it; overlapping rules; CEs with a prefix."""
@@ -70,7 +78,7 @@ class Relay(Suite):
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """The edges of the port sets, or what overlaps and who has a prefix."""
         r, params = relay(technology), technology.params
-        if r is None:
+        if r is None or self.unmet(technology):
             return
         if variant in (relay_rules.OVERLAP, relay_rules.PREFIX):
             if isinstance(params, MapParams):

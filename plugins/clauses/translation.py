@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses import (
+    rfc7599_ports,
     rfc7757_hairpin,
     rfc7915_four,
     rfc7915_icmp,
@@ -18,7 +19,6 @@ from v6t.plugins.clauses import (
 from v6t.plugins.clauses.base import Clause, Suite
 from v6t.plugins.clauses.packets import UDP, ip4, ip6, udp
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     TranslatorEnds,
     from_four,
     from_six,
@@ -26,6 +26,8 @@ from v6t.plugins.clauses.translator import (
     not_from_six,
     one,
     translator,
+    unrepresentable,
+    wants_other_prefix,
 )
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
@@ -96,23 +98,31 @@ class Translation(Suite):
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All of RFC 7915 with the addresses of the technology."""
         t = translator(technology)
-        if t is None:
+        if t is None or unrepresentable(t):
             return
         yield from rfc7915_six.clauses(t)
         yield from rfc7915_four.clauses(t)
         yield from rfc7915_sizes.clauses(t)
         yield from rfc7915_icmp.clauses(t)
         yield from rfc7915_icmpv6.clauses(t)
+        if isinstance(technology, MapTCe):
+            yield from rfc7599_ports.clauses(t, technology.params.customer.ports)
+
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Refuse private hosts behind the well-known prefix."""
+        t = translator(technology)
+        hidden = None if t is None else unrepresentable(t)
+        return None if hidden is None else wants_other_prefix(hidden)
 
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
         """Not the well-known prefix: a right device refuses addresses for benchmarks behind it.
 
-        A CE with an address of its own: with a share of one it needs a NAPT, which is left out.
+        A CE with an address of its own: more can be asked of it than of one with a share.
         """
         if isinstance(technology, Clat):
             return {"plat_prefix": _PREFIXES[96]}
         if isinstance(technology, MapTCe):
-            return {"ea_len": technology.params.rule.suffix_len, "ce_psid": 0}
+            return {"ea_len": technology.params.rule.suffix_len}
         return {}
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -137,7 +147,7 @@ class Translation(Suite):
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """A packet each way behind each prefix; what the well-known prefix must not hold."""
         t = translator(technology)
-        if t is None:
+        if t is None or (variant != _WELL_KNOWN and unrepresentable(t)):
             return
         if variant == _RAISED:
             yield from rfc7915_sizes.without_df(replace(t, lowest=_LOWEST), f"-{_LOWEST}")
@@ -242,7 +252,7 @@ def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:
         "3.1",
         "MUST",
         f"a packet {'from' if clat else 'for'} {near}, which is not global, behind the prefix is dropped",
-        not_from_six(t, ip6(*ends, UDP, udp(*ends, (t.port, SERVER_PORT))), "not forwarded"),
+        not_from_six(t, ip6(*ends, UDP, udp(*ends, (t.port, t.server_port))), "not forwarded"),
     )
     if not t.stateful and not clat:
         yield Clause(
@@ -254,7 +264,7 @@ def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:
             not_from_four(
                 t,
                 lambda where: ip4(
-                    near, where[0], UDP, udp(near, where[0], (SERVER_PORT, where[1]))
+                    near, where[0], UDP, udp(near, where[0], (t.server_port, where[1]))
                 ),
                 "not forwarded",
             ),

@@ -123,7 +123,7 @@ class WholeMapT(TranslatingDevice):
         domain = max(holding, key=lambda d: d.rule.ipv6_prefix.prefixlen)
         rule = domain.rule
         embedded = rule.decode(ce)
-        port = _port6(packet)
+        port = port6_of(packet, sender=True)
         if (
             embedded is None
             or not has_ce(domain, embedded[1])
@@ -156,8 +156,13 @@ class Behind:
         return self._dmr.to_ipv4(ipv6) if ipv6 in self._dmr.ipv6 else None
 
 
-def _port6(packet: bytes) -> int | None:
-    """The CE's port, or identifier; of an ICMPv6 error, the one within; behind extension headers."""
+def port6_of(packet: bytes, *, sender: bool) -> int | None:
+    """Return the CE's port or identifier in an IPv6 packet, behind extension headers.
+
+    Args:
+        packet: IPv6; of an ICMPv6 error, the packet within counts.
+        sender: the CE sent it, else it is for the CE.
+    """
     protocol, at = packet[6], 40
     while protocol in (0, 43, 60, _FRAGMENT) and at + 8 <= len(packet):
         later = protocol == _FRAGMENT and int.from_bytes(packet[at + 2 : at + 4], "big") & 0xFFF8
@@ -167,16 +172,10 @@ def _port6(packet: bytes) -> int | None:
         protocol, at = packet[at], at + size
     data = packet[at:]
     if protocol in (6, 17):
-        return int.from_bytes(data[:2], "big")
+        return int.from_bytes(data[:2] if sender else data[2:4], "big")
     if protocol != _ICMPV6 or len(data) < 8:
         return None
     if data[0] in (128, 129):
         return int.from_bytes(data[4:6], "big")
     inner = data[8:]
-    if len(inner) < 48:
-        return None
-    at = 48 if inner[6] == _FRAGMENT else 40
-    protocol = inner[40] if inner[6] == _FRAGMENT else inner[6]
-    if protocol == _ICMPV6:
-        return int.from_bytes(inner[at + 4 : at + 6], "big")
-    return int.from_bytes(inner[at + 2 : at + 4], "big")
+    return port6_of(inner, sender=not sender) if len(inner) >= 48 else None

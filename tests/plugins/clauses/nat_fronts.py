@@ -59,7 +59,9 @@ class Nat64Device(TranslatingDevice):
         self._nat.device.before(send)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        return rfc6052.extract(self._prefix, ipv6) if ipv6 in self._prefix else self._nat.inside(ipv6)
+        return (
+            rfc6052.extract(self._prefix, ipv6) if ipv6 in self._prefix else self._nat.inside(ipv6)
+        )
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
         return self._nat.host(ipv4) or rfc6052.embed(self._prefix, ipv4)
