@@ -207,6 +207,8 @@ def audit(
             findings=rows,
         )
 
+    for problem, fix in selection.unmet:
+        say(f"clauses are left out: {problem}; {fix}")
     findings = _Findings(lambda rows: note(record(rows)))
     trouble: DutError | KeyboardInterrupt | None = None
     variants = list(selection.variants(bound.technology)) if wanted.variants else []
@@ -259,7 +261,15 @@ def asked_of(bound: BoundRun, names: Sequence[str]) -> tuple[BoundRun, suites.As
         UsageError: there is no such suite, or none applies.
     """
     chosen = suites.chosen(names)
-    bound = _preferring(bound, suites.preferred(chosen, bound.technology))
+    try:
+        bound = _preferring(bound, suites.preferred(chosen, bound.technology))
+    except UsageError as exc:
+        # the user's own parameters contradict these; without them some suites may apply
+        try:
+            return bound, suites.asked(chosen, bound.technology)
+        except UsageError as none:
+            hint = f"{none.hint}; the suites' own choice is refused: {exc.message}"
+            raise UsageError(none.message, hint) from None
     return bound, suites.asked(chosen, bound.technology)
 
 

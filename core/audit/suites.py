@@ -28,10 +28,12 @@ class Asked:
     Attributes:
         suites: that have something to say.
         clauses: of the configuration that was given.
+        unmet: what the parameters lack for further suites, and what to set.
     """
 
     suites: tuple[Suite, ...]
     clauses: tuple[Clause, ...]
+    unmet: tuple[tuple[str, str], ...] = ()
 
     def variants(self, technology: Technology) -> Iterator[tuple[Suite, str, Mapping[str, Any]]]:
         """Further configurations, each with the suite that wants it."""
@@ -83,6 +85,13 @@ def asked(suites: Sequence[Suite], technology: Technology, advice: str = _KNOWN)
     """
     by_suite = [(suite, tuple(suite.clauses(technology))) for suite in suites]
     applying = tuple(suite for suite, clauses in by_suite if clauses)
+    unmet = [found for suite in suites if (found := suite.unmet(technology))]
+    if not applying and unmet:
+        problem, fix = unmet[0]
+        raise UsageError(
+            f"no clause applies to {technology.name} with these parameters: {problem}",
+            fix if advice == _KNOWN else f"{fix}; or {advice}",
+        )
     if not applying:
         names = ", ".join(suite.name for suite in suites)
         raise UsageError(f"no clause is known for {technology.name} ({names})", advice)
@@ -91,4 +100,4 @@ def asked(suites: Sequence[Suite], technology: Technology, advice: str = _KNOWN)
     twice = next((n for n in names_ if names_.count(n) > 1), None)
     if twice is not None:
         raise ExtensionError(f"two clauses are called '{twice}'")
-    return Asked(applying, clauses)
+    return Asked(applying, clauses, tuple(unmet))

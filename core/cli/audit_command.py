@@ -147,6 +147,8 @@ def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:
     from v6t.core.audit.auditing import asked_of
 
     bound, asked = asked_of(bound, wanted)
+    for problem, fix in asked.unmet:
+        _say(f"clauses are left out: {problem}; {fix}")
     rows = [(c.name, f"{c.rfc} {c.section}", c.level, c.title) for c in asked.clauses]
     for suite, words, _ in asked.variants(bound.technology):
         rows += [

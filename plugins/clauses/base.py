@@ -117,6 +117,14 @@ class Suite(ABC):
     def clauses(self, technology: Technology) -> Iterable[Clause]:
         """What is asked of a device that is this technology; nothing where the suite does not apply."""
 
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Return what these parameters lack for the suite and what to set, or None if nothing lacks.
+
+        None also for technologies that the suite is not about.
+        """
+        del technology
+        return None
+
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
         """Parameters the suite wants where the user named none."""
         del technology

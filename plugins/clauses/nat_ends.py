@@ -67,6 +67,9 @@ class NatEnds(Ends):
         prefix: of servers, as hosts with IPv6 know them; None: they have IPv4.
         customer: the address behind each B4; None: there are no B4s.
         aftr: where tunnels end; None: there are none.
+        public: lowest and highest public port.
+        block: public ports of each host, consecutive ones; 0: all hosts share all ports.
+        room: mappings that fit, of a host or of all.
         ports: inside ports that no clause has used yet: state of one must not help another.
     """
 
@@ -76,6 +79,9 @@ class NatEnds(Ends):
     prefix: IPv6Network | None = None
     customer: IPv4Address | None = None
     aftr: IPv6Address | None = None
+    public: tuple[int, int] = (1024, 65535)
+    block: int = 0
+    room: int = 64512
     ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
 
     def up(self, host: int, port: int, to: Endpoint, payload: bytes = PAYLOAD) -> bytes:
@@ -239,13 +245,20 @@ def nat(technology: Technology) -> NatEnds | None:
     if p.initiator_count < 2 or p.responder_count < 2:
         return None
     servers = p.responder_ipv4, p.responder_ipv4 + 1
-    links, pool = technology.links, p.pool
+    pool, ports = p.pool, p.public.ports
+    limits: dict[str, Any] = {
+        "public": p.public.span,
+        "block": p.port_block,
+        "room": min(p.port_block or ports.count, p.session_limit or ports.count),
+    }
+    links = technology.links
     if isinstance(technology, Nat44):
         first = technology.params.initiator_ipv4
-        return NatEnds(links, (first, first + 1), servers, pool)
+        return NatEnds(links, (first, first + 1), servers, pool, **limits)
     if isinstance(technology, Nat64):
         six, step = technology.params.initiator_ipv6, technology.params.initiator_step
-        return NatEnds(links, (six, six + step), servers, pool, prefix=technology.params.servers)
+        prefix = technology.params.servers
+        return NatEnds(links, (six, six + step), servers, pool, prefix=prefix, **limits)
     b4 = technology.params.b4_ipv6
     return NatEnds(
         links,
@@ -254,6 +267,7 @@ def nat(technology: Technology) -> NatEnds | None:
         pool,
         customer=technology.params.initiator_ipv4,
         aftr=technology.params.aftr_ipv6.ip,
+        **limits,
     )
 
 

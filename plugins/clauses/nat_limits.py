@@ -6,7 +6,7 @@ RFC 6888 by the numbers of its requirements.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.plugins.clauses import nat_queries
@@ -32,13 +32,16 @@ BLOCKS = f"blocks of {ROOM} public ports"
 FEW = f"{ROOM} public ports"
 SMALL = f"room for {TABLE} sessions"
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    BLOCKS: {"port_block": ROOM},
+    BLOCKS: {"port_block": ROOM, "session_limit": 0},
     FEW: {
         "pool_ports": {"min": 1024, "max": 1023 + ROOM},
         "initiator_ports": {"min": 1024, "max": 1031},
         "initiator_count": 2,
+        "pool_count": 1,
+        "port_block": 0,
+        "session_limit": 0,
     },
-    SMALL: {"session_limit": TABLE},
+    SMALL: {"session_limit": TABLE, "port_block": 0},
 }
 _MORE = 3
 """Mappings that are asked for beyond what there is room for."""
@@ -108,6 +111,16 @@ def filled(n: NatEnds, host: int = 0, most: int = ROOM) -> Generator[Send, Seque
             refused.append(port)
             notified = notified or any(h == host and p.kind in _TOLD for h, p in n.inside(heard))
     return Filled(mapped, refused, notified)
+
+
+def flushed(clause: Clause) -> Clause:
+    """Return a clause that first empties the table: mappings of earlier ones leave no room."""
+
+    def exchange() -> Steps:
+        yield Send((), first="flush")
+        return (yield from clause.exchange())
+
+    return replace(clause, exchange=exchange)
 
 
 def limits(n: NatEnds, variant: str) -> Iterator[Clause]:

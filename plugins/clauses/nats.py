@@ -7,7 +7,8 @@ section 8.2 and RFC 6146 ask for the same.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses import nat_delivery, nat_limits, nat_queries, nat_tcp, nat_timers
@@ -22,10 +23,12 @@ from v6t.plugins.clauses.base import (
     untold,
 )
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
-from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat, overlapping
+from v6t.plugins.clauses.nat_ends import FIRST_PORT, Endpoint, NatEnds, nat, overlapping
+from v6t.plugins.clauses.translator import wants_other_prefix
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.translation import rfc6052
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -37,9 +40,11 @@ _TWO = {
     "initiator_ports": {"min": 1024, "max": 21023},
 }
 """Hosts on either side."""
-_POOL = {"pool_first": "198.19.1.1", "pool_count": 2}
 PAIR = "two public addresses"
 _SEVERAL = 16
+_LAST_PORT = FIRST_PORT + 1023
+_ENOUGH_ROOM = 1024
+"""An audit uses inside ports up to the first of these, and makes fewer mappings than the second."""
 WELL_KNOWN = 1024
 """Ports below are other ones."""
 _PARITIES = 0b0110100110010110
@@ -53,6 +58,19 @@ class Nat(Suite):
     title = "NATs: mapping, filtering, hairpinning of UDP, TCP and ICMP, errors, fragments, limits, timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Refuse a single host on a side, and private servers behind the well-known prefix."""
+        if not isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
+            return None
+        n = nat(technology)
+        if n is None:
+            return (
+                "the suite needs two Initiators and two Responders",
+                "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3",
+            )
+        hidden = [s for s in n.servers if n.prefix and not rfc6052.may_represent(n.prefix, s)]
+        return wants_other_prefix(hidden[0]) if hidden else None
+
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
         """Two hosts inside and two outside."""
         return _TWO if isinstance(technology, (Nat44, Nat64)) else {}
@@ -60,36 +78,34 @@ class Nat(Suite):
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All with the configured pool."""
         n = nat(technology)
-        if n is None:
+        if n is None or self.unmet(technology):
             return
-        yield from _mapping(n)
-        yield from _ports(n)
-        yield from _filtering(n)
-        yield from _hairpinning(n)
-        yield from nat_delivery.clauses(n)
-        yield from nat_tcp.clauses(n)
-        yield from nat_queries.clauses(n)
-        yield from nat_limits.emptied(n)
-        yield from nat_timers.long(n)
+        yield from _with_room(
+            n,
+            *(_mapping(n), _ports(n), _filtering(n), _hairpinning(n)),
+            *(nat_delivery.clauses(n), nat_tcp.clauses(n), nat_queries.clauses(n)),
+            *(nat_limits.emptied(n), nat_timers.long(n)),
+        )
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Two public addresses; few ports for each host, and few at all; mappings of seconds."""
         if isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
-            yield PAIR, _POOL
+            count = max(2, technology.params.pool_count)
+            yield PAIR, {"pool_first": "198.19.1.1", "pool_count": count}
             yield from nat_limits.VARIANTS.items()
             yield from nat_timers.VARIANTS.items()
 
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """Whether a host keeps to one address; what becomes of one port too many; when mappings end."""
         n = nat(technology)
-        if n is None:
+        if n is None or self.unmet(technology):
             return
         if variant in nat_limits.VARIANTS:
             yield from nat_limits.limits(n, variant)
         elif variant in nat_timers.VARIANTS:
-            yield from nat_timers.short(n)
+            yield from _with_room(n, nat_timers.short(n))
         else:
-            yield clause(
+            pooling = clause(
                 "RFC 6888",
                 "REQ-2",
                 "pooling",
@@ -97,6 +113,16 @@ class Nat(Suite):
                 "all mappings of a host have the same public address",
                 lambda: _paired(n),
             )
+            yield from _with_room(n, [pooling])
+
+
+def _with_room(n: NatEnds, *groups: Iterable[Clause]) -> Iterator[Clause]:
+    """Empty the table before each clause if it has no room for the mappings of all."""
+    clauses: Iterable[Clause] = chain(*groups)
+    if n.prefix and not all(rfc6052.may_represent(n.prefix, a) for a in n.pool):
+        # hosts cannot name each other's public addresses
+        clauses = (c for c in clauses if "hairpin" not in c.name)
+    return iter(clauses) if n.room >= _ENOUGH_ROOM else map(nat_limits.flushed, clauses)
 
 
 def _mapping(n: NatEnds) -> Iterator[Clause]:
@@ -238,14 +264,16 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
     def preserved() -> Steps:
         return public("the inside port as public one, since nobody has it", operator.eq)
 
-    yield clause(
-        "RFC 4787",
-        "4.2.1",
-        "port-preserved",
-        "MAY",
-        "the public port is the inside port, where that is free",
-        preserved,
-    )
+    # of a block, or of other ports, none can be the inside port
+    if not n.block and n.public[0] <= FIRST_PORT and n.public[1] >= _LAST_PORT:
+        yield clause(
+            "RFC 4787",
+            "4.2.1",
+            "port-preserved",
+            "MAY",
+            "the public port is the inside port, where that is free",
+            preserved,
+        )
 
     def ranged() -> Steps:
         return public("a public port from 1024 on", lambda _, port: port >= WELL_KNOWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Literal
 
@@ -26,9 +27,12 @@ from v6t.plugins.clauses.packets import (
 )
 from v6t.plugins.clauses.reading import Packet, parsed
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
+from v6t.plugins.lw4o6.whole import softwire
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map.params import MapParams
 from v6t.plugins.map.rules import MapRule, PortSet
+from v6t.plugins.map.whole import owner as map_owner
 from v6t.plugins.translation import rfc6052
 
 if TYPE_CHECKING:
@@ -55,9 +59,9 @@ class Customer:
 
     @property
     def port(self) -> int:
-        """One of its ports, in the midst of its last range."""
+        """One of its ports, in the midst of its last range; never 0."""
         low, high = self.ports.ranges[-1]
-        return (low + high) // 2
+        return (low + high) // 2 or high
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class RelayEnds(Ends):
         server: beyond it.
         mine, sibling, other: customers: the second shares the first one's address, the third has another;
             the first only where there are no such.
+        owner: who has an IPv4 address and a port; None: nobody.
         rule: of MAP.
         mtu6: of the customers' link.
         dmr: prefix of everybody else, of MAP-T.
@@ -81,6 +86,7 @@ class RelayEnds(Ends):
     mine: Customer
     sibling: Customer | None
     other: Customer | None
+    owner: Callable[[IPv4Address, int], IPv6Address | None]
     rule: MapRule | None
     mtu6: int
     dmr: IPv6Network | None = None
@@ -119,6 +125,10 @@ class RelayEnds(Ends):
         """A packet of the server's."""
         ends = self.server, ipv4
         return ip4(*ends, protocol, _transport(ends, protocol, SERVER_PORT, port))
+
+    def owned(self, customer: Customer, port: int) -> bool:
+        """Return whether a customer may use a port of its address."""
+        return self.owner(customer.ipv4, port) == customer.ipv6
 
     def behind(self, ipv4: IPv4Address) -> IPv6Address:
         """Who has an IPv4 address, as CEs of MAP-T name all others."""
@@ -167,7 +177,8 @@ def relay(technology: Technology) -> RelayEnds | None:
             "MAP-E",
             p.br_address,
             p.server_ipv4,
-            *_customers(p.rule, p.psid),
+            *_customers(p),
+            partial(map_owner, p.all_domains),
             p.rule,
             links.left.mtu,
         )
@@ -179,7 +190,8 @@ def relay(technology: Technology) -> RelayEnds | None:
             "MAP-T",
             server,
             p_t.server_ipv4,
-            *_customers(p_t.rule, p_t.psid),
+            *_customers(p_t),
+            partial(map_owner, p_t.all_domains),
             p_t.rule,
             links.left.mtu,
             p_t.dmr_prefix,
@@ -187,26 +199,29 @@ def relay(technology: Technology) -> RelayEnds | None:
     return None
 
 
-def _customers(rule: MapRule, psid: int) -> tuple[Customer, Customer | None, Customer | None]:
-    """Neither the first nor the last of the rule: what is beside their ports is somebody's."""
+def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
+    """Neither the first nor the last of the rule, if possible: ports beside theirs are somebody's.
 
-    def customer(ipv4: IPv4Address, psid: int) -> Customer:
+    No other domain takes over their addresses.
+    """
+    rule = params.rule
+
+    def customer(ea: int) -> Customer:
+        ipv4, psid = rule.ce_of(ea) if rule.ea_len else (base, params.psid)
         return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
 
-    base = rule.ipv4_prefix.network_address
-    step = 1 << max(0, rule.suffix_len - rule.ea_len) if rule.ea_len else 1
-    ipv4 = base + step if rule.suffix_len and rule.ea_len else base
-    own = min(1, rule.sharing_ratio - 1) if rule.ea_len else psid
-    shared = rule.shared and rule.ea_len > 0
-    sibling = (
-        customer(ipv4, own + 1 if own + 1 < rule.sharing_ratio else own - 1) if shared else None
-    )
-    far = ipv4 + step
-    return (
-        customer(ipv4, own),
-        sibling,
-        customer(far, own) if far in rule.ipv4_prefix and rule.ea_len else None,
-    )
+    base, ratio = rule.ipv4_prefix.network_address, rule.sharing_ratio if rule.ea_len else 1
+    served = params.served_ea(params, 0)
+    usual = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
+    likely = [usual, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
+    mine = next((ea for ea in likely if any(ea in some for some in served)), usual)
+
+    def first_served(*values: int) -> Customer | None:
+        return next((customer(ea) for ea in values if any(ea in some for some in served)), None)
+
+    number, psid = divmod(mine, ratio)
+    shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
+    return customer(mine), first_served(*shared), first_served(mine + ratio, mine - ratio)
 
 
 def _lightweight(technology: LightweightAftr) -> RelayEnds:
@@ -218,13 +233,32 @@ def _lightweight(technology: LightweightAftr) -> RelayEnds:
         ports = PortSet(int(table.psid_offset[row]), int(table.psid_len[row]), psid)
         return Customer(b4, ipv4, ports)
 
-    rows = [customer(row) for row in range(min(len(table), 256))]
-    mine = rows[1] if len(rows) > 1 else rows[0]
-    sibling = next((c for c in rows[2:] + rows[:1] if c.ipv4 == mine.ipv4 and c != mine), None)
-    other = next((c for c in rows if c.ipv4 != mine.ipv4), None)
+    def owner(ipv4: IPv4Address, port: int) -> IPv6Address | None:
+        found = softwire(table, ipv4, port)
+        return None if found is None else found[0]
+
+    numbers = range(min(len(table), 256))
+    first = min(1, numbers[-1])
+    mine, relay = customer(first), table.softwire(first)[3]
+    # neither further rows of the same lwB4 nor other addresses of the lwAFTR
+    rows = [customer(row) for row in numbers if table.softwire(row)[3] == relay]
+    others = [c for c in rows if c.ipv6 != mine.ipv6]
+    sharing = [c for c in others if c.ipv4 == mine.ipv4]
+    sibling = next((c for c in sharing if c.ports.psid > mine.ports.psid), None)
+    sibling = sibling or next(iter(sharing), None)
+    other = next((c for c in others if c.ipv4 != mine.ipv4), None)
     links = technology.links
     return RelayEnds(
-        links, "lw4o6", p.br_address, p.server_ipv4, mine, sibling, other, None, links.left.mtu
+        links,
+        "lw4o6",
+        relay,
+        p.server_ipv4,
+        mine,
+        sibling,
+        other,
+        owner,
+        None,
+        links.left.mtu,
     )
 
 

@@ -10,7 +10,7 @@ from v6t.plugins.clauses.base import clause as placed
 from v6t.plugins.clauses.ends import asked, judged, sent
 from v6t.plugins.clauses.packets import ICMP, MF, UDP, data, icmp, ip4, udp
 from v6t.plugins.clauses.reading import Packet
-from v6t.plugins.clauses.relay import SERVER_PORT, Customer, RelayEnds
+from v6t.plugins.clauses.relay import SERVER_PORT, RelayEnds
 
 PLACE = {"MAP-E": ("RFC 7597", "8.1"), "MAP-T": ("RFC 7599", "8.3"), "lw4o6": ("RFC 7596", "6.2")}
 """Where each says that sources are checked."""
@@ -32,7 +32,7 @@ def clause(
 
 
 def to_customers(
-    r: RelayEnds, customers: list[Customer]
+    r: RelayEnds, customers: list[IPv6Address]
 ) -> Callable[[list[Packet], list[Packet]], str]:
     """One packet for each, in any order."""
 
@@ -46,7 +46,7 @@ def to_customers(
                 return f"no right packet for a customer: {p}"
         destinations, wanted = (
             sorted(int(p.destination) for p in beyond),
-            sorted(int(c.ipv6) for c in customers),
+            sorted(map(int, customers)),
         )
         if destinations != wanted:
             wrong = next((IPv6Address(a) for a in destinations if a not in wanted), None)
@@ -133,7 +133,7 @@ def _errors(r: RelayEnds) -> Iterator[Clause]:
                 "right",
                 p,
                 f"to {me.ipv6}",
-                to_customers(r, [me]),
+                to_customers(r, [me.ipv6]),
                 control=r.down(me.ipv4, me.port),
             ),
             place,
@@ -154,7 +154,7 @@ def _hairpin(r: RelayEnds) -> Iterator[Clause]:
         "lw4o6": ("RFC 7596", "6.2"),
     }[r.kind]
     source = r.relay if r.tunnels else r.behind(me.ipv4)
-    reached = to_customers(r, [partner])
+    reached = to_customers(r, [partner.ipv6])
 
     def judge(beyond: list[Packet], back: list[Packet]) -> str:
         wrong = [p.source for p in beyond if p.source != source]

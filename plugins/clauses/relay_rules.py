@@ -24,7 +24,7 @@ def variants(params: MapParams) -> Iterator[tuple[str, Mapping[str, Any]]]:
     rule = params.rule
     if rule.shared and rule.suffix_len > _INNER_BITS and rule.ipv6_prefix.prefixlen:
         yield OVERLAP, {"ces": 2, "domains": [_within(rule)]}
-    if rule.suffix_len > _PREFIX_BITS:
+    if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
         yield PREFIX, {"ea_len": rule.suffix_len - _PREFIX_BITS, "ces": 2}
 
 
@@ -49,6 +49,8 @@ def last(r: RelayEnds) -> Iterator[Clause]:
         return
     ipv4, psid = rule.ce_of(rule.ce_count - 1)
     ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+    if not r.owned(ce, ce.port):
+        return  # another domain takes it over
     place = ("RFC 7597", "5.2") if r.kind == "MAP-E" else ("RFC 7599", "8.4")
     yield clause(
         r,
@@ -63,7 +65,9 @@ def last(r: RelayEnds) -> Iterator[Clause]:
         "last-down",
         "MUST",
         "a packet for the rule's last CE reaches it",
-        lambda: asked(r, "right", r.down(ce.ipv4, ce.port), f"to {ce.ipv6}", to_customers(r, [ce])),
+        lambda: asked(
+            r, "right", r.down(ce.ipv4, ce.port), f"to {ce.ipv6}", to_customers(r, [ce.ipv6])
+        ),
         place,
     )
 
@@ -105,12 +109,12 @@ def _overlapping(r: RelayEnds, inner: MapRule) -> Iterator[Clause]:
     rows: tuple[tuple[str, str, SideName, list[bytes], str, Any], ...] = (
         ("overlap-down", "packets for an address of the inner rule reach its CE", "right",
          [r.down(mine.ipv4, low), r.down(mine.ipv4, mine.port)], f"two packets to {mine.ipv6}",
-         to_customers(r, [mine, mine])),
+         to_customers(r, [mine.ipv6, mine.ipv6])),
         ("overlap-up", "packets of the inner rule's CE are forwarded", "left",
          [r.up(mine, low), r.up(mine, mine.port)], f"two packets from {mine.ipv4}",
          _from(r, mine.ipv4, mine.ipv4)),
         ("overlap-outer", "packets for other addresses reach the outer rule's CEs", "right",
-         [r.down(r.mine.ipv4, r.mine.port)], f"to {r.mine.ipv6}", to_customers(r, [r.mine])),
+         [r.down(r.mine.ipv4, r.mine.port)], f"to {r.mine.ipv6}", to_customers(r, [r.mine.ipv6])),
     )  # fmt: skip
     for name, title, side, packets, expected, judge in rows:
         yield clause(
@@ -200,7 +204,7 @@ def _prefixes(r: RelayEnds, rule: MapRule) -> Iterator[Clause]:
             "right",
             [r.down(hosts[1] + 1, 40000)],
             f"to {other.ipv6}",
-            to_customers(r, [other]),
+            to_customers(r, [other.ipv6]),
         ),
         place,
     )

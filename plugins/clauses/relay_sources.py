@@ -13,9 +13,10 @@ from v6t.plugins.clauses.packets import ICMP, TCP, UDP
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.relay import Customer, RelayEnds, not_up, relay
 from v6t.plugins.clauses.relay_delivery import PLACE, clause, to_customers
-from v6t.plugins.clauses.translator import answered
+from v6t.plugins.clauses.translator import answered, wants_other_prefix
 from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.plugins.map.params import MapParams
+from v6t.plugins.translation import rfc6052
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -41,13 +42,20 @@ class Relay(Suite):
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All with the first rule or the binding table."""
         r = relay(technology)
-        if r is None:
+        if r is None or self.unmet(technology):
             return
         yield from _plain(r)
         yield from _sources(r)
         yield from _edges(r, "")
         yield from relay_delivery.clauses(r)
         yield from relay_rules.last(r)
+
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Refuse a private server behind the well-known prefix."""
+        r = relay(technology)
+        if r is None or r.dmr is None or rfc6052.may_represent(r.dmr, r.server):
+            return None
+        return wants_other_prefix(r.server)
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every PSID offset, with a PSID that leaves room for it; overlapping rules; CEs with a prefix."""
@@ -59,16 +67,18 @@ class Relay(Suite):
                 yield f"PSID offset {offset}", more
         if not isinstance(params, MapParams) or params.domains or not params.rule.suffix_len:
             return
-        for offset in range(16):
-            length = max(1, min(params.rule.psid_len or 1, 16 - offset, 5))
-            ea_len = params.rule.suffix_len + length
+        rule = params.rule
+        room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
+        for offset in range(16 if room > 0 else 0):
+            length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
+            ea_len = rule.suffix_len + length
             yield f"PSID offset {offset}", {"psid_offset": offset, "ea_len": ea_len, "ces": 2}
         yield from relay_rules.variants(params)
 
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """The edges of the port sets, or what overlaps and who has a prefix."""
         r, params = relay(technology), technology.params
-        if r is None:
+        if r is None or self.unmet(technology):
             return
         if variant in (relay_rules.OVERLAP, relay_rules.PREFIX):
             if isinstance(params, MapParams):
@@ -134,7 +144,7 @@ def _plain(r: RelayEnds) -> Iterator[Clause]:
                 "right",
                 r.down(me.ipv4, me.port, n),
                 f"to {me.ipv6}",
-                to_customers(r, [me]),
+                to_customers(r, [me.ipv6]),
                 control=None if n == UDP else r.down(me.ipv4, me.port),
             ),
             place,
@@ -145,72 +155,38 @@ def _sources(r: RelayEnds) -> Iterator[Clause]:
     """Every way in which a source can be wrong."""
     me = r.mine
     wrong: list[tuple[str, Level, str, bytes]] = []
+
+    def add(name: str, words: str, port: int, level: Level = "MUST", **packet: Any) -> None:
+        """Append a source, unless it is right with these parameters."""
+        ipv4, ipv6 = packet.get("ipv4", me.ipv4), packet.get("ipv6", me.ipv6)
+        if r.owner(ipv4, port) != ipv6:
+            wrong.append((name, level, words, r.up(me, port, **packet)))
+
     foreign = "a port of another customer with the same address"
     if r.sibling is not None:
         for protocol, name in _NAMES.items():
-            wrong.append(
-                (
-                    f"port-{name}",
-                    "MUST",
-                    f"{name.upper()} from {foreign}",
-                    r.up(me, r.sibling.port, protocol),
-                )
-            )
+            words = f"{name.upper()} from {foreign}"
+            add(f"port-{name}", words, r.sibling.port, protocol=protocol)
         low, high = me.ports.ranges[0]
         for name, port in (("below", low - 1), ("above", high + 1)):
-            if 0 < port < 65536 and port not in me.ports:
-                wrong.append(
-                    (f"port-{name}", "MUST", f"the port just {name} a customer's", r.up(me, port))
-                )
+            if 0 < port < 65536:
+                add(f"port-{name}", f"the port just {name} a customer's", port)
         # whose other bits are the customer's PSID: only A tells that it is nobody's
         excluded = (me.ports.psid + 1 << me.ports.low_bits) - 1
         if me.ports.psid_offset and excluded:
-            words = "a port that is nobody's (A = 0)"
-            wrong.append(("port-excluded", "MUST", words, r.up(me, excluded)))
+            add("port-excluded", "a port that is nobody's (A = 0)", excluded)
     if r.other is not None:
         if r.tunnels:
-            wrong.append(
-                (
-                    "ipv4-other",
-                    "MUST",
-                    "another customer's IPv4 address",
-                    r.up(me, me.port, ipv4=r.other.ipv4),
-                )
-            )
-        wrong.append(
-            (
-                "ipv6-other",
-                "MUST",
-                "another customer's IPv6 prefix before one's own identifier",
-                r.up(me, me.port, ipv6=_joined(r.other.ipv6, me.ipv6)),
-            )
-        )
+            add("ipv4-other", "another customer's IPv4 address", me.port, ipv4=r.other.ipv4)
+        words = "another customer's IPv6 prefix before one's own identifier"
+        add("ipv6-other", words, me.port, ipv6=_joined(r.other.ipv6, me.ipv6))
     if r.tunnels:
-        wrong.append(
-            (
-                "ipv4-stranger",
-                "MUST",
-                "an IPv4 address of nobody",
-                r.up(me, me.port, ipv4=_STRANGER4),
-            )
-        )
-    wrong.append(
-        (
-            "ipv6-stranger",
-            "MUST",
-            "an IPv6 address outside every rule or binding",
-            r.up(me, me.port, ipv6=_STRANGER6),
-        )
-    )
+        add("ipv4-stranger", "an IPv4 address of nobody", me.port, ipv4=_STRANGER4)
+    words = "an IPv6 address outside every rule or binding"
+    add("ipv6-stranger", words, me.port, ipv6=_STRANGER6)
     if r.rule is not None and r.other is not None:
-        wrong.append(
-            (
-                "identifier",
-                "MAY",
-                "an interface identifier that contradicts the prefix",
-                r.up(me, me.port, ipv6=_joined(me.ipv6, r.other.ipv6)),
-            )
-        )
+        words = "an interface identifier that contradicts the prefix"
+        add("identifier", words, me.port, "MAY", ipv6=_joined(me.ipv6, r.other.ipv6))
     for name, demand, words, packet in wrong:
         yield clause(
             r,
@@ -219,7 +195,7 @@ def _sources(r: RelayEnds) -> Iterator[Clause]:
             f"a packet from {words} is dropped",
             not_up(r, packet, silently=r.kind == "MAP-E" and demand == "MUST"),
         )
-    if r.kind != "MAP-E" and r.sibling is not None:
+    if r.kind != "MAP-E" and r.sibling is not None and not r.owned(me, r.sibling.port):
         packet = r.up(me, r.sibling.port)
         level: Level = "SHOULD" if r.kind == "MAP-T" else "MAY"
         yield clause(
@@ -269,7 +245,7 @@ def _edges(r: RelayEnds, suffix: str) -> Iterator[Clause]:
             "right",
             [r.down(me.ipv4, p) for p in ports],
             f"{len(ports)} packets to {me.ipv6}",
-            to_customers(r, [me] * len(ports)),
+            to_customers(r, [me.ipv6] * len(ports)),
             control=r.down(me.ipv4, me.port),
         ),
         place,
@@ -282,25 +258,20 @@ def _edges(r: RelayEnds, suffix: str) -> Iterator[Clause]:
         for p in (low - 1, high + 1)
         if 0 < p < 65536 and p not in me.ports
     ]
-    owned = [(p, r.rule.psid_of(p)) for p in sorted(set(beside))]
-    rule = r.rule
-    others = [
-        Customer(rule.map_address(me.ipv4, psid), me.ipv4, rule.port_set(psid))
-        for _, psid in owned
-        if psid is not None
-    ]
-    if owned:
+    beside = sorted(set(beside))
+    owners = [ipv6 for ipv6 in (r.owner(me.ipv4, p) for p in beside) if ipv6 is not None]
+    if beside:
         yield clause(
             r,
             f"beside-down{suffix}",
             "MUST",
-            f"packets for the ports {_listed([p for p, _ in owned])} reach those who own them, or nobody",
+            f"packets for the ports {_listed(beside)} reach those who own them, or nobody",
             lambda: asked(
                 r,
                 "right",
-                [r.down(me.ipv4, p) for p, _ in owned],
-                f"{len(others)} packets, none to {me.ipv6}",
-                to_customers(r, others),
+                [r.down(me.ipv4, p) for p in beside],
+                f"{len(owners)} packets, none to {me.ipv6}",
+                to_customers(r, owners),
                 control=r.down(me.ipv4, me.port),
             ),
             place,

@@ -20,7 +20,6 @@ from v6t.plugins.clauses.packets import (
 )
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     Place,
     TranslatorEnds,
     first,
@@ -36,11 +35,11 @@ def about4(
     """What the host beyond the IPv6 link sent, as the IPv4 side saw it."""
     ends = where[0], t.four
     if protocol == TCP:
-        segment = tcp(*ends, (where[1], SERVER_PORT), 0x10, payload)
+        segment = tcp(*ends, (where[1], t.server_port), 0x10, payload)
     elif protocol == ICMP:
         segment = icmp(8, 0, echo_word(where[1]), payload)
     else:
-        segment = udp(*ends, (where[1], SERVER_PORT), payload)
+        segment = udp(*ends, (where[1], t.server_port), payload)
     return ip4(*ends, protocol, segment, ttl=INNER_TTL)
 
 

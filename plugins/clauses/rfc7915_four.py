@@ -23,7 +23,6 @@ from v6t.plugins.clauses.packets import (
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     Place,
     TranslatorEnds,
     answered,
@@ -58,7 +57,7 @@ def clauses(t: TranslatorEnds) -> Iterator[Clause]:
 def datagram(t: TranslatorEnds, place: Place, payload: bytes = PAYLOAD, **header: Any) -> bytes:
     """UDP from the IPv4 host."""
     ends = t.four, place[0]
-    return ip4(*ends, UDP, udp(*ends, (SERVER_PORT, place[1]), payload), **header)
+    return ip4(*ends, UDP, udp(*ends, (t.server_port, place[1]), payload), **header)
 
 
 def addressed(t: TranslatorEnds, packet: Packet, protocol: int = UDP) -> str:
@@ -148,7 +147,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             not_from_four(
                 t,
                 lambda where, a=illegal: ip4(
-                    a, where[0], UDP, udp(a, where[0], (SERVER_PORT, where[1]))
+                    a, where[0], UDP, udp(a, where[0], (t.server_port, where[1]))
                 ),
                 "nothing",
             ),
@@ -200,7 +199,7 @@ def _options(t: TranslatorEnds) -> Iterator[Clause]:
 
         def optioned(where: Place, octets: bytes = octets) -> bytes:
             ends = t.four, where[0]
-            datagram = udp(*ends, (SERVER_PORT, where[1]))
+            datagram = udp(*ends, (t.server_port, where[1]))
             return ip4(*ends, UDP, datagram, options=octets)
 
         yield clause(
@@ -222,7 +221,7 @@ def _options(t: TranslatorEnds) -> Iterator[Clause]:
 
     def routed(where: Place) -> bytes:
         ends = t.four, where[0]
-        return ip4(*ends, UDP, udp(*ends, (SERVER_PORT, where[1])), options=_SOURCE_ROUTE)
+        return ip4(*ends, UDP, udp(*ends, (t.server_port, where[1])), options=_SOURCE_ROUTE)
 
     yield clause(
         "4.1",
@@ -244,7 +243,7 @@ def _options(t: TranslatorEnds) -> Iterator[Clause]:
 def _transport(t: TranslatorEnds) -> Iterator[Clause]:
     def segment(where: Place) -> bytes:
         ends = t.four, where[0]
-        return ip4(*ends, TCP, tcp(*ends, (SERVER_PORT, where[1]), 0x10, PAYLOAD))
+        return ip4(*ends, TCP, tcp(*ends, (t.server_port, where[1]), 0x10, PAYLOAD))
 
     yield clause(
         "4.5",
@@ -267,7 +266,7 @@ def _transport(t: TranslatorEnds) -> Iterator[Clause]:
 
     def unsummed(where: Place) -> bytes:
         ends = t.four, where[0]
-        return ip4(*ends, UDP, udp(*ends, (SERVER_PORT, where[1]), summed=False))
+        return ip4(*ends, UDP, udp(*ends, (t.server_port, where[1]), summed=False))
 
     def no_zero(beyond: list[Packet], back: list[Packet]) -> str:
         del back
@@ -289,7 +288,7 @@ def _transport(t: TranslatorEnds) -> Iterator[Clause]:
     )
 
     def to_ffff(where: Place) -> bytes:
-        return datagram(t, where, summing_to_zero(t.four6, t.six, (SERVER_PORT, t.port)))
+        return datagram(t, where, summing_to_zero(t.four6, t.six, (t.server_port, t.port)))
 
     yield clause(
         "4.5",

@@ -21,7 +21,6 @@ from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.rfc7915_errors import INNER_TTL, about4, error4, message
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     Place,
     TranslatorEnds,
     first,
@@ -248,7 +247,7 @@ def _downinner_is(t: TranslatorEnds) -> Iterator[Clause]:
                 inner.octets == inner.length and not inner.summed,
                 "the inner transport checksum is wrong",
             ),
-            (inner.ports != (t.port, SERVER_PORT), f"the inner ports are {inner.ports}"),
+            (inner.ports != (t.port, t.server_port), f"the inner ports are {inner.ports}"),
         )
 
     yield clause(
@@ -301,7 +300,10 @@ def _downinner_is(t: TranslatorEnds) -> Iterator[Clause]:
             t.four,
             ICMP,
             icmp(
-                3, 3, 0, ip4(t.four, where[0], UDP, udp(t.four, where[0], (SERVER_PORT, where[1])))
+                3,
+                3,
+                0,
+                ip4(t.four, where[0], UDP, udp(t.four, where[0], (t.server_port, where[1]))),
             ),
         )
         return error4(t, where, 3, 1, 0, inner)

@@ -27,7 +27,6 @@ from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.rfc7915_errors import INNER_TTL
 from v6t.plugins.clauses.rfc7915_icmp import inner_is
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     TranslatorEnds,
     first,
     from_six,
@@ -62,11 +61,11 @@ def about6(t: TranslatorEnds, protocol: int = UDP, payload: bytes = data(64)) ->
     """What the host beyond the IPv4 link sent, as the IPv6 side saw it."""
     ends = t.four6, t.six
     if protocol == TCP:
-        segment = tcp(*ends, (SERVER_PORT, t.port), 0x10, payload)
+        segment = tcp(*ends, (t.server_port, t.port), 0x10, payload)
     elif protocol == ICMPV6:
         segment = icmp6(*ends, 129, 0, echo_word(t.port), payload)
     else:
-        segment = udp(*ends, (SERVER_PORT, t.port), payload)
+        segment = udp(*ends, (t.server_port, t.port), payload)
     return ip6(*ends, protocol, segment, hop_limit=INNER_TTL)
 
 
@@ -266,7 +265,7 @@ def _up_inner(t: TranslatorEnds) -> Iterator[Clause]:
                 inner.octets == inner.length and not inner.summed,
                 "the inner transport checksum is wrong",
             ),
-            (inner.ports != (SERVER_PORT, t.port), f"the inner ports are {inner.ports}"),
+            (inner.ports != (t.server_port, t.port), f"the inner ports are {inner.ports}"),
         )
 
     yield clause(
@@ -293,7 +292,7 @@ def _up_inner(t: TranslatorEnds) -> Iterator[Clause]:
         "an ICMPv6 error about an echo reply has an ICMP one in it",
         from_six(t, error6(t, 1, 4, 0, about6(t, ICMPV6)), "ICMP 3/3 about ICMP 0/0", one(echo)),
     )
-    part = udp(t.four6, t.six, (SERVER_PORT, t.port), data(64))
+    part = udp(t.four6, t.six, (t.server_port, t.port), data(64))
     whole = ip6(
         t.four6, t.six, FRAGMENT, fragment_header(UDP, more=True) + part, hop_limit=INNER_TTL
     )
@@ -330,7 +329,7 @@ def _up_inner(t: TranslatorEnds) -> Iterator[Clause]:
             1,
             4,
             0,
-            ip6(t.six, t.four6, UDP, udp(t.six, t.four6, (t.port, SERVER_PORT))),
+            ip6(t.six, t.four6, UDP, udp(t.six, t.four6, (t.port, t.server_port))),
         ),
     )
     yield clause(

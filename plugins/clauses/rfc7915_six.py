@@ -27,7 +27,6 @@ from v6t.plugins.clauses.packets import (
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     TranslatorEnds,
     answered,
     first,
@@ -54,7 +53,7 @@ def clauses(t: TranslatorEnds) -> Iterator[Clause]:
 def datagram(t: TranslatorEnds, payload: bytes = PAYLOAD, **header: Any) -> bytes:
     """UDP from the IPv6 host."""
     ends = t.six, t.four6
-    return ip6(*ends, UDP, udp(*ends, (t.port, SERVER_PORT), payload), **header)
+    return ip6(*ends, UDP, udp(*ends, (t.port, t.server_port), payload), **header)
 
 
 def addressed(t: TranslatorEnds, packet: Packet, protocol: int = UDP) -> str:
@@ -139,7 +138,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             ),
         )
     ends = t.six, t.four6
-    segment = ip6(*ends, TCP, tcp(*ends, (t.port, SERVER_PORT), 0x02, b""))
+    segment = ip6(*ends, TCP, tcp(*ends, (t.port, t.server_port), 0x02, b""))
     yield clause(
         "5.5",
         "tcp",
@@ -155,7 +154,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
         seen = yield from t.opened(UDP)
         if seen is None:
             return untold(expected, "nothing passes")
-        packet = datagram(t, summing_to_zero(seen[0], t.four, (seen[1], SERVER_PORT)))
+        packet = datagram(t, summing_to_zero(seen[0], t.four, (seen[1], t.server_port)))
 
         def judge(p: Packet) -> str:
             checksum = p.payload[6:8]
@@ -197,7 +196,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
                 ),
             )
     illegal = IPv6Address("::1")
-    packet = ip6(illegal, t.four6, UDP, udp(illegal, t.four6, (t.port, SERVER_PORT)))
+    packet = ip6(illegal, t.four6, UDP, udp(illegal, t.four6, (t.port, t.server_port)))
     yield clause(
         "5.1",
         "illegal-source",
@@ -243,7 +242,7 @@ def _hop_limit(t: TranslatorEnds) -> Iterator[Clause]:
 
 def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
     ends = t.six, t.four6
-    datagram = udp(*ends, (t.port, SERVER_PORT))
+    datagram = udp(*ends, (t.port, t.server_port))
     unrouted = bytes([UDP, 0, 0, 0, 0, 0, 0, 0])
     options = bytes([UDP, 0]) + _PAD
     chains = {
@@ -303,17 +302,20 @@ def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
 def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
     ends = t.six, t.four6
     whole = data(600)
-    octets = udp(*ends, (t.port, SERVER_PORT), whole)
+    octets = udp(*ends, (t.port, t.server_port), whole)
     low = _IDENTIFICATION & 0xFFFF
+
+    # of what was reassembled for its ports (RFC 6146, section 3.4) nothing is kept
+    kept = not t.by_ports
 
     def judge(at: int, length: int, more: bool) -> Callable[[list[Packet], list[Packet]], str]:
         return one(
             lambda p: first(
                 (p.source not in t.six4 or p.destination != t.four, "its addresses are wrong"),
-                (p.identification != low, f"identification {p.identification or 0:#06x}"),
+                (kept and p.identification != low, f"identification {p.identification or 0:#06x}"),
                 (p.offset != at, f"offset {p.offset}"),
                 (p.mf != more, f"MF {int(p.mf)}"),
-                (p.df, "DF is set"),
+                (kept and p.df, "DF is set"),
                 (p.protocol != UDP, f"protocol {p.protocol}"),
                 (p.length != 20 + length, f"total length {p.length}"),
                 (not p.sound, "its header checksum is wrong"),
@@ -347,27 +349,29 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
         "5.1.1",
         "atomic-fragment",
         "MUST",
-        "an atomic fragment becomes a whole packet without DF that keeps its identification",
+        "an atomic fragment becomes a whole packet"
+        + (" without DF that keeps its identification" if kept else ""),
         from_six(
             t,
             small,
-            f"MF 0, offset 0, identification {low:#06x}, DF 0",
+            "MF 0, offset 0" + (f", identification {low:#06x}, DF 0" if kept else ""),
             judge(0, len(octets), False),
         ),
     )
-    large = udp(*ends, (t.port, SERVER_PORT), data(_SMALLEST + 100 - 28))
-    yield clause(
-        "5.1.1",
-        "atomic-fragment-large",
-        "MUST",
-        "an atomic fragment above 1260 octets has no DF, either",
-        from_six(
-            t,
-            ip6(*ends, FRAGMENT, single + large),
-            "DF 0",
-            one(lambda p: addressed(t, p) or first((p.df, "DF is set"))),
-        ),
-    )
+    large = udp(*ends, (t.port, t.server_port), data(_SMALLEST + 100 - 28))
+    if kept:
+        yield clause(
+            "5.1.1",
+            "atomic-fragment-large",
+            "MUST",
+            "an atomic fragment above 1260 octets has no DF, either",
+            from_six(
+                t,
+                ip6(*ends, FRAGMENT, single + large),
+                "DF 0",
+                one(lambda p: addressed(t, p) or first((p.df, "DF is set"))),
+            ),
+        )
     following = fragment_header(OPTIONS, more=True, identification=_IDENTIFICATION)
     options = bytes([UDP, 0]) + _PAD
     yield clause(

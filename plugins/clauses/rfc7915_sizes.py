@@ -12,7 +12,6 @@ from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.rfc7915_four import addressed, datagram
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     Place,
     TranslatorEnds,
     answered,
@@ -160,7 +159,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
 
     def part(where: Place, at: int, length: int, flags: int) -> bytes:
         ends = t.four, where[0]
-        octets = udp(*ends, (SERVER_PORT, where[1]), whole)[at : at + length]
+        octets = udp(*ends, (t.server_port, where[1]), whole)[at : at + length]
         return ip4(*ends, UDP, octets, flags=flags, offset=at, identification=_IDENTIFICATION)
 
     def judge(at: int, length: int, more: bool) -> Judge:
@@ -191,7 +190,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
         ("first-df", 0, 200, MF | DF, True),
     ]
     for name, at, length, flags, more in kinds:
-        if t.by_ports:
+        if t.reassembles:
             break
         words = (
             f"offset {at}, M {int(more)}, identification {_IDENTIFICATION:#06x} in the low 16 bits"
@@ -213,7 +212,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
 
         def unsummed(where: Place) -> bytes:
             ends = t.four, where[0]
-            octets = udp(*ends, (SERVER_PORT, where[1]), whole, summed=False)[:200]
+            octets = udp(*ends, (t.server_port, where[1]), whole, summed=False)[:200]
             return ip4(*ends, UDP, octets, flags=MF, identification=_IDENTIFICATION)
 
         yield clause(
@@ -223,12 +222,12 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
             "a first fragment of UDP without checksum is dropped by a stateless translator",
             not_from_four(t, unsummed, "nothing"),
         )
-    if not t.by_ports and t.lowest < _DATAGRAM + 20 <= t.mtu6:
+    if not t.reassembles and t.lowest < _DATAGRAM + 20 <= t.mtu6:
         long = data(_DATAGRAM)
 
         def again(where: Place) -> bytes:
             ends = t.four, where[0]
-            octets = udp(*ends, (SERVER_PORT, where[1]), long)[:1376]
+            octets = udp(*ends, (t.server_port, where[1]), long)[:1376]
             return ip4(*ends, UDP, octets, flags=MF, identification=_IDENTIFICATION)
 
         def split(beyond: list[Packet], back: list[Packet]) -> str:

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses import (
+    rfc7599_ports,
     rfc7757_hairpin,
     rfc7915_four,
     rfc7915_icmp,
@@ -18,7 +19,6 @@ from v6t.plugins.clauses import (
 from v6t.plugins.clauses.base import Clause, Suite
 from v6t.plugins.clauses.packets import UDP, ip4, ip6, udp
 from v6t.plugins.clauses.translator import (
-    SERVER_PORT,
     TranslatorEnds,
     from_four,
     from_six,
@@ -26,6 +26,8 @@ from v6t.plugins.clauses.translator import (
     not_from_six,
     one,
     translator,
+    unrepresentable,
+    wants_other_prefix,
 )
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
@@ -43,13 +45,19 @@ _WELL_KNOWN = "well-known prefix"
 _GLOBAL = "8.8.4.4"
 _MAPPED = IPv4Address("198.18.0.65")
 _SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
+_HOSTS = {
+    "ipv6_hosts": {"first": str(_MAPPED - 1), "last": str(_MAPPED), "policy": "random"},
+    "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.2", "policy": "random"},
+}
+"""Hosts that these tables map, whatever hosts the user named."""
+_PLAIN = ("198.18.0.0/24", "2001:2::/120")
 _HAIRPIN = "a prefix beside mappings"
 _LOWEST = 1400
 _RAISED = f"lowest-ipv6-mtu of {_LOWEST}"
 _OVERLAPPING, _UNLIKE = "overlapping mappings", "mappings of unlike lengths"
 _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
     _OVERLAPPING: (
-        (("198.18.0.0/24", "2001:2::/120"), ("198.18.0.64/26", "2001:2:0:64::/122")),
+        (_PLAIN, ("198.18.0.64/26", "2001:2:0:64::/122")),
         IPv6Address("2001:2:0:64::1"),
     ),
     _UNLIKE: ((("198.18.0.0/24", "2001:2:0:64::/64"),), IPv6Address("2001:2:0:64:4100::")),
@@ -70,7 +78,14 @@ def _beyond(technology: Technology) -> dict[str, Any]:
     """A host that is behind the prefix and has a global address."""
     if isinstance(technology, Nat64):
         return {"responder_ipv4": _GLOBAL}
-    return {"ipv6_hosts" if isinstance(technology, Clat) else "ipv4_hosts": {"first": _GLOBAL}}
+    beyond = {"first": _GLOBAL, "last": _GLOBAL}
+    if isinstance(technology, Clat):
+        return {"ipv6_hosts": beyond}
+    return {**_HOSTS, "ipv4_hosts": beyond, "eam": _table(_PLAIN), "eam_file": None}
+
+
+def _table(*rows: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"ipv4": four, "ipv6": six} for four, six in rows]
 
 
 class Translation(Suite):
@@ -83,23 +98,31 @@ class Translation(Suite):
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All of RFC 7915 with the addresses of the technology."""
         t = translator(technology)
-        if t is None:
+        if t is None or unrepresentable(t):
             return
         yield from rfc7915_six.clauses(t)
         yield from rfc7915_four.clauses(t)
         yield from rfc7915_sizes.clauses(t)
         yield from rfc7915_icmp.clauses(t)
         yield from rfc7915_icmpv6.clauses(t)
+        if isinstance(technology, MapTCe):
+            yield from rfc7599_ports.clauses(t, technology.params.customer.ports)
+
+    def unmet(self, technology: Technology) -> tuple[str, str] | None:
+        """Refuse private hosts behind the well-known prefix."""
+        t = translator(technology)
+        hidden = None if t is None else unrepresentable(t)
+        return None if hidden is None else wants_other_prefix(hidden)
 
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
         """Not the well-known prefix: a right device refuses addresses for benchmarks behind it.
 
-        A CE with an address of its own: with a share of one it needs a NAPT, which is left out.
+        A CE with an address of its own: more can be asked of it than of one with a share.
         """
         if isinstance(technology, Clat):
             return {"plat_prefix": _PREFIXES[96]}
         if isinstance(technology, MapTCe):
-            return {"ea_len": technology.params.rule.suffix_len, "ce_psid": 0}
+            return {"ea_len": technology.params.rule.suffix_len}
         return {}
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -107,7 +130,7 @@ class Translation(Suite):
         name = next((n for kind, n in _PARAMETER.items() if isinstance(technology, kind)), None)
         if name is None:
             return
-        more: dict[str, Any] = {"eam": []} if isinstance(technology, Siit) else {}
+        more = {"eam": [], "eam_file": None} if isinstance(technology, Siit) else {}
         if not isinstance(technology, Nat64):
             yield _RAISED, {"lowest_ipv6_mtu": _LOWEST}
         for length in sorted(_PREFIXES):
@@ -116,22 +139,15 @@ class Translation(Suite):
             return
         if isinstance(technology, Siit):
             for words, (inner, _) in _TABLES.items():
-                table = [{"ipv4": four, "ipv6": six} for four, six in (*inner, _SERVERS)]
-                yield words, {"eam": table, "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED}}
-            yield (
-                _HAIRPIN,
-                {
-                    "prefix": _PREFIXES[96],
-                    "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED},
-                },
-            )
-        own = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]} if more else {}
-        yield _WELL_KNOWN, {name: str(WELL_KNOWN), **own, **_beyond(technology)}
+                yield words, {**more, "eam": _table(*inner, _SERVERS), **_HOSTS}
+            both = {"prefix": _PREFIXES[96], "eam": _table(_PLAIN, _SERVERS)}
+            yield _HAIRPIN, {**more, **both, **_HOSTS}
+        yield _WELL_KNOWN, {name: str(WELL_KNOWN), **_beyond(technology)}
 
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
         """A packet each way behind each prefix; what the well-known prefix must not hold."""
         t = translator(technology)
-        if t is None:
+        if t is None or (variant != _WELL_KNOWN and unrepresentable(t)):
             return
         if variant == _RAISED:
             yield from rfc7915_sizes.without_df(replace(t, lowest=_LOWEST), f"-{_LOWEST}")
@@ -236,7 +252,7 @@ def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:
         "3.1",
         "MUST",
         f"a packet {'from' if clat else 'for'} {near}, which is not global, behind the prefix is dropped",
-        not_from_six(t, ip6(*ends, UDP, udp(*ends, (t.port, SERVER_PORT))), "not forwarded"),
+        not_from_six(t, ip6(*ends, UDP, udp(*ends, (t.port, t.server_port))), "not forwarded"),
     )
     if not t.stateful and not clat:
         yield Clause(
@@ -248,7 +264,7 @@ def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:
             not_from_four(
                 t,
                 lambda where: ip4(
-                    near, where[0], UDP, udp(near, where[0], (SERVER_PORT, where[1]))
+                    near, where[0], UDP, udp(near, where[0], (t.server_port, where[1]))
                 ),
                 "not forwarded",
             ),

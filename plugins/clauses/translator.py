@@ -22,12 +22,14 @@ from v6t.plugins.clauses.packets import (
     tcp,
     udp,
 )
+from v6t.plugins.clauses.relay import relay
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.hosts import host
 from v6t.plugins.translation import rfc6052
+from v6t.plugins.translation.rfc6052 import WELL_KNOWN
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -52,6 +54,8 @@ class TranslatorEnds(Ends):
         lowest: IPv4 packets without DF are fragmented to so many octets of IPv6.
         stateful: the device makes a session before anything reaches the host beyond the IPv6 link.
         by_ports: the device looks at ports: it finds no host for a later fragment or an unknown protocol.
+        server_port: of the host beyond the IPv4 link.
+        reassembles: the device may reassemble IPv4 packets before it translates them.
     """
 
     six_side: SideName
@@ -66,20 +70,22 @@ class TranslatorEnds(Ends):
     lowest: int
     stateful: bool = False
     by_ports: bool = False
+    reassembles: bool = False
+    server_port: int = SERVER_PORT
 
     def up(self, protocol: int = UDP) -> bytes:
         """A plain packet from the IPv6 side."""
         ends = self.six, self.four6
         if protocol == TCP:
-            return ip6(*ends, TCP, tcp(*ends, (self.port, SERVER_PORT)))
+            return ip6(*ends, TCP, tcp(*ends, (self.port, self.server_port)))
         if protocol == ICMP:
             return ip6(*ends, ICMPV6, icmp6(*ends, 128, 0, echo_word(self.port), PAYLOAD))
-        return ip6(*ends, UDP, udp(*ends, (self.port, SERVER_PORT)))
+        return ip6(*ends, UDP, udp(*ends, (self.port, self.server_port)))
 
     def down(self, place: Place) -> bytes:
         """A plain UDP packet from the IPv4 side."""
         ends = self.four, place[0]
-        return ip4(*ends, UDP, udp(*ends, (SERVER_PORT, place[1])))
+        return ip4(*ends, UDP, udp(*ends, (self.server_port, place[1])))
 
     def opened(self, protocol: int) -> Generator[Send, Sequence[Frame], Place | None]:
         """Where the host beyond the IPv6 link is reached from IPv4; None: nowhere."""
@@ -117,24 +123,23 @@ def translator(technology: Technology) -> TranslatorEnds | None:
         )
     if isinstance(technology, MapTBorderRelay):
         p_t = technology.params
-        domain = p_t.all_domains[0]
-        rule = domain.rule
-        address, psid = rule.ce_of(max(domain.ea_bounds[0], 1) if rule.ea_len else 0)
-        psid = psid if rule.ea_len else domain.psid
-        port = rule.port_set(psid).ranges[-1][0] + 1 if rule.shared else 40123
+        r = relay(technology)
+        if r is None:
+            return None
         return TranslatorEnds(
             links,
             "left",
             "right",
-            rule.map_address(address, psid),
-            (address,),
-            port,
+            r.mine.ipv6,
+            (r.mine.ipv4,),
+            r.mine.port,
             p_t.server_ipv4,
             rfc6052.embed(p_t.dmr_prefix, p_t.server_ipv4),
             links.left.mtu,
             links.right.mtu,
             p_t.lowest_ipv6_mtu,
-            by_ports=rule.shared,
+            by_ports=r.mine.ports.psid_len > 0,
+            reassembles=True,  # RFC 7599, section 10.2
         )
     if isinstance(technology, MapTCe):
         return _customer_edge(technology)
@@ -155,28 +160,47 @@ def translator(technology: Technology) -> TranslatorEnds | None:
             1280,
             stateful=True,
             by_ports=True,
+            reassembles=True,  # RFC 6146, section 3.4
         )
     return None
 
 
-def _customer_edge(technology: MapTCe) -> TranslatorEnds | None:
-    """One that has its address to itself: with a share of it, it needs a NAPT that is no part of this."""
+def _customer_edge(technology: MapTCe) -> TranslatorEnds:
+    """Without a NAPT, hosts behind it have its IPv4 address, and ports of its set."""
     p, links = technology.params, technology.links
-    if p.rule.shared:
-        return None
-    host, way = p.customer.ipv4.network_address, p.way
+    host, way, shared = p.customer.ipv4.network_address, p.way, p.rule.shared
+    low, high = p.customer.ports.ranges[-1]
+    own = (low + high) // 2 or high
     return TranslatorEnds(
         links,
         "left",
         "right",
         way.peer(p.server_ipv4),
         (p.server_ipv4,),
-        40123,
+        own if shared else 40123,
         host,
         way.ipv6(host),
         links.left.mtu,
         links.right.mtu,
         p.lowest_ipv6_mtu,
+        by_ports=shared,
+        reassembles=shared,
+        server_port=own if shared else SERVER_PORT,
+    )
+
+
+def unrepresentable(t: TranslatorEnds) -> IPv4Address | None:
+    """Return a host's address that the well-known prefix must not stand for (RFC 6052, section 3.1)."""
+    hosts = (t.six, t.six4[0]), (t.four6, t.four)
+    return next((four for six, four in hosts if six in WELL_KNOWN and not four.is_global), None)
+
+
+def wants_other_prefix(ipv4: IPv4Address) -> tuple[str, str]:
+    """Return why nothing can be asked of a host behind the well-known prefix, and what to set."""
+    return (
+        f"{ipv4} is not a global address, and correct devices drop what the well-known prefix makes "
+        "of it (RFC 6052, section 3.1)",
+        f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses",
     )
 
 

@@ -40,6 +40,7 @@ class TunnelEnds(Ends):
         server: beyond the device.
         mtu6: of the tunnel's link.
         dslite: the device is an AFTR of DS-Lite.
+        shared: other customers have other ports of the customer's address.
     """
 
     here: IPv6Address
@@ -49,6 +50,7 @@ class TunnelEnds(Ends):
     server: IPv4Address
     mtu6: int
     dslite: bool = False
+    shared: bool = True
 
     def inner(self, payload: bytes = PAYLOAD, **header: Any) -> bytes:
         """The customer's IPv4 packet."""
@@ -95,7 +97,8 @@ def tunnel(technology: Technology) -> TunnelEnds | None:
     if r is None or not r.tunnels:
         return None
     place = r.mine.ipv4, r.mine.port
-    return TunnelEnds(r.links, r.mine.ipv6, r.relay, place, place, r.server, r.mtu6)
+    shared = r.mine.ports.psid_len > 0
+    return TunnelEnds(r.links, r.mine.ipv6, r.relay, place, place, r.server, r.mtu6, shared=shared)
 
 
 def from_tunnel(

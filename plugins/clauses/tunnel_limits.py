@@ -242,7 +242,7 @@ def _wrong(t: TunnelEnds) -> Iterator[Clause]:
         dropped(t.up(bytes(spoiled))),
     )
     nested = ip4(t.inside[0], t.server, IPIP, t.inner())
-    if not t.dslite:
+    if t.shared and not t.dslite:
         yield clause(
             _RFC2473,
             "3.3",

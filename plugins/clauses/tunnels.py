@@ -9,8 +9,11 @@ from v6t.plugins.clauses import tunnel_limits
 from v6t.plugins.clauses.base import Clause, Level, Suite, clause
 from v6t.plugins.clauses.packets import (
     DF,
+    IPIP,
+    OPTIONS,
     PAYLOAD,
     TTL,
+    ip6,
 )
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.translator import answered, first
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 _RFC2473 = "RFC 2473"
+_LIMIT = bytes([IPIP, 0, 4, 1, 4, 1, 1, 0])
+"""Destination options with an encapsulation limit of 4, as Linux sends it (RFC 2473, section 4.1.1)."""
 
 
 class Tunnel(Suite):
@@ -62,6 +67,16 @@ def _out(t: TunnelEnds) -> Iterator[Clause]:
         "MUST",
         "the packet in a tunnel leaves it unchanged in data, with right checksums",
         from_tunnel(t, t.up(), f"IPv4 to {t.server}", plain, plain=True),
+    )
+    # RFC 8200, sections 4 and 4.2: a destination processes options, and skips those of this type
+    limited = ip6(t.here, t.there, OPTIONS, _LIMIT + t.inner())
+    yield clause(
+        _RFC2473,
+        "3.3",
+        "encapsulation-limit",
+        "MUST",
+        "a tunnel packet with an encapsulation limit option is decapsulated",
+        from_tunnel(t, limited, f"IPv4 to {t.server}", plain),
     )
     yield clause(
         _RFC2473,

@@ -29,6 +29,8 @@ from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 
+DEFAULT_PSID = 9
+
 
 class CustomerParams(Mixture):
     """What all customers' devices can be told; left is the IPv6 link, right the IPv4 one."""
@@ -81,7 +83,20 @@ class MapCeParams(CustomerParams, RuleParams):
     ce_ipv4: IPv4Address = Field(
         IPv4Address("192.0.2.189"), description="the CE's IPv4 address, or the first of its prefix"
     )
-    ce_psid: int = Field(9, ge=0, description="the CE's PSID; 0 where addresses are not shared")
+    ce_psid: int = Field(
+        DEFAULT_PSID,
+        ge=0,
+        description="the CE's PSID; by default the highest one, if that is lower",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fitting_psid(cls, given: Any) -> Any:
+        """Choose a PSID that fits the rule, unless one is given."""
+        if not isinstance(given, Mapping) or "ce_psid" in given:
+            return given
+        rule = RuleParams(**{k: v for k, v in given.items() if k in RuleParams.model_fields}).rule
+        return {**given, "ce_psid": min(DEFAULT_PSID, rule.sharing_ratio - 1)}
 
     @property
     def ipv4(self) -> IPv4Network:
@@ -154,9 +169,22 @@ class LwB4Params(CustomerParams):
     b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
     br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
     ipv4_address: IPv4Address = address("198.18.0.1", "the lwB4's IPv4 address")
-    psid: int = Field(9, ge=0, description="PSID")
+    psid: int = Field(
+        DEFAULT_PSID, ge=0, description="PSID; by default the highest one, if that is lower"
+    )
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fitting_psid(cls, given: Any) -> Any:
+        """Choose a PSID that fits its length, unless one is given."""
+        if not isinstance(given, Mapping) or "psid" in given:
+            return given
+        length = str(given.get("psid_len", cls.model_fields["psid_len"].default))
+        if not length.isdecimal() or int(length) > 16:
+            return given  # which is refused
+        return {**given, "psid": min(DEFAULT_PSID, (1 << int(length)) - 1)}
 
     @property
     def customer(self) -> Customer:

@@ -110,9 +110,7 @@ class MapTCe(CustomerEdge):
     params: MapTCeParams
 
     def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own, where the address is not shared."""
-        if self.params.rule.shared:
-            return super().whole_device()
+        """With fragments, ICMP and errors of its own."""
         from v6t.plugins.customer_edge.whole import WholeMapTCe
 
         return WholeMapTCe(self)

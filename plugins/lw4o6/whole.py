@@ -9,8 +9,21 @@ import numpy as np
 from v6t.plugins.tunnel.whole import RelayDevice
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from v6t.plugins.base import Technology
+    from v6t.plugins.lw4o6.binding_table import BindingTable
     from v6t.plugins.lw4o6.params import LwAftrParams
+
+
+def softwire(
+    table: BindingTable, ipv4: IPv4Address, port: int | None
+) -> tuple[IPv6Address, IPv6Address] | None:
+    """Return lwB4 and lwAFTR of an address and port; without a port, of an address not shared."""
+    row = int(table.find(np.array([int(ipv4)], np.uint64), np.array([port or 0], np.uint64))[0])
+    if row < 0 or (port is None and table.psid_len[row]):
+        return None
+    return table.softwire(row)[2:]
 
 
 class WholeLwAftr(RelayDevice):
@@ -24,15 +37,26 @@ class WholeLwAftr(RelayDevice):
         params: LwAftrParams = technology.params  # type: ignore[assignment]
         self._table = params.table()
         self._relay = params.br_address
+        self._relays = frozenset(map(IPv6Address, params.br_addresses))
 
     @property
-    def relay(self) -> IPv6Address:
-        """The lwAFTR."""
-        return self._relay
+    def relays(self) -> Collection[IPv6Address]:
+        """The lwAFTR, which may have several addresses."""
+        return self._relays
+
+    def relay(self, ipv4: IPv4Address, port: int | None) -> IPv6Address:
+        """See the base class."""
+        found = softwire(self._table, ipv4, port)
+        return self._relay if found is None else found[1]
 
     def owner(self, ipv4: IPv4Address, port: int | None) -> IPv6Address | None:
         """See the base class."""
-        if port is None:
-            return None
-        row = self._table.find(np.array([int(ipv4)], np.uint64), np.array([port], np.uint64))[0]
-        return None if row < 0 else self._table.softwire(int(row))[2]
+        found = softwire(self._table, ipv4, port)
+        return None if found is None else found[0]
+
+    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+        """See the base class."""
+        rows = self._table.ipv4 == int(ipv4)
+        if customer is not None:
+            rows &= (self._table.b4 == np.frombuffer(customer.packed, np.uint8)).all(axis=1)
+        return bool(rows.any())

@@ -28,6 +28,14 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
     return prefix
 
 
+def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
+    """Return whether a prefix may stand for an address: the well-known one only for global ones.
+
+    See RFC 6052, section 3.1.
+    """
+    return prefix != WELL_KNOWN or ipv4.is_global
+
+
 def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
     """The IPv6 address that stands for ``ipv4`` behind ``prefix``."""
     check_prefix(prefix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from v6t.profiles.headerpolicy import combined_ecn
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
-IPIP, FRAGMENT, ICMP = 4, 44, 1
+HOP_BY_HOP, ICMP, IPIP, FRAGMENT, OPTIONS = 0, 1, 4, 44, 60
 _PORTS = (6, 17)
 _CE = 3
 
@@ -35,35 +35,48 @@ class RelayDevice(PacketDevice):
 
     @property
     @abstractmethod
-    def relay(self) -> IPv6Address:
-        """The tunnels' end here."""
+    def relays(self) -> Collection[IPv6Address]:
+        """Return the addresses at which tunnels end here."""
+
+    @abstractmethod
+    def relay(self, ipv4: IPv4Address, port: int | None) -> IPv6Address:
+        """Return the tunnel end here of the customer who has an address and port."""
 
     @abstractmethod
     def owner(self, ipv4: IPv4Address, port: int | None) -> IPv6Address | None:
         """Who has an address and port; None: nobody."""
 
+    @abstractmethod
+    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+        """Return whether a customer, by default any customer, has a share of an IPv4 address."""
+
     def packet(self, side: SideName, version: int, packet: bytes) -> Leaves | None:
         """See the base class."""
         if version == 4:
             return self._from_four(packet) if side == "right" else []
-        if side != "left" or packet[24:40] != self.relay.packed:
+        if side != "left" or IPv6Address(packet[24:40]) not in self.relays:
             return None
         whole = self._fragments.ipv6(packet)
         return [] if whole is None else self._from_tunnel(whole)
 
     def _from_tunnel(self, packet: bytes) -> Leaves:
         """Decapsulation (RFC 2473 section 3.3)."""
-        inner = packet[40:]
-        if packet[6] != IPIP or len(inner) < 20 or inner[0] >> 4 != 4:
+        protocol, at = after_options(packet)
+        inner = packet[at:]
+        if protocol != IPIP or len(inner) < 20 or inner[0] >> 4 != 4:
             return []
         inner = inner[: int.from_bytes(inner[2:4], "big")]
         if not sound(np.frombuffer(inner, dtype=np.uint8)[None, :], 4)[0]:
             return []
         source = IPv4Address(inner[12:16])
         key = packet[8:24]
-        owned = self.owner(source, port_of(inner, sender=True))
+        port = port_of(inner, sender=True)
+        owned = self.owner(source, port)
+        if owned is not None and self.relay(source, port).packed != packet[24:40]:
+            owned = None
         if int.from_bytes(inner[6:8], "big") & 0x1FFF:
-            owned = IPv6Address(key) if self._claims(IPv6Address(key), source) else None
+            # a later fragment has no port: the customer must have a share of the address
+            owned = IPv6Address(key) if self.has_share(source, IPv6Address(key)) else None
         if owned is None or owned.packed != key:
             return [] if self.silent else self.icmp_error("left", packet, 1, 5)
         outer_tos = (packet[0] << 4 & 0xF0) | packet[1] >> 4
@@ -72,22 +85,12 @@ class RelayDevice(PacketDevice):
             return []
         outgoing = decremented(ipv4_tos(inner, tos))
         destination = IPv4Address(inner[16:20])
-        if self._customers(destination):
-            return self._into_tunnel(
-                outgoing, self.owner(destination, port_of(outgoing, sender=False))
-            )
+        if self.has_share(destination):
+            return self._into_tunnel(outgoing)
         return [("right", outgoing)]
 
     copied = False
     """The DSCP is the outer header's when a packet leaves a tunnel (uniform model)."""
-
-    def _claims(self, customer: IPv6Address, ipv4: IPv4Address) -> bool:
-        """Whether a later fragment, which has no ports, may be the customer's."""
-        return any(self.owner(ipv4, port) == customer for port in range(65536))
-
-    def _customers(self, ipv4: IPv4Address) -> bool:
-        """Whether an address is shared out to customers."""
-        return any(self.owner(ipv4, port) is not None for port in range(1024, 65536, 64))
 
     def _from_four(self, packet: bytes) -> Leaves:
         if packet[8] <= 1:
@@ -95,19 +98,34 @@ class RelayDevice(PacketDevice):
         whole = self._fragments.ipv4(packet)
         if whole is None:
             return []
-        customer = self.owner(IPv4Address(whole[16:20]), port_of(whole, sender=False))
-        if customer is None:
+        if self.owner(IPv4Address(whole[16:20]), port_of(whole, sender=False)) is None:
             return self.icmp_error("right", packet, 3, 1)
-        return self._into_tunnel(decremented(whole), customer)
+        return self._into_tunnel(decremented(whole))
 
-    def _into_tunnel(self, packet: bytes, customer: IPv6Address | None) -> Leaves:
+    def _into_tunnel(self, packet: bytes) -> Leaves:
         """Encapsulation (RFC 2473 section 3.1) of what was forwarded already."""
+        place = IPv4Address(packet[16:20]), port_of(packet, sender=False)
+        customer = self.owner(*place)
         if customer is None:
             return []
         mtu = self.mtu["left"]
         if len(packet) + 40 > mtu and packet[6] & 0x40:
             return self.icmp_error("right", packet, 3, 4, mtu - 40)
-        return [("left", piece) for piece in _encapsulated(packet, self.relay, customer, mtu)]
+        return [
+            ("left", piece) for piece in _encapsulated(packet, self.relay(*place), customer, mtu)
+        ]
+
+
+def after_options(packet: bytes) -> tuple[int, int]:
+    """Return the protocol behind options of an IPv6 packet, and where it begins.
+
+    Options that a tunnel's exit does not know are skipped, the encapsulation limit among them
+    (RFC 2473, sections 3.3 and 4.1.1).
+    """
+    protocol, at = packet[6], 40
+    while protocol in (HOP_BY_HOP, OPTIONS) and at + 8 <= len(packet):
+        protocol, at = packet[at], at + 8 * (packet[at + 1] + 1)
+    return protocol, at
 
 
 def port_of(packet: bytes, *, sender: bool) -> int | None:

@@ -245,7 +245,15 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
         (["--plugin", "siit", "--interfaces", "one,one"], "not one twice"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
-        (["--plugin", "mapt-ce", "--set", "ea_len=13"], "no clause is known for mapt-ce"),
+        (["--plugin", "nat44", "--set", "initiator_count=1"], "set initiator_count"),
+        (
+            ["--plugin", "nat44", "--set", "pool_ports={min: 1024, max: 1279}"],
+            "do not fit 1 public addresses",
+        ),
+        (["--plugin", "nat64", "--set", "prefix=wkp"], "choose another prefix"),
+        (["--plugin", "siit", "--set", "eam=[]", "--set", "prefix=64:ff9b::/96"], "RFC 6052"),
+        (["--plugin", "clat", "--set", "plat_prefix=64:ff9b::/96"], "choose another prefix"),
+        (["--plugin", "mapt-br", "--set", "dmr=64:ff9b::/96"], "choose another prefix"),
         (["--plugin", "siit", "--wait", "nan"], "'nan' is not a valid float"),
     ],
 )
@@ -253,6 +261,24 @@ def test_what_cannot_be_asked(words: list[str], said: str) -> None:
     done = v6t("audit", *words)
     assert done.status == 2
     assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("plugin", "params", "clause"),
+    [
+        ("nat64", ["initiator_count=1"], "rfc7915-5.1-udp"),
+        ("mapt-ce", ["ea_len=13"], "rfc7599-8.2-foreign-udp"),
+        ("mapt-ce", ["ce_psid=9"], "rfc7599-8.2-foreign-udp"),
+        ("nat44", ["pool_ports={min: 1024, max: 2047}", "initiator_ports={min: 1024, max: 1279}"],
+         "rfc4787-REQ-1-mapped"),
+    ],
+)  # fmt: skip
+def test_audit_list_of_unusual_parameters_has_clause(
+    plugin: str, params: list[str], clause: str
+) -> None:
+    done = v6t("audit", "--plugin", plugin, "--list", *[w for p in params for w in ("--set", p)])
+    assert done.status == 0, done.err
+    assert clause in done.out.split()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
+from v6t.plugins.customer_edge.params import LwB4Params, MapCeParams, MapECeParams, MapTCeParams
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
@@ -199,3 +199,19 @@ def test_a_customer_with_a_prefix_has_many_hosts():
 def test_refusals(model, given, why):
     with pytest.raises(UsageError, match=why):
         model.model_validate(given)
+
+
+@pytest.mark.parametrize(("ea_len", "psid"), [(8, 0), (9, 1), (13, 9)])
+@pytest.mark.parametrize("params", [MapECeParams, MapTCeParams])
+def test_default_ce_psid_fits_rule(params: type[MapCeParams], ea_len: int, psid: int) -> None:
+    assert params(ea_len=ea_len).ce_psid == psid
+
+
+@pytest.mark.parametrize(("psid_len", "psid"), [(0, 0), (2, 3), (6, 9)])
+def test_default_lwb4_psid_fits_length(psid_len: int, psid: int) -> None:
+    assert LwB4Params(psid_len=psid_len).psid == psid
+
+
+def test_given_ce_psid_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(UsageError):
+        MapTCeParams(ea_len=8, ce_psid=9)

@@ -159,7 +159,7 @@ class NatDevice:
         if self._is("out of range") and protocol == UDP:
             number = 512 + port % 2
         elif not low <= number <= high:
-            number = low + number % 2
+            number = low + (number - low) % 2
         step = 64 if self._is("scattered") else 2
         while number in used and number + step <= 65535:
             number += step
@@ -384,7 +384,8 @@ def moved(
     if len(p) >= at + 2:
         octets[at : at + 2] = b"\0\0"
         pseudo = bytes(octets[12:20]) + bytes([0, protocol]) + (len(p) - 20).to_bytes(2, "big")
-        octets[at : at + 2] = (0xFFFF - added(even(pseudo + bytes(octets[20:])))).to_bytes(2, "big")
+        value = 0xFFFF - added(even(pseudo + bytes(octets[20:]))) or 0xFFFF
+        octets[at : at + 2] = value.to_bytes(2, "big")
     return headed(bytes(octets))
 
 

@@ -12,7 +12,7 @@ from v6t.plugins.tunnel import whole as tunnel_whole
 from v6t.plugins.tunnel.whole import RelayDevice
 from v6t.tests.plugins.clauses.faulty import Fault, Octets, added, header_summed, version
 
-IPIP, FRAGMENT, UDP, ICMP = 4, 44, 17, 1
+IPIP, FRAGMENT, UDP, ICMP, OPTIONS = 4, 44, 17, 1, 60
 Change = Callable[[Octets], None]
 
 
@@ -72,7 +72,7 @@ def _unchecked(method: Any) -> Any:
         from v6t.plugins.translation import rfc7915
 
         ce = IPv6Address(packet[8:24])
-        for rule in self._rules:
+        for rule in (domain.rule for domain in self._domains):
             found = rule.decode(ce)
             if found is not None:
                 return found[0], ce
@@ -169,7 +169,7 @@ def relay() -> Iterator[Fault]:
     yield Fault("port ranges begin late", "edges-up",
                 patch=_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r))  # fmt: skip
     yield Fault("all ports are the first customer's", "beside-down",
-                patch=_owner(lambda r, s, a, p: s._rules[0].map_address(a, 1) if r is not None else r))  # fmt: skip
+                patch=_owner(lambda r, s, a, p: s._domains[0].rule.map_address(a, 1) if r is not None else r))  # fmt: skip
     yield Fault(
         "ICMP queries dropped",
         "down-icmp",
@@ -190,7 +190,7 @@ def relay() -> Iterator[Fault]:
     yield Fault(
         "no hairpin",
         "hairpin",
-        patch=(RelayDevice, "_customers", lambda _: lambda self, ipv4: False),
+        patch=(WholeMapE, "has_share", lambda _: lambda self, ipv4, customer=None: False),
     )
 
 
@@ -296,6 +296,11 @@ def tunnel() -> Iterator[Fault]:
         "tunnel fragments dropped",
         "reassembly-in-order",
         arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT),
+    )
+    yield Fault(
+        "tunnel packets with destination options dropped",
+        "encapsulation-limit",
+        arriving=_drop(lambda p: version(p) == 6 and p[6] == OPTIONS),
     )
     yield Fault("marks on Not-ECT forwarded", "ecn-0-3", arriving=_unmarked)
     for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0)):

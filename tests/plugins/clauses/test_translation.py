@@ -95,6 +95,20 @@ def test_faults_of_address_tables_are_found(words: str, believed: str) -> None:
     assert [o.judgement.verdict for o in found] == ["deviates"] * 2
 
 
+def test_ce_that_ignores_port_set_is_found() -> None:
+    technology = MapTCe(MapTCeParams(ea_len=13))
+    device = technology.whole_device()
+    device._ports = range(65536)
+    found = outcomes(device, list(SUITE.clauses(technology)))
+    wrong = {o.clause.name for o in found if o.judgement.verdict == "deviates"}
+    assert wrong == {
+        "rfc7599-8.1-own-port",
+        "rfc7599-8.2-foreign-icmp",
+        "rfc7599-8.2-foreign-tcp",
+        "rfc7599-8.2-foreign-udp",
+    }
+
+
 def by_the_mapping(right: object) -> object:
     """Back through a translator that knows nothing of hairpins."""
     del right
