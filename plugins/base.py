@@ -225,6 +225,18 @@ class Technology(Reference):
         return 0
 
     @property
+    def most_sessions(self) -> int | None:
+        """Sessions that the device is configured to hold; None: no limit is configured."""
+        return None
+
+    def check_limits(self) -> None:
+        """Refuse a configured limit of each client that is smaller than what the client opens.
+
+        Raises:
+            UsageError: with the value that is large enough.
+        """
+
+    @property
     def responder_version(self) -> int:
         """IP version between device and Responder: what its table holds."""
         return self.ip_versions[1]

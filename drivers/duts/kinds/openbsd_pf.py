@@ -287,7 +287,7 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """
     pool = nat.pool_of(intent)
     settings = settings_of(intent)
-    wanted = options.sessions or settings.sessions
+    wanted = nat.sessions_wanted(options.sessions, intent)
     limit = max(100_000, int(wanted * LIMIT_MARGIN) * states_of_one(intent))
     t = options.timeout_s
     lines = [
