@@ -210,6 +210,11 @@ class Technology(Reference):
         return ()
 
     @property
+    def hops(self) -> int:
+        """Hops that a packet takes in its devices: as many as a TTL loses."""
+        return 1
+
+    @property
     def zone(self) -> Zone | None:
         """The names a tester asks for and answers for; None: frames are forwarded."""
         return None

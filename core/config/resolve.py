@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.checks import check_measures, check_modifier
+from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
 from v6t.core.config.former_settings import as_written, moved
@@ -147,6 +147,8 @@ def resolve_and_bind(
     with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)
+    with within(None if flags.params else run_doc, ("params",)):
+        check_ttl(bound)
     with within(None if flags.modifier else run_doc, ("modifier",)):
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
