@@ -150,7 +150,9 @@ class Jool(LinuxDriver):
                     params={name: least} if told_s else {},
                     dut_params={} if told_s else {name: least},
                 )
-        ipv4_side = addresses.other_side(addresses.ipv6_side(intent)) if program == SIIT else "right"
+        ipv4_side = (
+            addresses.other_side(addresses.ipv6_side(intent)) if program == SIIT else "right"
+        )
         for net in addresses.hosts_behind(intent, ipv4_side, 4):
             for subnet in SUBNET_SCOPE:
                 if net.overlaps(subnet):

@@ -11,7 +11,6 @@ from v6t.drivers.duts.plan import Intent, Step, contains
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Dns64
 
-
 FIRST = (4, 4)
 """The first version with ``dns64-prefix``."""
 YAML_ONLY = (5, 2)

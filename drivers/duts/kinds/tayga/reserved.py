@@ -70,7 +70,7 @@ def refuse_reserved(intent: Intent, version: str) -> None:
         _refuse4(net, _refused4(numbers, mapped=mapped), words)
         first = addresses.WELL_KNOWN.network_address
         if prefix is not None and prefix.network_address == first and not mapped:
-            _refuse_private(intent, net, numbers, words)
+            _refuse_private(intent, net, numbers)
 
 
 def _is_refused6(net: IPv6Network, numbers: Version) -> bool:
@@ -104,12 +104,12 @@ def _refuse4(net: IPv4Network, refused: tuple[IPv4Network, ...], words: str) -> 
             raise UsageError(f"{words}: it drops {reserved}", "choose other IPv4 addresses")
 
 
-def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version, words: str) -> None:
+def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version) -> None:
     private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
     if any(net.overlaps(reserved) for reserved in private):
         raise UsageError(
-            f"{words} behind the well-known prefix {addresses.WELL_KNOWN}, as RFC 6052, section 3.1, "
-            "demands",
+            f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
+            "RFC 6052, section 3.1, demands",
             f"use a prefix of your own, for example {OWN_PREFIX}",
             params={addresses.PREFIX_OF[intent.technology]: OWN_PREFIX},
         )
