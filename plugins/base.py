@@ -218,6 +218,11 @@ class Technology(Reference):
         return ()
 
     @property
+    def hops(self) -> int:
+        """Hops that a packet takes in its devices: as many as a TTL loses."""
+        return 1
+
+    @property
     def zone(self) -> Zone | None:
         """The names a tester asks for and answers for; None: frames are forwarded."""
         return None
@@ -231,6 +236,18 @@ class Technology(Reference):
     def combinations(self) -> int:
         """Connections the parameters have four-tuples for; 0 where none are kept."""
         return 0
+
+    @property
+    def most_sessions(self) -> int | None:
+        """Sessions that the device is configured to hold; None: no limit is configured."""
+        return None
+
+    def check_limits(self) -> None:
+        """Refuse a configured limit of each client that is smaller than what the client opens.
+
+        Raises:
+            UsageError: with the value that is large enough.
+        """
 
     @property
     def responder_version(self) -> int:

@@ -103,10 +103,12 @@ def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> 
     Raises:
         UsageError: they would be fragmented.
     """
-    octets = ipv6_frame - tag_octets(link) - ETHERNET_OCTETS - FCS_OCTETS
+    around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
+    octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
     if not df and octets > lowest_ipv6_mtu:
         raise UsageError(
             f"a translator fragments IPv4 packets without DF that become {octets} octets of "
             f"IPv6: more than its lowest_ipv6_mtu of {lowest_ipv6_mtu}",
-            "set df, choose smaller frames, or raise lowest_ipv6_mtu here and on the device",
+            f"set df, choose IPv6 frames of at most {largest} octets, or raise lowest_ipv6_mtu, where "
+            "the technology has it, here and on the device",
         )

@@ -52,6 +52,10 @@ class Benchmark(BenchmarkKind[R, S], Generic[R, S]):
         """Connections of its largest trial, where there are any."""
         return bound.settings.procedure.connections.count if self.fills_table else 0
 
+    def least_connections(self, bound: BoundRun) -> int:
+        """Connections that the device must hold for this benchmark to give a result."""
+        return self.most_connections(bound)
+
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """Benchmarks that must have been measured at the same point."""
         p = bound.settings.procedure

@@ -66,6 +66,10 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
         most, there = self.own(bound).most, bound.technology.combinations
         return there if most is None else min(there, most)
 
+    def least_connections(self, bound: BoundRun) -> int:
+        """The search begins with so many; where the table ends is its result."""
+        return self.own(bound).first
+
     def check(self, bound: BoundRun) -> None:
         """Refuse shares in the wrong order, and more connections than there can be."""
         c = self.own(bound)

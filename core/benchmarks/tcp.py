@@ -202,6 +202,10 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
         most, there = self.own(bound).most, bound.technology.combinations
         return there if most is None else min(there, most)
 
+    def least_connections(self, bound: BoundRun) -> int:
+        """The search begins with so many; where the table ends is its result."""
+        return self.own(bound).first
+
     def check(self, bound: BoundRun) -> None:
         """Refuse more connections than there can be."""
         super().check(bound)

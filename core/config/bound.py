@@ -100,7 +100,12 @@ class BoundRun:
     @property
     def timeout_s(self) -> float | None:
         """The device's idle connections live so long [s]; None: for ever, or unknown."""
-        return self.driver.timeout_s(self.intent) if self.driven else self.tester.timeout_s
+        if self.tester.simulates:
+            return self.tester.timeout_s
+        own = self.driver.timeout_s(self.intent) if self.driven else self.tester.timeout_s
+        # a device that somebody else configures is described by the same settings
+        configured: int | None = self.intent.settings.get("udp_timeout_s") or None
+        return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
     def emptying(self) -> str:

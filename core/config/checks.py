@@ -18,6 +18,27 @@ if TYPE_CHECKING:
     from v6t.drivers.tester import Tester
 
 
+def check_ttl(bound: BoundRun) -> None:
+    """Refuse a TTL of test frames that ends within the device.
+
+    Raises:
+        UsageError: with the smallest one that leaves it.
+    """
+    ttl = getattr(bound.technology.params, "ttl", None)
+    if ttl is None:
+        return
+    hops = bound.technology.hops
+    if not bound.tester.simulates:
+        intent = bound.technology.dut_intent()
+        hops += max(0, *(bound.driver.further_hops(intent, each) for each in DIRECTIONS))
+    if ttl <= hops:
+        raise UsageError(
+            f"ttl {ttl} ends within this device, which takes {hops} hops",
+            f"set ttl to {hops + 1} or more",
+            params={"ttl": hops + 1},
+        )
+
+
 def check_measures(bound: BoundRun) -> None:
     """Refuse settings of benchmarks that cannot work.
 

@@ -63,6 +63,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
         )
     for _ in on_tester(bound, benchmarks):
         pass
+    _check_limits(bound, benchmarks)
     _check_device(bound)
     _check_timeout(bound, benchmarks)
 
@@ -78,6 +79,26 @@ def on_tester(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> Ite
     yield from bound.tester.connections(most, needs)
 
 
+def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+    """Refuse limits of the device that are smaller than what the benchmarks open.
+
+    Raises:
+        UsageError: the first limit that is too small.
+    """
+    plugin = bound.technology
+    plugin.check_limits()
+    limit = plugin.most_sessions
+    for benchmark in benchmarks:
+        needed = benchmark.least_connections(bound)
+        if limit is not None and needed > limit:
+            raise UsageError(
+                f"{benchmark.name} opens {needed:,} connections, but the device holds {limit:,} "
+                "sessions (session_limit)",
+                f"set session_limit to {needed} or more, or lower the number of connections",
+                params={"session_limit": needed},
+            )
+
+
 def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """A device that is known to forget connections sooner than the shortest test can end.
 
@@ -85,7 +106,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     """
     run, plugin = bound.settings, bound.technology
     limit_s = bound.timeout_s
-    if limit_s is None:
+    if limit_s is None or all(b.phase is Phase.TCP for b in benchmarks):
         return
     c = run.procedure.connections
     sizes = plugin.sizes_of(run.frame_sizes[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.checks import check_measures, check_modifier
+from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
 from v6t.core.config.plugins import load_plugin
@@ -84,15 +84,7 @@ def resolve_and_bind(
         raise UsageError("which technology?", "give --plugin NAME; `v6t plugins` lists them")
     with within(None if flags.plugin else run_doc, ("plugin",)):
         plugin_type = load_plugin(name)
-    links = {
-        side: _link(testbed_doc, side, getattr(testbed.links, side), getattr(Links(), side))
-        for side in ("left", "right")
-    }
-    if (links["left"].background is None) != (links["right"].background is None):
-        raise UsageError(
-            f"{place_of(testbed_doc, ('links',))}only one of the links has a VLAN for the background",
-            "write background: {vlan: ...} within left and right",
-        )
+    links = _links(testbed, testbed_doc)
     benchmarks = listed(
         run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
         (*kinds.names(), registry.ALL),
@@ -147,6 +139,8 @@ def resolve_and_bind(
     with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)
+    with within(None if flags.params else run_doc, ("params",)):
+        check_ttl(bound)
     with within(None if flags.modifier else run_doc, ("modifier",)):
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
@@ -190,6 +184,24 @@ def _read(model: type[Any], document: Document | None) -> Any:
     if keys and model is TestbedFile and keys <= set(RunFile.model_fields):
         raise UsageError(f"{document.path} is a run file", "give it without --testbed")
     return validated(model, document.data, document)
+
+
+def _links(testbed: TestbedFile, document: Document | None) -> dict[str, LinkSettings]:
+    """Return the settings of both links by side.
+
+    Raises:
+        UsageError: only one link has a VLAN for the background.
+    """
+    links = {
+        side: _link(document, side, getattr(testbed.links, side), getattr(Links(), side))
+        for side in ("left", "right")
+    }
+    if (links["left"].background is None) != (links["right"].background is None):
+        raise UsageError(
+            f"{place_of(document, ('links',))}only one of the links has a VLAN for the background",
+            "write background: {vlan: ...} within left and right",
+        )
+    return links
 
 
 def _link(document: Document | None, side: str, link: LinkFile, default: Link) -> LinkSettings:

@@ -26,7 +26,8 @@ def for_preflight(plugin: Technology, measure: Measure) -> Measure:
         return _asking(measure, Queries())
     if not plugin.stateful:
         return measure
-    count = min(PREFLIGHT_CONNECTIONS, plugin.combinations)
+    most = plugin.most_sessions or plugin.combinations
+    count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
     return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 

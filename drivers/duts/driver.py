@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.contract import Transport
     from v6t.drivers.transport.ssh_options import SshOptions
+    from v6t.profiles.model import Direction
 
     Reach = Callable[[SshOptions], Transport | None]
 
@@ -121,6 +122,11 @@ class Driver(Commands):
         """Who knows the frames this device emits: the technology, as this implementation does it."""
         profile = self.profile(intent)
         return oracle if profile.plain else ProfiledOracle(oracle, profile)
+
+    def further_hops(self, intent: Intent, direction: Direction) -> int:
+        """Return the hops that a packet takes in this device beyond those of the technology."""
+        del direction
+        return self.profile(intent).further_hops
 
     def configured_alike(self, one: Intent, other: Intent) -> bool:
         """Whether a device that shall be one is told the same as one that shall be the other."""

@@ -71,6 +71,11 @@ class Ipv4aas(StatefulTechnology):
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
+    def hops(self) -> int:
+        """One for each device."""
+        return _DEVICES
+
+    @property
     def header_policy(self) -> HeaderPolicy:
         """Both devices translate."""
         return HeaderPolicy(retranslated=True)

@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
-from v6t.plugins.sizes import IPV6_SIZES
+from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import PoolParams
@@ -23,7 +24,7 @@ from v6t.plugins.translation.vectorised import four_to_six, six_to_four
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import Nat64 as Nat64Settings
-from v6t.profiles.model import Direction
+from v6t.profiles.model import Direction, FramePair
 
 if TYPE_CHECKING:
     from v6t.profiles.arrays import U8
@@ -165,6 +166,11 @@ class Nat64(StatefulTechnology):
             str(p.server),
         )  # fmt: skip
         return [responders, source]
+
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
+        """See the base class."""
+        if direction == "reverse":
+            check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class."""

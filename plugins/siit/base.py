@@ -73,7 +73,8 @@ class StatelessTranslator(StatelessTechnology):
             intent = p.link_intent(side, getattr(self.links, side), addresses)
             via6 = str(getattr(p, f"tester_{side}_ipv6"))
             if is_ipv6:
-                hosts = {str(net): via6 for net in ipv6_networks(p.ipv6_hosts, p.mappings)}
+                networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
+                hosts = {str(net): via6 for net in networks}
                 hosts[f"{p.bg_ipv6_side}/128"] = via6
             else:
                 hosts = {str(net): str(p.tester_ipv4) for net in p.ipv4_hosts.networks()}

@@ -7,7 +7,7 @@ touches several mappings is listed: several lists of equal length advance togeth
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
@@ -21,13 +21,15 @@ from itertools import groupby
 from pydantic import Field, model_validator
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.ports import KINDS, Policy
-from v6t.plugins.translation.eam import Eam, Mappings
+from v6t.plugins.translation.eam import Eam, Mapping, Mappings
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Variable
 
 MAX_RANGE = 1 << 20
 """Addresses of a range that are looked at one by one."""
+MAX_COVER = 4
+"""A route may cover so many times the hosts that it is for."""
 _COLUMNS = ((0, 48), (48, 48), (96, 32))
 """Stretches of an IPv6 address that a variable can hold."""
 
@@ -122,16 +124,55 @@ def host(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
     )
 
 
-def ipv6_networks(wanted: HostRange, mappings: Mappings) -> list[IPv6Network]:
-    """IPv6 prefixes that hold all hosts of a range: what must be routed towards them."""
-    mapping = mappings.uniform(wanted.first, wanted.top)
-    if mapping is not None:
-        low, high = mapping.to_ipv6(wanted.first), mapping.to_ipv6(wanted.top)
-        length = 128 - (int(low) ^ int(high)).bit_length()
-        return [IPv6Network((int(low) >> 128 - length << 128 - length, length))]
-    met: list[Eam] = [e for e in mappings.eams if _meets(e, wanted)]
-    prefix = [mappings.prefix.ipv6] if mappings.prefix else []
-    return [e.ipv6 for e in met] + prefix
+def ipv6_networks(wanted: HostRange, mappings: Mappings, other: HostRange) -> list[IPv6Network]:
+    """Return the IPv6 networks that must be routed towards all hosts of a range.
+
+    A network holds further addresses where that makes it one instead of many, but no host of the
+    other side: packets for that host would be sent back.
+
+    Args:
+        wanted: the hosts.
+        mappings: of the translator.
+        other: the hosts on the other side.
+    """
+    networks: list[IPv6Network] = []
+    others = [_image(*run) for run in _runs(other, mappings)]
+    for mapping, first, last in _runs(wanted, mappings):
+        bits = (int(first) ^ int(last)).bit_length()
+        cover = _image(mapping, first, last)
+        small = 1 << bits <= MAX_COVER * (int(last) - int(first) + 1)
+        if small and not any(cover.overlaps(image) for image in others):
+            networks.append(cover)
+        else:
+            pieces = summarize_address_range(first, last)
+            networks += [_image(mapping, net[0], net[-1]) for net in pieces]
+    return networks
+
+
+def _image(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6Network:
+    """Return the smallest IPv6 network with two mapped addresses."""
+    low, high = int(mapping.to_ipv6(first)), int(mapping.to_ipv6(last))
+    bits = (low ^ high).bit_length()
+    return IPv6Network((low >> bits << bits, 128 - bits))
+
+
+def _runs(
+    wanted: HostRange, mappings: Mappings
+) -> Iterator[tuple[Mapping, IPv4Address, IPv4Address]]:
+    """Yield the mappings that a range meets, each with consecutive hosts that it maps."""
+    by_network = {e.ipv4: e for e in mappings.eams if _meets(e, wanted)}
+    lengths = sorted({net.prefixlen for net in by_network}, reverse=True)
+    end = int(wanted.top) + 1
+    starts = {int(wanted.first)}
+    for net in by_network:
+        edges = (int(net.network_address), int(net.broadcast_address) + 1)
+        starts.update(edge for edge in edges if int(wanted.first) < edge < end)
+    ordered = sorted(starts)
+    for start, following in zip(ordered, [*ordered[1:], end], strict=True):
+        around = (IPv4Network((start, length), strict=False) for length in lengths)
+        mapping = next((by_network[net] for net in around if net in by_network), mappings.prefix)
+        if mapping is not None:
+            yield mapping, IPv4Address(start), IPv4Address(following - 1)
 
 
 def _meets(eam: Eam, wanted: HostRange) -> bool:

@@ -78,6 +78,15 @@ class StatefulTechnology(Technology):
         return self.params.endpoints
 
     @property
+    def most_sessions(self) -> int | None:
+        """The parameter of the device's table."""
+        return self.params.most_sessions
+
+    def check_limits(self) -> None:
+        """The clients' limits are parameters."""
+        self.params.check_limits()
+
+    @property
     def ends(self) -> tuple[IPv6Address, IPv6Address] | None:
         """Background addresses left and right; None: there is no background (MIX-03)."""
         return None

@@ -166,14 +166,27 @@ class ConnectionParams(Mixture):
                 f"the Responder's addresses are public addresses of the {whose}",
                 f"choose a {first} or a {responder} beside them",
             )
-        room = pool.count * pool.ports.count * self.responder_count * self.responder_ports.count
-        if self.combinations > room and self.enumerate_ports:
+        room = pool.count * pool.ports.count
+        if self.endpoints > room:
+            servers = self.combinations // self.endpoints
             raise UsageError(
                 f"{self.combinations} connections do not fit {pool.count} public addresses with "
-                f"{pool.ports.count} ports towards {self.responder_ports.count} ports of "
-                f"{self.responder_count} addresses",
+                f"{pool.ports.count} ports towards {servers} ports of the Responder: the Initiator "
+                f"has {self.endpoints} source endpoints, and the pool has {room}",
                 f"raise {count}, or shorten initiator_ports or initiator_count",
             )
+
+    @property
+    def most_sessions(self) -> int | None:
+        """Sessions that the device is configured to hold; None: no limit is configured."""
+        return None
+
+    def check_limits(self) -> None:
+        """Refuse a limit of each client that is smaller than what the client opens.
+
+        Raises:
+            UsageError: with the value that is large enough.
+        """
 
     @property
     def _addresses(self) -> int:
@@ -267,6 +280,23 @@ class PoolParams(ConnectionParams):
                 "shorten port_block, or raise pool_count",
             )
         return self
+
+    @property
+    def most_sessions(self) -> int | None:
+        """See the base class."""
+        return self.session_limit or None
+
+    def check_limits(self) -> None:
+        """Refuse source ports of a client that do not fit its block."""
+        used = self.initiator_ports.count if self.enumerate_ports else 1
+        if 0 < self.port_block < used:
+            raise UsageError(
+                f"{used:,} source ports of a client do not fit its block of {self.port_block:,} "
+                "public ports",
+                f"shorten initiator_ports to {self.port_block} ports, or set port_block to {used} "
+                "or more",
+                params={"port_block": used},
+            )
 
     @property
     def pool(self) -> tuple[IPv4Address, ...]:

@@ -32,7 +32,7 @@ from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
-from v6t.profiles.model import DIRECTIONS
+from v6t.profiles.model import DIRECTIONS, Direction
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -154,6 +154,10 @@ class Chain(WithoutCommands):
         hops = further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
+
+    def further_hops(self, intent: Intent, direction: Direction) -> int:
+        """Those of all parts: some ends of tunnels decrement no TTL."""
+        return hops_on_way(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
         """The shortest of the parts that keep connections (DD-05)."""

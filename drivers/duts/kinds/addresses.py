@@ -142,23 +142,36 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
     """
     side = ipv6_side(intent)
-    near = hosts_behind(intent, side, 6)
+    near, far = hosts_behind(intent, side, 6), hosts_behind(intent, other_side(side), 4)
+    table = eams(intent)
+    owners = [_owner(table, net) for net in near]
     four: list[IPv4Network] = []
     six: list[IPv6Network] = []
-    for ipv4, ipv6 in eams(intent):
-        if any(net.overlaps(ipv6) for net in near):
+    for ipv4, ipv6 in table:
+        ipv4_hosts = any(net.overlaps(ipv4) for net in far)
+        within = any(net != ipv6 and ipv6.subnet_of(net) for net in near)
+        ipv6_hosts = ipv6 in owners or (within and not ipv4_hosts)
+        if ipv6_hosts:
             four.append(ipv4)
-        else:
+        if ipv4_hosts or not ipv6_hosts:
             six.append(ipv6)
     prefix = prefix_of(intent)
     if prefix is not None:
         six.append(prefix)
         four += [
             ipv4_within(prefix, net)
-            for net in near
-            if net.prefixlen >= prefix.prefixlen and net.subnet_of(prefix)
+            for net, owner in zip(near, owners, strict=True)
+            if owner is None and net.subnet_of(prefix)
         ]
-    return four, six
+    return [net for net in four if net not in far], [net for net in six if net not in near]
+
+
+def _owner(
+    table: Sequence[tuple[IPv4Network, IPv6Network]], net: IPv6Network
+) -> IPv6Network | None:
+    """Return the IPv6 prefix of the mapping that holds a network; None: no mapping does."""
+    around = [ipv6 for _, ipv6 in table if net.subnet_of(ipv6)]
+    return max(around, key=lambda ipv6: ipv6.prefixlen, default=None)
 
 
 def outside(candidates: Sequence[str], taken: Sequence[Any]) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Network
 from typing import Any, Literal
 
 from pydantic import Field
@@ -41,6 +42,14 @@ CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
 """What release candidates call themselves, and what they were published as."""
 """What the release candidates of 4.2.0 call themselves."""
 
+
+UDP_MIN_S = 120
+"""The shortest timeout of UDP sessions that Jool takes [s] (RFC 4787, section 4.3)."""
+SUBNET_SCOPE = tuple(
+    IPv4Network(net)
+    for net in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")
+)
+"""Networks that Jool translates nothing of (``addr4_is_scope_subnet``)."""
 
 JSTAT = (
     "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
@@ -114,6 +123,7 @@ class Jool(LinuxDriver):
                 f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
                 f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
             )
+        self._refuse_limits(intent, program)
         if program not in facts.programs:
             raise lacking(program, PROGRAMS[program])
         for name, text in facts.sections.items():
@@ -123,6 +133,33 @@ class Jool(LinuxDriver):
                     f"another translator is at work on the device: {shown(text)}",
                     f"{name.partition('_')[2]} instance remove, if it is not needed",
                 )
+
+    def _refuse_limits(self, intent: Intent, program: str) -> None:
+        """Refuse what ``global.c`` and ``address_xlat.c`` refuse in all versions.
+
+        Raises:
+            UsageError: a UDP timeout below that of RFC 4787, or an address that Jool drops.
+        """
+        if program == NAT64:
+            told_s = Nat64.of(intent).udp_timeout_s
+            if 0 < (told_s or self.options.timeout_s) < UDP_MIN_S:
+                name, least = "udp_timeout_s" if told_s else "timeout_s", UDP_MIN_S
+                raise UsageError(
+                    f"Jool takes no UDP timeout below {least} s, not {told_s or self.options.timeout_s}",
+                    f"set {name} to {least} or more",
+                    params={name: least} if told_s else {},
+                    dut_params={} if told_s else {name: least},
+                )
+        ipv4_side = (
+            addresses.other_side(addresses.ipv6_side(intent)) if program == SIIT else "right"
+        )
+        for net in addresses.hosts_behind(intent, ipv4_side, 4):
+            for subnet in SUBNET_SCOPE:
+                if net.overlaps(subnet):
+                    raise UsageError(
+                        f"Jool does not translate {net}: it drops {subnet}",
+                        "choose other IPv4 addresses",
+                    )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""

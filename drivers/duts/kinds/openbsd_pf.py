@@ -289,8 +289,7 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     The range of ports is always written: without one PF takes 50001 to 65535 alone.
     """
     pool = nat.pool_of(intent)
-    settings = settings_of(intent)
-    wanted = options.sessions or settings.sessions
+    wanted = nat.sessions_wanted(options.sessions, intent)
     limit = max(100_000, int(wanted * LIMIT_MARGIN) * states_of_one(intent))
     t = options.timeout_s
     lines = [

@@ -64,6 +64,11 @@ HINTS = {
     "nat46 maps prefixes with equally many": ("siit", "nat46", EAM),
     "TAYGA maps prefixes with equally many": ("siit", "tayga", EAM),
     "TAYGA does not translate": ("clat", "tayga", "plat_prefix=64:ff9b::/96"),
+    "does not take the prefix": (
+        "nat64", "tayga-nftables", "prefix=64:ff9b:1::/48", "dut:version=0.9.2-8",
+    ),
+    "Jool takes no UDP timeout below": ("nat64", "jool", "udp_timeout_s=60"),
+    "(dut.options.sessions), but the test opens": ("nat44", "nftables", "dut:sessions=500"),
     "has no workers": ("siit", "tayga", "dut:workers=2", "dut:version=0.9.2-8"),
     "do not fit TAYGA's dynamic pool": (
         "nat64", "tayga-nftables", "initiator_count=300", "enumerate_ips=3", "responder_count=2",
@@ -71,7 +76,7 @@ HINTS = {
     ),
     "dut.options.: ": ("nat64", "tayga-nftables", "dut:dynamic_pool=everything"),
     "has no room for a client": ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
-    "cannot be told to this device": ("nat44", "iptables", "session_limit=1000"),
+    "cannot be told to this device": ("nat44", "iptables", "session_limit=200000"),
     "Tundra knows no explicit mappings": (
         "siit", "tundra", "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}]",
     ),
@@ -82,7 +87,7 @@ HINTS = {
     "is a multiple of 8": ("mapt-br", "vpp", "rule_ipv6=2001:db8:ce::/51"),
     "is not supported": ("mape-br", "vpp", "dut:version=20.05"),
     "NAT gives out ports": ("nat44", "vpp", "pool_ports={min: 2048, max: 65535}"),
-    "room for ten sessions in each bucket": ("nat64", "vpp", "session_limit=10005"),
+    "room for ten sessions in each bucket": ("nat64", "vpp", "session_limit=200005"),
 }  # fmt: skip
 """Technology, driver, and what is wrong with it, by some words of the refusal; options begin with ``dut:``."""
 UNREACHED = {
@@ -97,6 +102,9 @@ NO_COMMAND = {
     "all lie within the test's own networks": "any of many parameters may be given another value",
     "are in use: nothing is left to be added": "any of many parameters may be given another value",
     "a tunnel has one other end": "another driver is the remedy",
+    "does not map ": "any of many parameters may be given another value",
+    ": it drops ": "any of many parameters may be given another value",
+    "configures PowerDNS Recursor": "another release is to be installed",
     "has no tunnel": "the technology itself is not the driver's",
     "no address and no port set to check": "checks is asked of one part; its option is to be left out",
     "has no MAP-T; the 4.2.0": "another release is to be installed",

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Step, equals
+from v6t.drivers.duts.plan import Intent, Step, equals
+from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Dns64
+
+FIRST = (4, 4)
+"""The first version with ``dns64-prefix``."""
+YAML_ONLY = (5, 2)
+"""The first version that does not read old-style settings unless it is told to."""
 
 
 class PdnsRecursor(Dns64Server):
@@ -24,6 +31,17 @@ class PdnsRecursor(Dns64Server):
     process = "pdns_recursor"
     file = "recursor-v6t.conf"
     prefix_lengths = (96,)
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Versions without DNS64, and those that read another kind of configuration file."""
+        super().refuse(intent, facts)
+        numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
+        if numbers and not FIRST <= numbers < YAML_ONLY:
+            raise UsageError(
+                f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
+                "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "
+                "another version, or choose another DNS64 server",
+            )
 
     def read_version(self, text: str) -> str:
         """``... PowerDNS Recursor 4.8.8 (C) 2001-2022 PowerDNS.COM BV``."""

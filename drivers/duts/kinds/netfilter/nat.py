@@ -149,9 +149,25 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     return pools
 
 
-def sessions_wanted(options: ConntrackOptions, intent: Intent) -> int:
-    """Connections the device must hold; 0 where nobody says."""
-    return options.sessions or IntentSettings.of(intent).sessions
+def sessions_wanted(given: int, intent: Intent) -> int:
+    """Return the connections that the device must hold; 0 if there is no number.
+
+    Args:
+        given: the driver's option; 0: not given.
+        intent: says how many the test opens.
+
+    Raises:
+        UsageError: the option leaves no room for the test.
+    """
+    needed = IntentSettings.of(intent).sessions
+    if 0 < given < needed:
+        raise UsageError(
+            f"room for {given:,} sessions (dut.options.sessions), but the test opens {needed:,} "
+            "connections",
+            f"set sessions to {needed} or more, or leave it out",
+            dut_params={"sessions": needed},
+        )
+    return given or needed
 
 
 def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
@@ -170,7 +186,7 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
     if timeout_s:
         why = f"idle connections live for {timeout_s} s"
     steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    return steps + _room(facts, sessions_wanted(options, intent))
+    return steps + _room(facts, sessions_wanted(options.sessions, intent))
 
 
 def _room(facts: Facts, wanted: int) -> list[Step]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.tayga import siit
+from v6t.drivers.duts.kinds.tayga.reserved import refuse_pool
 from v6t.drivers.duts.kinds.tun.nat64 import TunNat64, network_of
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Step
@@ -45,10 +46,10 @@ class TaygaNftables(TunNat64, siit.Tayga):
     notes = ("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """The well-known prefix, and more clients than addresses."""
+        """More clients than addresses, and what TAYGA alone refuses."""
         super().refuse(intent, facts)
-        siit.refuse_well_known(intent, "right")
         pool = self.inner
+        refuse_pool(pool, facts.version)
         clients = Nat64.of(intent).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -13,18 +12,11 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
+from v6t.drivers.duts.kinds.tayga.reserved import refuse_reserved, version_numbers
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
 from v6t.profiles.errors import UsageError
 
-REFUSED = tuple(
-    IPv4Network(n)
-    for n in (
-        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15"),
-        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
-    )
-)
-"""IPv4 addresses TAYGA does not translate behind the well-known prefix (RFC 6052 section 3.1)."""
 PROGRAM = "tayga"
 WORKERS = (0, 9, 6, 10)
 """The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
@@ -95,7 +87,7 @@ class Tayga(TunTranslator):
         return last if _PACKAGE.fullmatch(last) else "unknown"
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """The well-known prefix with addresses TAYGA refuses, workers where it has none."""
+        """Addresses that this version refuses, workers where it has none."""
         super().refuse(intent, facts)
         if self.workers >= 0 and not has_workers(facts.version):
             raise UsageError(
@@ -109,7 +101,7 @@ class Tayga(TunTranslator):
                 "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
                 "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
             )
-        refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
+        refuse_reserved(intent, facts.version)
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device, translated, and routed again."""
@@ -170,26 +162,7 @@ class Tayga(TunTranslator):
 
 def has_workers(version: str) -> bool:
     """Whether this version translates in several threads: ``0.9.6-16-g8a028c7``, ``0.9.2-8``."""
-    numbers = re.match(r"[\d.]+(?:-\d+)?", version)
-    return bool(numbers) and tuple(map(int, re.findall(r"\d+", numbers.group()))) >= WORKERS
-
-
-def refuse_well_known(intent: Intent, ipv4_side: str) -> None:
-    """TAYGA answers ICMPv6 1/0 for non-global IPv4 addresses behind 64:ff9b::/96.
-
-    Raises:
-        UsageError: with what works.
-    """
-    if addresses.prefix_of(intent) != addresses.WELL_KNOWN:
-        return
-    for net in addresses.hosts_behind(intent, ipv4_side, 4):
-        if any(net.overlaps(bad) for bad in REFUSED):
-            raise UsageError(
-                f"TAYGA does not translate {net} behind the well-known prefix 64:ff9b::/96, as "
-                "RFC 6052 section 3.1 demands",
-                "use a prefix of your own, for example 2001:db8:64::/96",
-                params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
-            )
+    return version_numbers(version) >= WORKERS
 
 
 def _mend(options: MendOptions) -> list[Step]:

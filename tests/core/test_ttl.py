@@ -1,0 +1,83 @@
+"""TTLs that end within the device."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import names as plugin_names
+from v6t.core.config.resolve import Flags, resolve
+from v6t.drivers.duts.registry import driver_type
+from v6t.drivers.duts.registry import names as driver_names
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import DIRECTIONS, Role
+
+
+def bound(plugin, driver, **params):
+    flags = Flags(
+        plugin=plugin,
+        params={k: str(v) for k, v in params.items()},
+        tester="embedded",
+        dut=driver,
+        benchmarks=["connection-rate" if load_plugin(plugin).stateful else "throughput"],
+    )
+    return bind(resolve(flags=flags))
+
+
+def smallest_ttl(plugin, driver, **params):
+    for ttl in range(2, 12):
+        try:
+            bound(plugin, driver, **params, ttl=ttl)
+        except UsageError as error:
+            assert error.params["ttl"] > ttl
+        else:
+            return ttl
+    raise AssertionError
+
+
+def pairs():
+    """Every technology with every device that it can be measured on."""
+    for driver in sorted(driver_names()):
+        kind = driver_type(driver)
+        for plugin in sorted(plugin_names()):
+            technology = load_plugin(plugin)
+            if technology.stateful or technology.exchange != "frames":
+                continue
+            if kind.configures and plugin in kind.technologies:
+                yield plugin, driver
+
+
+@pytest.mark.parametrize(
+    ("plugin", "driver", "params", "ttl"),
+    [
+        ("siit", "tayga", {}, 4),
+        ("siit", "tayga", {"orientation": "nat46"}, 4),
+        ("siit", "nat46", {}, 3),
+        ("siit", "jool", {}, 2),
+        ("siit", "reference", {}, 2),
+        ("nat64", "tayga-nftables", {}, 4),
+        ("nat44", "nftables", {}, 2),
+        ("nat46", "chain", {}, 5),
+        ("dslite-aftr", "chain", {}, 3),
+        ("ipv4aas", "chain", {"variant": "464xlat"}, 7),
+        ("ipv4aas", "chain", {"variant": "map-e"}, 4),
+        ("ipv4aas", "chain", {"variant": "ds-lite"}, 4),
+    ],
+)
+def test_ttl_must_leave_the_device(plugin, driver, params, ttl):
+    assert smallest_ttl(plugin, driver, **params) == ttl
+
+
+@pytest.mark.parametrize(("plugin", "driver"), list(pairs()))
+def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
+    run = bound(plugin, driver, ttl=smallest_ttl(plugin, driver))
+    sizes = run.technology.sizes_of(run.settings.frame_sizes[0])
+    for direction in DIRECTIONS:
+        traffic = run.technology.sized_traffic(direction, sizes)
+        roles = {each.name: each.role for each in traffic.classes}
+        for stream in compile_traffic(traffic).streams:
+            if roles[stream.name] is Role.FOREGROUND:
+                frames = Expander(stream).frames(0, 4)
+                assert (run.oracle.expect(direction, frames).length > 0).all()

@@ -1,0 +1,175 @@
+"""Routes of stateless translators: every host is reached, and no packet is sent back."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from v6t.drivers.duts.kinds.addresses import through_translator
+from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.profiles.errors import UsageError
+
+TRANSLATOR = "translator"
+_ROUTE = re.compile(r"^(?:ip (?:-[46] )?)?route add (\S+) (?:via \S+ )?dev (\S+)", re.MULTILINE)
+HALVES = {
+    "eam": (
+        {"ipv4": "198.51.1.0/25", "ipv6": "2001:db8:1::/121"},
+        {"ipv4": "198.51.1.128/25", "ipv6": "2001:db8:2::/121"},
+    ),
+    "prefix": "2001:db8:64::/96",
+    "ipv4_hosts": {"first": "9.9.9.9"},
+    "ipv6_hosts": {"first": "198.51.1.2", "last": "198.51.1.200"},
+}
+GAP = {
+    **HALVES,
+    "eam": ({"ipv4": "198.51.1.0/25", "ipv6": "2001:db8:1::/121"},),
+    "ipv6_hosts": {"first": "198.51.1.120", "last": "198.51.1.135"},
+}
+SHARED = {
+    "eam": ({"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},),
+    "ipv6_hosts": {"first": "198.18.0.0", "last": "198.18.0.128"},
+    "ipv4_hosts": {"first": "198.18.0.129", "last": "198.18.0.200"},
+}
+NESTED = {
+    "eam": (
+        {"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},
+        {"ipv4": "198.19.0.0/28", "ipv6": "2001:2::f0/124"},
+    ),
+    "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.200"},
+    "ipv4_hosts": {"first": "198.19.0.0", "last": "198.19.0.15"},
+}
+
+
+def translator(**given: Any) -> Siit:
+    return Siit(SiitParams.model_validate(given))
+
+
+def exits_of(technology: Siit) -> dict[Any, set[str]]:
+    """Where a router with a translator beside it sends each network."""
+    intent = technology.dut_intent()
+    exits: dict[Any, set[str]] = {}
+    for side in ("left", "right"):
+        for net in getattr(intent, side)["routes"]:
+            exits.setdefault(ip_network(net), set()).add(side)
+    for nets in through_translator(intent):
+        for net in nets:
+            exits.setdefault(net, set()).add(TRANSLATOR)
+    return exits
+
+
+def exit_for(exits: dict[Any, set[str]], address: Any) -> set[str]:
+    """The exits of the longest prefix that holds an address."""
+    around = [n for n in exits if n.version == address.version and address in n]
+    return exits[max(around, key=lambda n: n.prefixlen)] if around else set()
+
+
+def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
+    """Both addresses of every host that is mapped there and back."""
+    mappings, pairs = technology.params.mappings, []
+    for number in range(int(wanted.first), int(wanted.top) + 1):
+        ipv4 = ip_address(number)
+        ipv6 = mappings.to_ipv6(ipv4)
+        if ipv6 is not None and mappings.to_ipv4(ipv6) == ipv4:
+            pairs.append((ipv4, ipv6))
+    return pairs
+
+
+def check_exits(technology: Siit, exits: dict[Any, set[str]]) -> None:
+    sides = ("left", "right") if technology.ipv6_is_left else ("right", "left")
+    for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
+        assert exit_for(exits, ipv6) == {sides[0]}
+        assert exit_for(exits, ipv4) == {TRANSLATOR}
+    for ipv4, ipv6 in hosts_of(technology.params.ipv4_hosts, technology):
+        assert exit_for(exits, ipv4) == {sides[1]}
+        assert exit_for(exits, ipv6) == {TRANSLATOR}
+
+
+def ranges(draw: Any, blocks: list[Any]) -> dict[str, Any]:
+    first = draw(st.sampled_from(blocks))
+    start = int(first.network_address) + draw(st.integers(0, first.num_addresses - 1))
+    length = draw(st.integers(1, 150))
+    return {
+        "first": str(ip_address(start)),
+        "last": str(ip_address(start + length - 1)),
+        "policy": draw(st.sampled_from(["random", "inc", "dec"])),
+        "only_mapped": True,
+    }
+
+
+@st.composite
+def translators(draw: Any) -> Siit:
+    """A translator with up to four mappings, some nested, and hosts near their edges."""
+    blocks, eam = [], []
+    for number in range(draw(st.integers(0, 4))):
+        length = draw(st.integers(24, 30))
+        at = draw(st.integers(0, 511))
+        ipv4 = ip_network((int(ip_address("198.18.0.0")) + at, length), strict=False)
+        six = 96 + length - draw(st.sampled_from([0, 0, 8]))
+        low = draw(st.integers(0, 255))
+        ipv6 = ip_network(f"2001:db8:{draw(st.integers(0, number))}::{low:x}/{six}", strict=False)
+        if all(str(ipv4) != e["ipv4"] and str(ipv6) != e["ipv6"] for e in eam):
+            eam.append({"ipv4": str(ipv4), "ipv6": str(ipv6)})
+            blocks.append(ipv4)
+    prefixes = [None, "2001:db8:64::/96", "2001:db8:64::/64", "2001:db8:6400::/40"]
+    prefix = draw(st.sampled_from(prefixes))
+    blocks += [ip_network("198.18.2.0/24"), ip_network("100.127.255.128/25")]
+    try:
+        return translator(
+            eam=tuple(eam),
+            prefix=prefix,
+            orientation=draw(st.sampled_from(["nat64", "nat46"])),
+            ipv6_hosts=ranges(draw, blocks),
+            ipv4_hosts=ranges(draw, blocks),
+        )
+    except UsageError:
+        assume(False)
+        raise
+
+
+@pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
+@pytest.mark.parametrize("orientation", ["nat64", "nat46"])
+def test_siit_routes_lead_every_host_to_its_side(params, orientation):
+    technology = translator(**params, orientation=orientation)
+    check_exits(technology, exits_of(technology))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(technology=translators())
+def test_siit_routes_of_drawn_mappings_lead_every_host_to_its_side(technology):
+    check_exits(technology, exits_of(technology))
+
+
+def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
+    routes = translator(**GAP).dut_intent().left["routes"]
+    assert "2001:db8:64::c633:180/125" in routes
+    assert "2001:db8:64::/96" not in routes
+    assert "2001:db8:1::78/125" in routes
+
+
+@pytest.mark.parametrize("driver", ["tayga", "jool", "nat46"])
+@pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
+@pytest.mark.parametrize("orientation", ["nat64", "nat46"])
+def test_siit_plan_routes_no_packet_back(driver, params, orientation):
+    device = make_driver(driver, {})
+    technology = translator(**params, orientation=orientation)
+    intent = technology.dut_intent()
+    try:
+        plan = device.plan(intent, device.example(intent))
+    except UsageError:
+        pytest.skip("the device cannot have these mappings")
+    lines = "\n".join(f"{step.command}\n{step.text}" for step in plan.steps)
+    exits: dict[Any, set[str]] = {}
+    for net, interface in _ROUTE.findall(lines):
+        assert exits.setdefault(ip_network(net), {interface}) == {interface}
+    sides = ("left", "right") if technology.ipv6_is_left else ("right", "left")
+    for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
+        assert exit_for(exits, ipv6) == {sides[0]}
+        assert exit_for(exits, ipv4) != {sides[1]}
+    for ipv4, ipv6 in hosts_of(technology.params.ipv4_hosts, technology):
+        assert exit_for(exits, ipv4) == {sides[1]}
+        assert exit_for(exits, ipv6) != {sides[0]}

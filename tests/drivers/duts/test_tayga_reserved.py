@@ -1,0 +1,102 @@
+"""What each version of TAYGA refuses, as its sources have it."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.drivers.duts.kinds.tayga.reserved import version_numbers
+from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.nat.nat64 import Nat64, Nat64Params
+from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.profiles.errors import UsageError
+
+OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
+VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
+
+
+def is_refused(technology, version, options=None):
+    driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
+    device = make_driver(driver, {**(options or {}), "version": version})
+    intent = technology.dut_intent()
+    try:
+        device.plan(intent, device.example(intent))
+    except UsageError:
+        return True
+    return False
+
+
+def refusing(technology, options=None):
+    return [version for version in VERSIONS if is_refused(technology, version, options)]
+
+
+def behind_prefix(host):
+    return Siit(SiitParams.model_validate({**OWN, "ipv4_hosts": {"first": host}}))
+
+
+def mapped(ipv4, ipv6):
+    eam = [*OWN["eam"], {"ipv4": ipv4, "ipv6": ipv6}]
+    hosts = {"first": ipv4.partition("/")[0]}
+    return Siit(SiitParams.model_validate({"eam": eam, "ipv4_hosts": hosts}))
+
+
+def nat64(**params):
+    return Nat64(Nat64Params(**params))
+
+
+def test_tayga_takes_the_defaults():
+    assert refusing(Siit()) == []
+    assert refusing(nat64()) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "first_accepting"),
+    [("169.254.1.1", None), ("240.1.1.2", "0.9.4"), ("100.64.0.1", "unknown")],
+)
+def test_tayga_refuses_hosts_behind_a_prefix_up_to_a_version(host, first_accepting):
+    expected = list(VERSIONS[: VERSIONS.index(first_accepting)] if first_accepting else VERSIONS)
+    assert refusing(behind_prefix(host)) == expected
+
+
+@pytest.mark.parametrize(
+    ("ipv4", "ipv6", "first_accepting"),
+    [
+        ("169.254.1.0/24", "2001:2:1::/120", "0.9.6"),
+        ("240.1.1.0/24", "2001:2:1::/120", "0.9.4"),
+        ("198.19.0.0/24", "64:ff9b::/120", "0.9.6"),
+        ("198.19.0.0/24", "64:ff9b:1::/120", "0.9.4"),
+        ("198.19.0.0/24", "100::/120", "unknown"),
+    ],
+)
+def test_tayga_refuses_mappings_up_to_a_version(ipv4, ipv6, first_accepting):
+    assert refusing(mapped(ipv4, ipv6)) == list(VERSIONS[: VERSIONS.index(first_accepting)])
+
+
+@pytest.mark.parametrize(
+    ("prefix", "first_accepting"),
+    [("64:ff9b:1::/48", "0.9.2-10"), ("64:ff9b::/64", "0.9.2-10"), ("2001:db8:64::/48", "unknown")],
+)
+def test_tayga_refuses_prefixes_up_to_a_version(prefix, first_accepting):
+    technology = nat64(prefix=prefix, responder_ipv4="9.9.9.9")
+    assert refusing(technology) == list(VERSIONS[: VERSIONS.index(first_accepting)])
+
+
+@pytest.mark.parametrize(
+    ("host", "versions"),
+    [("9.9.9.9", ()), ("100.64.0.1", VERSIONS[3:]), ("192.168.7.7", VERSIONS)],
+)
+def test_tayga_refuses_private_hosts_behind_the_well_known_prefix(host, versions):
+    technology = nat64(prefix="wkp", responder_ipv4=host)
+    assert refusing(technology) == list(versions)
+
+
+def test_tayga_takes_private_customers_with_a_mapping_beside_the_well_known_prefix():
+    hosts = {"ipv4_hosts": {"first": "198.18.0.2"}, "ipv6_hosts": {"first": "9.9.9.9"}}
+    technology = Siit(SiitParams.model_validate({**OWN, "prefix": "64:ff9b::/96", **hosts}))
+    assert refusing(technology) == []
+
+
+def test_tayga_refuses_a_reserved_dynamic_pool():
+    assert refusing(nat64(), {"dynamic_pool": "240.0.0.0/24"}) == list(VERSIONS[:3])
+
+
+def test_version_numbers_of_a_described_commit_end_before_the_hash():
+    assert version_numbers("0.9.6-16-g8a028c7") == (0, 9, 6, 16)
