@@ -87,6 +87,11 @@ class MapCeParams(CustomerParams, RuleParams):
     ce_psid: int = Field(9, ge=0, description="the CE's PSID; 0 where addresses are not shared")
 
     @property
+    def only_psid(self) -> int:
+        """Return the CE's PSID."""
+        return self.ce_psid
+
+    @property
     def ipv4(self) -> IPv4Network:
         """The CE's address or prefix."""
         rule: MapRule = self.rule

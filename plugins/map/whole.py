@@ -28,9 +28,12 @@ def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int | None) -> IPv6
     holding = [rule for rule in rules if ipv4 in rule.ipv4_prefix]
     if not holding:
         return None
-    rule = max(holding, key=lambda r: r.ipv4_prefix.prefixlen)
-    psid = rule.psid_of(port) if port is not None else (None if rule.shared else 0)
-    return None if psid is None else rule.map_address(ipv4, psid)
+    longest = max(rule.ipv4_prefix.prefixlen for rule in holding)
+    for rule in holding:
+        psid = rule.psid_of(port) if port is not None else (None if rule.shared else 0)
+        if rule.ipv4_prefix.prefixlen == longest and psid is not None:
+            return rule.map_address(ipv4, psid)
+    return None
 
 
 class WholeMapE(RelayDevice):
