@@ -10,7 +10,7 @@ from pydantic import Field
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.tun.translator import QueueOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan
@@ -95,6 +95,9 @@ class Map646(TunTranslator):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Addresses that it cannot be told, or takes for others."""
         super().refuse(intent, facts)
+        map_rules.refuse_lowest_mtu(
+            addresses.table_of(intent).lowest_ipv6_mtu, "map646 has a limit of its own", 1280
+        )
         prefix = _prefix(intent)
         _, six = addresses.through_translator(intent)
         other = [net for net in six if net != prefix]

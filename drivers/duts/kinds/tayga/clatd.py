@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from pydantic import Field
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux.process import in_background
 from v6t.drivers.duts.kinds.linux.steps import routes, write_file
-from v6t.drivers.duts.kinds.tayga.siit import MendOptions, Tayga
+from v6t.drivers.duts.kinds.tayga.siit import OWN_LOWEST_MTU, MendOptions, Tayga
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
 from v6t.drivers.duts.programs import version_in
@@ -90,6 +90,11 @@ class Clatd(Tayga):
         """More than one address; no prefix; a kernel where it takes another translator."""
         super().refuse(intent, facts)
         self._single(intent)
+        map_rules.refuse_lowest_mtu(
+            addresses.table_of(intent).lowest_ipv6_mtu,
+            "clatd writes no offlink-mtu for TAYGA",
+            OWN_LOWEST_MTU,
+        )
         if addresses.prefix_of(intent) is None:
             raise UsageError(
                 "clatd needs the PLAT's prefix",

@@ -11,7 +11,7 @@ from pydantic import Field
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
@@ -28,6 +28,10 @@ REFUSED = tuple(
 PROGRAM = "tayga"
 WORKERS = (0, 9, 6, 10)
 """The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
+OFFLINK_MTU = (0, 9, 6)
+"""The first version that can be told :data:`OWN_LOWEST_MTU` by ``offlink-mtu``."""
+OWN_LOWEST_MTU = 1280
+"""Longest IPv6 packet that TAYGA makes of an IPv4 packet without DF."""
 _SAYS = re.compile(r"TAYGA version v?(\d\S*)")
 _PACKAGE = re.compile(r"\d\S*")
 
@@ -154,10 +158,17 @@ class Tayga(TunTranslator):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         own4, own6 = self.own_addresses(intent)
+        lowest = addresses.table_of(intent).lowest_ipv6_mtu
+        if _numbers(facts.version) < OFFLINK_MTU:
+            map_rules.refuse_lowest_mtu(
+                lowest, f"TAYGA {facts.version} has no offlink-mtu", OWN_LOWEST_MTU
+            )
         lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
         lines += [f"map {four} {six}" for four, six in _mappings(intent)]
+        if lowest != OWN_LOWEST_MTU:
+            lines.append(f"offlink-mtu {lowest}")
         lines += self.threads()
         cores = (
             "each worker is a thread with a queue of the TUN device"
@@ -177,8 +188,12 @@ class Tayga(TunTranslator):
 
 def has_workers(version: str) -> bool:
     """Whether this version translates in several threads: ``0.9.6-16-g8a028c7``, ``0.9.2-8``."""
+    return _numbers(version) >= WORKERS
+
+
+def _numbers(version: str) -> tuple[int, ...]:
     numbers = re.match(r"[\d.]+(?:-\d+)?", version)
-    return bool(numbers) and tuple(map(int, re.findall(r"\d+", numbers.group()))) >= WORKERS
+    return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
 
 
 def refuse_well_known(intent: Intent, ipv4_side: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ipaddress import IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
+from v6t.drivers.duts.kinds import map_rules
 from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
@@ -31,8 +32,19 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
         UsageError: with the nearest rule that works.
     """
     relay = settings_of(intent)
+    if isinstance(relay, BindingTable):
+        _refuse_mixed(list(softwires(intent)))
     if not isinstance(relay, MapRelay):
         return
+    _refuse_mixed(_softwires_of(relay))
+    map_rules.refuse_draft([r for r in relay.rules if r.psid is None or relay.translates], "VPP")
+    if relay.translates:
+        map_rules.refuse_psid(relay.rules, "VPP's MAP-T")
+        map_rules.refuse_lowest_mtu(
+            relay.lowest_ipv6_mtu,
+            "VPP fragments no packet that fits the IPv6 link",
+            intent.links.left.mtu,
+        )
     instead = nearest(relay, version)
     if relay.dmr is not None and "dmr" in instead and not losses:
         raise UsageError(
@@ -107,10 +119,13 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> lis
         relay = MapRelay.of(intent)
         kind = " map-t" if relay.translates else ""
         source = str(relay.dmr or relay.br_address)
+        rules = [rule for rule in relay.rules if rule.psid is None]
         own = [
             _domain(cli, f"v6t{n}", _words(rule, source), _wanted(rule, source))
-            for n, rule in enumerate(relay.rules)
+            for n, rule in enumerate(rules)
         ]
+        if len(rules) < len(relay.rules):
+            own = _softwires(_softwires_of(relay), cli, place, len(rules)) + own
     return [*own, *(_interface(cli, port, kind) for port in ports.values())]
 
 
@@ -200,10 +215,51 @@ def _delete(cli: Cli, tag: str) -> str:
     )
 
 
-def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
+def _softwires_of(relay: MapRelay) -> list[Softwire]:
+    """Return the CEs of rules without EA bits as softwires: each has an address of its own in VPP."""
+    return [
+        Softwire(
+            rule.ipv4_prefix[0],
+            rule.psid,
+            rule.psid_len,
+            rule.psid_offset,
+            rule.ce_address(rule.ipv6_prefix, rule.ipv4_prefix[0], rule.psid),
+            relay.br_address or IPv6Address(0),
+        )
+        for rule in relay.rules
+        if rule.psid is not None
+    ]
+
+
+def _refuse_mixed(rows: list[Softwire]) -> None:
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once.
+
+    Raises:
+        UsageError: naming both values.
+    """
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        known = first.setdefault(row.ipv4, row)
+        for name, value in {
+            "br": "lwAFTR address",
+            "psid_len": "PSID length",
+            "psid_offset": "PSID offset",
+        }.items():
+            one, other = getattr(known, name), getattr(row, name)
+            if one != other:
+                raise UsageError(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {one} (PSID {known.psid}) and "
+                    f"{other} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                )
+
+
+def _softwires(rows: list[Softwire], cli: Cli, place: str, first_tag: int = 0) -> list[Step]:
     """One domain per IPv4 address, one rule per softwire; thousands go through a file."""
     files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
-    tags = {ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows))}
+    tags = {
+        ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows), first_tag)
+    }
     first = {row.ipv4: row for row in reversed(rows)}
     lines = [
         f"map add domain tag {tag} ip4-pfx {ipv4}/32 ip6-pfx ::/0 ip6-src {first[ipv4].br} "
@@ -219,12 +275,26 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
         f"{place}/indices - >{files[1]} && rm {place}/indices"
     )
 
-    def enough(output: str) -> str | None:
-        found = {d.tag for d in syntax.domains(output)}
-        missing = [tag for tag in tags.values() if tag not in found]
-        return f"VPP has made no domain {missing[0]}" if missing else None
+    def check_domains(output: str) -> str | None:
+        found = {
+            d.tag: (d.ipv4, d.source, d.ea_len, d.psid_offset, d.psid_len)
+            for d in syntax.domains(output)
+        }
+        for ipv4, tag in tags.items():
+            row = first[ipv4]
+            wanted = (f"{ipv4}/32", f"{row.br}/128", 0, row.psid_offset, row.psid_len)
+            if found.get(tag) != wanted:
+                return f"the domain {tag} is {found.get(tag)}, not {wanted}"
+        return None
 
-    sample = rows[-1]
+    def check_rules(output: str) -> str | None:
+        found = syntax.domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+        return None
+
     delete = cli("map del domain index INDEX").replace("INDEX", "$i")
     return [
         Step(
@@ -235,7 +305,7 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
             f"while read i; do {delete}; done; rm -f {files[0]}",
             before=f"{show} | grep -F ']' || true",
             was=Was.FOREIGN,
-            check=checked(show, enough, f"{len(tags)} domains"),
+            check=checked(show, check_domains, f"{len(tags)} domains with these values"),
             silent=True,
         ),
         Step(
@@ -243,14 +313,7 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
             f"{len(rows)} softwires",
             text=rules,
             undo=f"rm -f {files[1]}",
-            check=checked(
-                f"{show} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tags[sample.ipv4]}}} .*/\\1/p' | "
-                "while read i; do "
-                + cli("show map domain index INDEX").replace("INDEX", "$i")
-                + "; done",
-                lambda out: None if str(sample.b4) in out else f"the lwB4 {sample.b4} is missing",
-                f"PSID {sample.psid} of {sample.ipv4} is {sample.b4}",
-            ),
+            check=checked(show, check_rules, f"{len(rows)} rules with these addresses"),
             silent=True,
         ),
     ]
