@@ -129,6 +129,8 @@ class Softwires(IntentSettings):
 
     aftr: IPv6Address
     b4: tuple[IPv6Address, int]
+    customer: IPv4Address
+    """Of the customers, the same behind each B4."""
     internal: IPv4Address
     """Stands for the first B4 towards the NAT."""
 
