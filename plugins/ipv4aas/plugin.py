@@ -73,12 +73,14 @@ class Ipv4aas(StatefulTechnology):
         """
         p = self.params
         given = {name: getattr(p, name) for name in p.model_fields_set}
-        for name in given.keys() - ConnectionParams.model_fields.keys():
+        own = None
+        for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
             if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
                 continue
+            own = own or self._listed(p)
             try:
                 others = type(p)(**{n: value for n, value in given.items() if n != name})
-                alike = self._listed(others) == self._listed(p)
+                alike = self._listed(others) == own
             except (UsageError, ValueError):
                 continue  # others depend on it
             if alike:

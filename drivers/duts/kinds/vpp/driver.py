@@ -46,6 +46,7 @@ from v6t.profiles.intent_settings import (
     Nat64,
     Npt,
     Softwire,
+    Softwires,
     settings_of,
 )
 
@@ -123,7 +124,7 @@ class Vpp(Driver):
         match settings:
             case DsLite():
                 dslite.refuse(intent, self.options)
-            case CustomerEdge() | Softwire():
+            case CustomerEdge() | Softwire() | Softwires():
                 tunnel.refuse(intent, facts.version)
             case Npt():
                 nat.refuse_prefixes(facts.version)
