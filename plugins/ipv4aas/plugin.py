@@ -116,7 +116,7 @@ class Ipv4aas(StatefulTechnology):
         if p.used_ports > HEADROOM:
             cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"ports {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
                 "down (DD-03)"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
