@@ -281,9 +281,7 @@ def test_a_plan_tells_what_is_asked_first() -> None:
     json.loads(v6t(*words, "--audit", "warn", "--json").out)
 
 
-@pytest.mark.parametrize(
-    ("driver", "told"), [("jool", True), ("tayga", True), ("reference", True)]
-)
+@pytest.mark.parametrize(("driver", "told"), [("jool", True), ("tayga", True), ("reference", True)])
 def test_what_a_driver_does_not_tell_its_device_is_not_asked_of_it(driver: str, told: bool) -> None:
     one, other = (
         bind(resolve(flags=Flags("siit", dut=driver, params=params)))
