@@ -129,6 +129,8 @@ class Softwires(IntentSettings):
 
     aftr: IPv6Address
     b4: tuple[IPv6Address, int]
+    customer: IPv4Address
+    """Of the customers, the same behind each B4."""
     internal: IPv4Address
     """Stands for the first B4 towards the NAT."""
 
@@ -156,6 +158,16 @@ class Rule(BaseModel):
     ea_len: int
     psid_offset: int
     psid_len: int
+    psid: int | None = None
+    """Of the one CE of a shared address without EA bits (RFC 7597, section 5.2)."""
+    iid_format: Literal["rfc7597", "draft"] = "rfc7597"
+    """Interface identifier of RFC 7597, section 6, or of the drafts before it."""
+
+    def ce_address(self, end_user_prefix: IPv6Network, ipv4: IPv4Address, psid: int) -> IPv6Address:
+        """Return the MAP IPv6 address of a CE (RFC 7597, section 6)."""
+        draft = self.iid_format == "draft"
+        interface = int(ipv4) << (24 if draft else 16) | psid << (8 if draft else 0)
+        return IPv6Address(int(end_user_prefix.network_address) | interface)
 
 
 class Dns64(IntentSettings):

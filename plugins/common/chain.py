@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from v6t.plugins.base import DutIntent, Link, Part
+from v6t.plugins.base import DutIntent, Link, Part, PluginParams
+
+_Params = TypeVar("_Params", bound=PluginParams)
 
 TAYGA = {"queue_length": 5000, "mend_checksums": True}
 """Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
@@ -39,6 +41,23 @@ def chained(
         listed["wholes"] = [part.listed() for part in wholes]
     left, right = parts[0].intent.left, parts[-1].intent.right
     return DutIntent(technology, listed, links, left, right)
+
+
+def shared_names(model: type[PluginParams], whole: PluginParams) -> list[str]:
+    """List the parameters of a part that the whole has by the same name."""
+    return [name for name in model.model_fields if name in type(whole).model_fields]
+
+
+def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
+    """Make the parameters of a part: every one that the whole has by the same name, and its own.
+
+    Args:
+        model: of the part.
+        whole: parameters of all parts together.
+        own: in place of those of the whole, or besides them.
+    """
+    shared = {name: getattr(whole, name) for name in shared_names(model, whole)}
+    return model(**{**shared, **own})
 
 
 def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:

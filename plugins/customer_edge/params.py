@@ -100,6 +100,11 @@ class MapCeParams(CustomerParams, RuleParams):
         return {**given, "ce_psid": min(DEFAULT_PSID, rule.sharing_ratio - 1)}
 
     @property
+    def only_psid(self) -> int:
+        """Return the CE's PSID."""
+        return self.ce_psid
+
+    @property
     def ipv4(self) -> IPv4Network:
         """The CE's address or prefix."""
         rule: MapRule = self.rule

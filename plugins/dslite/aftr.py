@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4
+from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4, part_params
 from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
@@ -146,7 +146,10 @@ class DsLiteAftr(StatefulTechnology):
         tunnels = DutIntent(
             "softwire",
             Softwires(
-                aftr=p.aftr_ipv6.ip, b4=(p.b4_ipv6, p.initiator_count), internal=first
+                aftr=p.aftr_ipv6.ip,
+                b4=(p.b4_ipv6, p.initiator_count),
+                customer=p.initiator_ipv4,
+                internal=first,
             ).listed(),
             own,
             link_side(links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {b4s: p.tester_left_ipv6}),
@@ -155,19 +158,12 @@ class DsLiteAftr(StatefulTechnology):
         end = SoftwireEnd(
             p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own
         )
-        names = ("initiator_ports", "responder_ports", "responder_count", "enumerate_ports")
-        nat = Nat44Params(
-            **{name: getattr(p, name) for name in (*names, "low_ports", "responder_ipv4")},
-            initiator_count=p.initiator_count,
-            enumerate_ips=p.enumerate_ips,
+        nat = part_params(
+            Nat44Params,
+            p,
             initiator_ipv4=first,
-            pool_first=p.pool_first,
-            pool_count=p.pool_count,
-            pool_ports=p.pool_ports,
             dut_left_ipv4=_THERE,
             tester_left_ipv4=_HERE.partition("/")[0],
-            dut_right_ipv4=p.dut_right_ipv4,
-            tester_right_ipv4=p.tester_right_ipv4,
         )
         intent = only_ipv4(Nat44(nat, Links(there, links.right)).dut_intent())
         return (

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.text import network6
-from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
+from v6t.plugins.customer_edge.customer import checked_ports
+from v6t.plugins.map.params import RuleParams
+from v6t.plugins.map.rules import PortSet
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError
@@ -23,7 +25,11 @@ WIDEST = 96
 """Length of the prefixes that hold a whole IPv4 address in their last bits."""
 
 
-class Ipv4aasParams(ConnectionParams):
+DEFAULT_PSID_LEN = 3
+"""PSID length of lw4o6."""
+
+
+class Ipv4aasParams(ConnectionParams, RuleParams):
     """Everything ``ipv4aas`` can be told."""
 
     variant: Variant = Field("464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t")
@@ -50,12 +56,20 @@ class Ipv4aasParams(ConnectionParams):
     rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
     rule_ipv4: str = Field("192.0.2.0/24", description="map-e, map-t: rule IPv4 prefix")
     ea_len: int = Field(11, description="map-e, map-t: length of the EA bits")
+    psid_offset: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="lw4o6, map-e, map-t: PSID offset; the NAPT takes the first range of ports",
+    )
     dmr: str = Field("2001:db8:ffff::/64", description="map-t: default mapping rule")
     b4_prefix: str = Field(
         "2001:db8:b400::/40", description="lw4o6: IPv6 prefix of the lwB4s, a /64 for each"
     )
     psid: int = Field(3, ge=0, description="lw4o6, map-e, map-t: PSID of the CE")
-    psid_len: int = Field(3, ge=0, le=15, description="lw4o6: PSID length; MAP's is the rule's")
+    psid_len: int | None = Field(
+        None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
+    )
     ce_middle_ipv6: IPv6Interface = Field(
         IPv6Interface("2001:db8:6::9/64"), description="the CE's address on the middle link"
     )
@@ -129,15 +143,20 @@ class Ipv4aasParams(ConnectionParams):
         return self.responder_ipv4
 
     @property
-    def rule(self) -> MapRule:
-        """The checked mapping rule; its PSID offset is 0, so that a port set is one range."""
-        return rule_from_text(self.rule_ipv6, self.rule_ipv4, self.ea_len, 0)
+    def only_psid(self) -> int:
+        """Return the CE's PSID."""
+        return self.psid
+
+    @property
+    def softwire_psid_len(self) -> int:
+        """Return the PSID length of lw4o6."""
+        return DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
 
     @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant == "lw4o6":
-            return PortSet(0, self.psid_len, self.psid)
+            return checked_ports(self.psid_offset, self.softwire_psid_len, self.psid)
         return self.rule.port_set(self.psid)
 
     @property
@@ -152,8 +171,8 @@ class Ipv4aasParams(ConnectionParams):
 
     @property
     def used_ports(self) -> float:
-        """Share of the CE's port set that the Initiator's sources take (DD-03); 0: no port set."""
-        return self.endpoints / self.port_set.count if self.ce_stateful else 0.0
+        """Share of the NAPT's ports that the Initiator's sources take (DD-03); 0: no port set."""
+        return self.endpoints / self.outside.count if self.ce_stateful else 0.0
 
     @model_validator(mode="after")
     def _possible(self) -> Ipv4aasParams:
@@ -194,8 +213,6 @@ class Ipv4aasParams(ConnectionParams):
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
                 )
-        elif self.psid >> self.psid_len:
-            raise UsageError(f"PSID {self.psid} does not fit {self.psid_len} bits")
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
             raise UsageError(
@@ -203,12 +220,13 @@ class Ipv4aasParams(ConnectionParams):
                 f"{LOWEST_PORT}",
                 "choose another psid, or set low_ports to true",
             )
-        if self.endpoints > self.port_set.count:
+        if self.endpoints > self.outside.count:
+            ranges = len(self.port_set.ranges)
+            of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
             raise UsageError(
-                f"{self.endpoints} source ports do not fit the CE's port set of "
-                f"{self.port_set.count} (DD-03)",
+                f"{self.endpoints} source ports do not fit the {of} of {self.outside.count} (DD-03)",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
-                "(ea_len, psid_len)",
+                "(ea_len, psid_len, psid_offset)",
             )
 
     @property

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from v6t.plugins.base import DutIntent, Links, Part, Technology
-from v6t.plugins.common.chain import TAYGA, between, only_ipv4
+from v6t.plugins.common.chain import TAYGA, between, only_ipv4, part_params, shared_names
 from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.softwire import B4, SoftwireEnd
@@ -74,17 +74,8 @@ def covering(first: Any, count: int) -> IPv4Network:
 
 
 def _connections(p: Ipv4aasParams) -> dict[str, Any]:
-    """What the NAT's own intent must know of them."""
-    names = (
-        *("initiator_ports", "responder_ports", "initiator_count", "responder_count"),
-        *("enumerate_ports", "enumerate_ips", "low_ports", "responder_ipv4"),
-    )
-    return {
-        **{name: getattr(p, name) for name in names},
-        "pool_first": p.public_first,
-        "pool_count": p.publics,
-        "pool_ports": p.outside,
-    }
+    """What a NAT calls the public addresses and ports."""
+    return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
 
 
 def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
@@ -93,7 +84,7 @@ def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
 
 def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DutIntent:
     """The NAT44 of either device; IPv4 only."""
-    params = Nat44Params(**_connections(p), initiator_ipv4=p.initiator_ipv4, **fields)
+    params = part_params(Nat44Params, p, **_connections(p), **fields)
     return only_ipv4(Nat44(params, links).dut_intent())
 
 
@@ -103,8 +94,6 @@ def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Any]:
     intent = _nat44(
         p,
         Links(links.left, here),
-        dut_left_ipv4=p.dut_left_ipv4,
-        tester_left_ipv4=p.tester_left_ipv4,
         dut_right_ipv4=_INNER_LEFT,
         tester_right_ipv4=_INNER_RIGHT.partition("/")[0],
     )
@@ -138,7 +127,7 @@ def _ce(
         right={**inner_intent.left, **({"routes": behind} if behind else {})},
         settings={**inner_intent.settings, "ipv6_side": "right"},
     )
-    named = {"dmr": "dmr"}
+    named = {name: name for name in shared_names(kind.params_model, p)}
     return Part("ce", CE, intent, reference=technology, turned=True, to_ipv4=to_ipv4, params=named)
 
 
@@ -161,18 +150,24 @@ def _pe(
         dict.fromkeys(servers, p.tester_right_ipv4),
     )
     intent = replace(technology.dut_intent(), right=right)
-    named = {n: n for n in ("rule_ipv6", "dmr")}
+    named = {name: name for name in shared_names(kind.params_model, p)}
     return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4, params=named)
 
 
-def _rule(p: Ipv4aasParams) -> dict[str, Any]:
+def _relay(p: Ipv4aasParams) -> dict[str, Any]:
+    """What a MAP relay has beside the parameters of the rule: all CEs of it."""
     return {
-        "rule_ipv6": p.rule_ipv6,
-        "rule_ipv4": p.rule_ipv4,
-        "ea_len": p.ea_len,
-        "psid_offset": 0,
+        "ces": ALL_CES,
+        "psid": 0 if p.ea_len else p.psid,
         "server_ipv4": p.responder_ipv4,
+        "tester_left_ipv6": p.ce_middle_ipv6.ip,
     }
+
+
+def _map_ce(p: Ipv4aasParams) -> dict[str, Any]:
+    """What a MAP CE has beside the parameters of the rule."""
+    own = {"ce_ipv4": p.public_first, "ce_psid": p.psid, "server_ipv4": p.responder_ipv4}
+    return {**own, **_ce_link(p)}
 
 
 def _ce_link(p: Ipv4aasParams) -> dict[str, Any]:
@@ -186,25 +181,15 @@ def _ce_link(p: Ipv4aasParams) -> dict[str, Any]:
 
 def _map_e(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     napt, inner = _napt(p, links)
-    rule, own = _rule(p), {"ce_ipv4": p.public_first, "ce_psid": p.psid}
-    ce = MapECeParams(**rule, **own, **_ce_link(p), br_address=p.tunnel_ipv6)
-    br = MapEParams(
-        **rule, ces=ALL_CES, br_address=p.tunnel_ipv6, tester_left_ipv6=p.ce_middle_ipv6.ip
-    )
+    ce = part_params(MapECeParams, p, **_map_ce(p), br_address=p.tunnel_ipv6)
+    br = part_params(MapEParams, p, **_relay(p), br_address=p.tunnel_ipv6)
     return napt, _ce(p, inner, MapECe, ce), _pe(p, links, "br", MapEBorderRelay, br)
 
 
 def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     napt, inner = _napt(p, links)
-    rule, own = _rule(p), {"ce_ipv4": p.public_first, "ce_psid": p.psid}
-    ce = MapTCeParams(**rule, **own, **_ce_link(p), dmr=p.dmr)
-    br = MapTParams(
-        **rule,
-        ces=ALL_CES,
-        dmr=p.dmr,
-        dut_left_ipv6=p.pe_middle_ipv6,
-        tester_left_ipv6=p.ce_middle_ipv6.ip,
-    )
+    ce = part_params(MapTCeParams, p, **_map_ce(p))
+    br = part_params(MapTParams, p, **_relay(p), dut_left_ipv6=p.pe_middle_ipv6)
     return (
         napt,
         _ce(p, inner, MapTCe, ce, to_ipv4="reverse", behind=_servers(p, ce)),
@@ -224,24 +209,23 @@ def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[str, str]:
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     napt, inner = _napt(p, links)
-    shared = {"psid_len": p.psid_len, "psid_offset": 0, "br_address": p.tunnel_ipv6}
-    aftr = LwAftrParams(
-        **shared,
-        softwires=1 << p.psid_len,
+    both = {
+        "psid_len": p.softwire_psid_len,
+        "br_address": p.tunnel_ipv6,
+        "server_ipv4": p.responder_ipv4,
+    }
+    aftr = part_params(
+        LwAftrParams,
+        p,
+        **both,
+        softwires=1 << p.softwire_psid_len,
         simulated=ALL,
         ipv4_pool=f"{p.public_first}/32",
-        b4_prefix=p.b4_prefix,
-        server_ipv4=p.responder_ipv4,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
     _, _, address, _ = aftr.table().softwire(p.psid)
-    b4 = LwB4Params(
-        **shared,
-        **_ce_link(p),
-        b4_address=address,
-        ipv4_address=p.public_first,
-        psid=p.psid,
-        server_ipv4=p.responder_ipv4,
+    b4 = part_params(
+        LwB4Params, p, **both, **_ce_link(p), b4_address=address, ipv4_address=p.public_first
     )
     return napt, _ce(p, inner, LwB4, b4), _pe(p, links, "lwaftr", LightweightAftr, aftr)
 
@@ -276,8 +260,6 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         Links(there, links.right),
         dut_left_ipv4=_INNER_RIGHT,
         tester_left_ipv4=_INNER_LEFT.partition("/")[0],
-        dut_right_ipv4=p.dut_right_ipv4,
-        tester_right_ipv4=p.tester_right_ipv4,
     )
     return ce, softwire, Part("nat", PE, nat, "nftables", stateful=True)
 
@@ -315,14 +297,13 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         _customers(p, links, [inside]),
         {**cable, "routes": {str(embedded(p.plat_prefix, net)): pe for net in servers}},
     )
-    plat = Nat64Params(
+    plat = part_params(
+        Nat64Params,
+        p,
         **_connections(p),
-        prefix=p.prefix,
         initiator_ipv6=clients[int(p.initiator_ipv4) - int(inside.network_address)],
         dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
-        dut_right_ipv4=p.dut_right_ipv4,
-        tester_right_ipv4=p.tester_right_ipv4,
     )
     intent = Nat64(plat, Links(far, links.right)).dut_intent()
     return (

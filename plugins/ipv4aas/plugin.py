@@ -24,8 +24,10 @@ from v6t.plugins.sizes import (
     translated_pair,
 )
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
+from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.plugins.translation.vectorised import DF_FROM
+from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair
 
@@ -59,6 +61,38 @@ class Ipv4aas(StatefulTechnology):
         tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
 
+    def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params, links)
+        self._refuse_unused()
+
+    def _refuse_unused(self) -> None:
+        """Refuse parameters of other variants: what changes no part of either device has no effect.
+
+        Raises:
+            UsageError: naming the parameter.
+        """
+        p = self.params
+        given = {name: getattr(p, name) for name in p.model_fields_set}
+        own = None
+        for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
+            if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
+                continue
+            own = own or self._listed(p)
+            try:
+                others = type(p)(**{n: value for n, value in given.items() if n != name})
+                alike = self._listed(others) == own
+            except (UsageError, ValueError):
+                continue  # others depend on it
+            if alike:
+                raise UsageError(
+                    f"{name} {given[name]} has no effect on the variant {p.variant}",
+                    f"leave {name} out, or set variant",
+                )
+
+    def _listed(self, params: Ipv4aasParams) -> list[dict[str, Any]]:
+        parts = parts_of(params, self.links)
+        return [part.listed() for part in (*parts, *wholes_of(params, parts, self.links))]
+
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The devices' parts from left to right."""
@@ -87,8 +121,14 @@ class Ipv4aas(StatefulTechnology):
         if p.used_ports > HEADROOM:
             cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.port_set.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
                 "down (DD-03)"
+            )
+        ranges = len(p.port_set.ranges) if p.ce_stateful else 1
+        if ranges > 1:
+            cautions.append(
+                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.outside.min} to "
+                f"{p.outside.max}"
             )
         cautions.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "

@@ -34,8 +34,6 @@ Varying = tuple[list[Variable], list[Binding]]
 
 def first_ce(domain: Domain) -> tuple[IPv4Address, int]:
     """The CE that the template frame shows; variables overwrite it."""
-    if not domain.rule.ea_len:
-        return domain.rule.ipv4_prefix.network_address, domain.psid
     return domain.rule.ce_of(domain.ea_bounds[0])
 
 
@@ -67,7 +65,7 @@ def ce_fields(
         variables.append(Variable(HOST, open_bits))
         if address:
             bindings.append(Binding(HOST, address, 32 - open_bits, 31))
-    own, more = ce_port(rule, policy, port)
+    own, more = ce_port(rule, policy, port, psid=rule.psid or 0)
     return variables + own, bindings + more
 
 

@@ -15,6 +15,8 @@ def rule_setting(rule: MapRule) -> Rule:
         ea_len=rule.ea_len,
         psid_offset=rule.psid_offset,
         psid_len=rule.psid_len,
+        iid_format=rule.iid_format,
+        **({} if rule.psid is None else {"psid": rule.psid}),
     )
 
 

@@ -53,7 +53,7 @@ class MapERelay:
         # longest prefixes last: later matches replace earlier ones
         by_length = sorted(rules, key=lambda r: r.ipv6_prefix.prefixlen)
         self._by_ipv6 = [RuleArray(r) for r in by_length]
-        by_length = sorted(rules, key=lambda r: r.ipv4_prefix.prefixlen)
+        by_length = sorted(rules, key=lambda r: (r.ipv4_prefix.prefixlen, r.ipv4_prefix))
         self._by_ipv4 = [RuleArray(r) for r in by_length]
         self._mtu = links.left.mtu
 

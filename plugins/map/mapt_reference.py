@@ -57,7 +57,7 @@ class MapTRelay:
         # longest prefixes last: later matches replace earlier ones
         by_length = sorted(rules, key=lambda r: r.ipv6_prefix.prefixlen)
         self._by_ipv6 = [RuleArray(r, whole_host=True) for r in by_length]
-        by_length = sorted(rules, key=lambda r: r.ipv4_prefix.prefixlen)
+        by_length = sorted(rules, key=lambda r: (r.ipv4_prefix.prefixlen, r.ipv4_prefix))
         self._by_ipv4 = [RuleArray(r, whole_host=True) for r in by_length]
         self._dmr = Rfc6052Array(dmr)
         self._ipv6_mtu, self._ipv4_mtu = links.left.mtu, links.right.mtu

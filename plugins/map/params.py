@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from ipaddress import IPv4Network
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -45,7 +46,13 @@ class RuleParams(PluginParams):
             self.psid_offset,
             psid_len=self.psid_len,
             iid_format=self.iid_format,
+            psid=self.only_psid,
         )
+
+    @property
+    def only_psid(self) -> int:
+        """Return the PSID of the one CE that a rule without EA bits has."""
+        return 0
 
 
 class Domain(RuleParams):
@@ -61,6 +68,11 @@ class Domain(RuleParams):
     share: int = Field(1, ge=1, description="share of the foreground traffic among the domains")
 
     @property
+    def only_psid(self) -> int:
+        """Return the domain's own PSID."""
+        return self.psid
+
+    @property
     def ea_bounds(self) -> tuple[int, int]:
         """Smallest and largest EA value that is simulated."""
         rule = self.rule
@@ -74,10 +86,17 @@ class Domain(RuleParams):
         room = high - low + 1
         if room < 1:
             raise UsageError("without its network and broadcast address the rule has no CE left")
+        if self.ces > room and "ces" not in self.model_fields_set:
+            object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
         if self.ces > room:
             raise UsageError(
                 f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits",
                 f"set ces to at most {room}, or to all",
+            )
+        if self.psid and rule.ea_len:
+            raise UsageError(
+                f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
+                "leave psid out, or set ea_len to 0 and psid_len",
             )
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
@@ -99,18 +118,35 @@ class MapParams(RelayParams, Domain):
         nets = [d.rule.ipv6_prefix for d in self.all_domains]
         if len(set(nets)) != len(nets):
             raise UsageError("two domains have the same rule IPv6 prefix")
-        pools = [d.rule.ipv4_prefix for d in self.all_domains]
-        if len(set(pools)) != len(pools):
-            raise UsageError(
-                "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs "
-                "apart",
-                "give each domain an IPv4 prefix of its own; one may lie within another",
-            )
-        if any(self.server_ipv4 in pool for pool in pools):
+        self._check_addresses()
+        if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
             raise UsageError("server_ipv4 lies within a rule IPv4 prefix", "choose one outside")
         for domain in self.all_domains:
             self._check_overlap(domain)
         return self
+
+    def _check_addresses(self) -> None:
+        """Refuse domains of one IPv4 prefix, except CEs that share an address (RFC 7597 section 5.2)."""
+        taken: dict[IPv4Network, set[int]] = {}
+        for domain in self.all_domains:
+            rule, prefix = domain.rule, domain.rule.ipv4_prefix
+            ports = rule.port_set(domain.psid)
+            own = {port for low, high in ports.ranges for port in range(low, high + 1)}
+            if rule.ea_len and prefix in taken:
+                raise UsageError(
+                    "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs "
+                    "apart",
+                    "give each domain an IPv4 prefix of its own; one may lie within another",
+                )
+            # all ports of a rule with EA bits belong to its own CEs
+            common = own & taken.setdefault(prefix, set())
+            if common:
+                raise UsageError(
+                    f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
+                    "not tell their CEs apart",
+                    "give each domain a PSID of its own",
+                )
+            taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
     def _check_overlap(self, domain: Domain) -> None:
         low, high = domain.ea_bounds

@@ -51,6 +51,8 @@ class RuleArray:
         draft = rule.iid_format == "draft"
         self._ipv4_at, self._psid_at = np.uint64(24 if draft else 16), np.uint64(8 if draft else 0)
         self._embeds = bool(o)
+        self._only = None if rule.psid is None else np.uint64(rule.psid)
+        self.prefix = rule.ipv4_prefix
         self.psid_field = self._psid << self._psid_at
         """Bits of the low half that hold the PSID."""
 
@@ -66,7 +68,9 @@ class RuleArray:
 
     def psid_of(self, port: U64) -> tuple[U64, Mask]:
         """PSID of each port, and whether it belongs to any CE."""
-        return (port >> self._m) & self._psid, port >= self._floor
+        psid = (port >> self._m) & self._psid
+        owned = port >= self._floor
+        return psid, owned if self._only is None else owned & (psid == self._only)
 
     def claimed(self, high: U64, low: U64) -> tuple[U64, U64, Mask]:
         """IPv4 address and PSID in an interface identifier, and whether all else agrees."""
@@ -74,6 +78,8 @@ class RuleArray:
         psid = (low >> self._psid_at) & np.uint64(0xFFFF)
         right_high, right_low, _ = self.map_address(ipv4, psid << self._m)
         in_rule = (ipv4 & self.mask4) == self.net4
+        if self._only is not None:
+            in_rule &= psid == self._only
         return ipv4, psid, in_rule & (right_high == high) & (right_low == low)
 
 
@@ -96,17 +102,25 @@ def map_addresses(rules: Sequence[RuleArray], ipv4: U64, port: U64) -> MapAddres
     """Look destinations up.
 
     Args:
-        rules: longest IPv4 prefixes last: later matches replace earlier ones.
+        rules: by length of their IPv4 prefixes, then by these: a longer prefix decides, and several
+            rules of one prefix have different PSIDs.
         ipv4: destination addresses.
         port: destination ports.
     """
     high, low = np.zeros((2, len(ipv4)), dtype=np.uint64)
     known, owned = np.zeros((2, len(ipv4)), dtype=bool)
+    shorter = None
     for rule in rules:
         inside = (ipv4 & rule.mask4) == rule.net4
         if not inside.any():
             continue
-        for whole, part in zip((high, low, owned), rule.map_address(ipv4, port), strict=True):
-            np.copyto(whole, part, where=inside)
+        if rule.prefix != shorter:
+            owned &= ~inside
+        shorter = rule.prefix
+        *address, own = rule.map_address(ipv4, port)
+        own &= inside
+        for whole, part in zip((high, low), address, strict=True):
+            np.copyto(whole, part, where=own)
+        owned |= own
         known |= inside
     return MapAddresses(np.concatenate([octets8(high), octets8(low)], axis=1), known, owned)

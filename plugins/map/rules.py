@@ -68,6 +68,8 @@ class MapRule:
         psid_len: ``k``; given explicitly only where ``ea_len`` does not tell it (RFC 7597
             example 5: PSID provisioned by DHCPv6), otherwise derived.
         iid_format: see :data:`IidFormat`.
+        psid: of the one CE of a shared address without EA bits (RFC 7597 section 5.2); None where
+            EA bits hold it, or where it is not known.
     """
 
     ipv6_prefix: IPv6Network
@@ -76,6 +78,7 @@ class MapRule:
     psid_offset: int = DEFAULT_PSID_OFFSET
     psid_len: int = -1
     iid_format: IidFormat = "rfc7597"
+    psid: int | None = None
 
     def __post_init__(self) -> None:
         n, r, o = self.ipv6_prefix.prefixlen, self.ipv4_prefix.prefixlen, self.ea_len
@@ -114,6 +117,12 @@ class MapRule:
                 f"the 16 bits of a port",
                 f"set psid_offset to at most {16 - self.psid_len}",
             )
+        if self.psid is not None and o:
+            raise UsageError(
+                f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID"
+            )
+        if self.psid is not None:
+            self.port_set(self.psid)
 
     @property
     def suffix_len(self) -> int:
@@ -161,12 +170,13 @@ class MapRule:
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def psid_of(self, port: int) -> int | None:
-        """PSID that owns a port, or None for a port excluded for everybody (MAP-05)."""
+        """PSID that owns a port, or None for a port that no CE of the rule has (MAP-05)."""
         if not self.psid_len:
             return 0
         if self.psid_offset and port >> 16 - self.psid_offset == 0:
             return None
-        return port >> self.low_bits & (self.sharing_ratio - 1)
+        psid = port >> self.low_bits & (self.sharing_ratio - 1)
+        return psid if self.psid in (None, psid) else None
 
     def ea_bits(self, ipv4: IPv4Address, psid: int) -> int:
         """EA bits of a CE: IPv4 suffix, then PSID (MAP-02).
@@ -186,10 +196,12 @@ class MapRule:
         """IPv4 address (first of its prefix) and PSID of the CE with these EA bits."""
         if not 0 <= ea < self.ce_count:
             raise UsageError(f"EA value {ea:#x} does not fit {self.ea_len} bits")
-        psid = 0 if self.prefix_ce or not self.ea_len else ea & (self.sharing_ratio - 1)
+        if not self.ea_len:
+            return self.ipv4_prefix.network_address, self.psid or 0
+        psid = 0 if self.prefix_ce else ea & (self.sharing_ratio - 1)
         suffix = ea >> self.psid_len if not self.prefix_ce else ea << self.suffix_len - self.ea_len
         base = int(self.ipv4_prefix.network_address)
-        return IPv4Address(base | (suffix if self.ea_len else 0)), psid
+        return IPv4Address(base | suffix), psid
 
     def end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
         """The prefix delegated to the CE, length ``n + o``."""
@@ -229,6 +241,8 @@ class MapRule:
             ipv4, psid = IPv4Address(int(address) >> 16 & 0xFFFFFFFF), int(address) & 0xFFFF
         if ipv4 not in self.ipv4_prefix or psid >= self.sharing_ratio:
             return None
+        if self.psid not in (None, psid):
+            return None
         prefix = int(self.end_user_prefix(ipv4, psid).network_address)
         if prefix | self.interface_id(ipv4, psid) != int(address):
             return None
@@ -247,8 +261,12 @@ def rule_from_text(
     *,
     psid_len: int | None = None,
     iid_format: IidFormat = "rfc7597",
+    psid: int | None = None,
 ) -> MapRule:
     """A rule from what a user writes.
+
+    Args:
+        psid: of the one CE of a shared address, where there are no EA bits.
 
     Raises:
         UsageError: a prefix is no prefix or has host bits, or the rule is impossible.
@@ -262,4 +280,5 @@ def rule_from_text(
         psid_offset,
         -1 if psid_len is None else psid_len,
         iid_format,
+        psid if psid_len and not ea_len else None,
     )

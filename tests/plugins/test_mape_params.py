@@ -506,8 +506,8 @@ def test_the_device_is_told_what_the_traffic_needs():
     plugin = relay(**FIGURE_8, domains=[SECOND])
     intent = plugin.dut_intent()
     assert intent.technology == "mape-br"
-    wanted = [("2001:db8:ce::/51", "192.0.2.0/24", 13, 0, 5)]
-    wanted += [("2001:db8:100::/40", "198.18.0.0/16", 20, 6, 4)]
+    wanted = [("2001:db8:ce::/51", "192.0.2.0/24", 13, 0, 5, "rfc7597")]
+    wanted += [("2001:db8:100::/40", "198.18.0.0/16", 20, 6, 4, "rfc7597")]
     assert [tuple(r.values()) for r in intent.settings["rules"]] == wanted
     assert intent.settings["br_address"] == "2001:db8:6::1"
     assert set(intent.left["routes"]) == {"2001:db8:ce::/51", "2001:db8:100::/40"}

@@ -23,12 +23,11 @@ def table_of(intent: Intent) -> AddressTable:
     all others (section 5.1): no more than that is left of the rule where no other CE is talked to.
     """
     edge = settings_of(intent)
-    if not isinstance(edge, CustomerEdge) or edge.end_user_prefix is None:
+    if not isinstance(edge, CustomerEdge) or edge.end_user_prefix is None or edge.rule is None:
         return AddressTable.of(intent)
-    interface = int(edge.ipv4.network_address) << 16 | edge.psid
-    address = IPv6Network(int(edge.end_user_prefix.network_address) | interface)
+    address = edge.rule.ce_address(edge.end_user_prefix, edge.ipv4.network_address, edge.psid)
     return AddressTable(
-        eam=((edge.ipv4, address),),
+        eam=((edge.ipv4, IPv6Network(address)),),
         prefix=edge.dmr,
         ipv6_side=edge.ipv6_side,
         lowest_ipv6_mtu=edge.lowest_ipv6_mtu,

@@ -14,7 +14,7 @@ from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, jool_statistics
+from v6t.drivers.duts.kinds import addresses, jool_statistics, map_rules
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import module, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -269,6 +269,9 @@ class Jool(LinuxDriver):
         settings = settings_of(intent)
         relay = isinstance(settings, MapRelay)
         s = settings if isinstance(settings, MapRelay) else CustomerEdge.of(intent)
+        own = s.rules if isinstance(s, MapRelay) else (s.rule,) if s.rule else ()
+        map_rules.refuse_draft(own, "Jool")
+        map_rules.refuse_psid(own, "Jool")
         run = f"{program} -i v6t"
         steps = [
             Step(

@@ -12,7 +12,7 @@ from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
@@ -119,8 +119,11 @@ class Nat46(LinuxDriver):
         }
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A kernel without it."""
+        """A kernel without it, and port sets that it would not look at."""
         super().refuse(intent, facts)
+        settings = settings_of(intent)
+        if isinstance(settings, CustomerEdge) and settings.rule and self.part is None:
+            map_rules.refuse_psid([settings.rule], "nat46 without a NAPT before it")
         if facts.sections.get(MODULE, "").strip() == "none":
             raise DutError(
                 f"the device lacks the kernel module {self.options.module}",
@@ -156,6 +159,11 @@ class Nat46(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
+        map_rules.refuse_lowest_mtu(
+            addresses.table_of(intent).lowest_ipv6_mtu,
+            "nat46 fragments no packet that fits the IPv6 link",
+            getattr(intent.links, addresses.ipv6_side(intent)).mtu,
+        )
         local, remote = _sides(intent)
         if not local or not remote:
             raise UsageError(
@@ -257,7 +265,18 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         rule, dmr = settings.rule, settings.dmr
         if rule is None or dmr is None:
             raise UsageError("nat46 as a CE needs a mapping rule and a DMR")
-        own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, "MAP", rule.ea_len, rule.psid_offset)
+        if (
+            rule.psid is not None
+        ):  # it derives PSIDs from EA bits only; one CE is a mapping of one host
+            return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
+        if settings.ipv4.num_addresses > 1:
+            raise UsageError(
+                f"nat46 drops packets of a CE with an IPv4 prefix such as {settings.ipv4}",
+                "let the EA bits hold a whole address",
+                params={"ea_len": 32 - rule.ipv4_prefix.prefixlen},
+            )
+        style = "MAP0" if rule.iid_format == "draft" else "MAP"
+        own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
         return [own], [Mapped.embedded(dmr)]
     near = addresses.hosts_behind(intent, addresses.ipv6_side(intent), 6)
     local, remote = [], []

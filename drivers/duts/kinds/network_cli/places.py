@@ -159,7 +159,7 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, str, list[object]]]:
         for key, inner in value.items():
             yield from _settings(f"{name}.{key}", inner)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) for v in value):
-        for key in value[0] if value else ():
+        for key in dict.fromkeys(key for each in value for key in each):
             column = [v.get(key, "") for v in value]
             if not any(isinstance(v, (Mapping, list, tuple)) for v in column):
                 yield name, f"{name}.{key}", column

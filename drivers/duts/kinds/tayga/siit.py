@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
 from v6t.drivers.duts.kinds.tayga.reserved import refuse_reserved, version_numbers
@@ -20,6 +20,10 @@ from v6t.profiles.errors import UsageError
 PROGRAM = "tayga"
 WORKERS = (0, 9, 6, 10)
 """The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
+OFFLINK_MTU = (0, 9, 6)
+"""The first version that can be told :data:`OWN_LOWEST_MTU` by ``offlink-mtu``."""
+OWN_LOWEST_MTU = 1280
+"""Longest IPv6 packet that TAYGA makes of an IPv4 packet without DF."""
 _SAYS = re.compile(r"TAYGA version v?(\d\S*)")
 _PACKAGE = re.compile(r"\d\S*")
 
@@ -139,10 +143,17 @@ class Tayga(TunTranslator):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         own4, own6 = self.own_addresses(intent)
+        lowest = addresses.table_of(intent).lowest_ipv6_mtu
+        if version_numbers(facts.version) < OFFLINK_MTU:
+            map_rules.refuse_lowest_mtu(
+                lowest, f"TAYGA {facts.version} has no offlink-mtu", OWN_LOWEST_MTU
+            )
         lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
         lines += [f"map {four} {six}" for four, six in _mappings(intent)]
+        if lowest != OWN_LOWEST_MTU:
+            lines.append(f"offlink-mtu {lowest}")
         lines += self.threads()
         cores = (
             "each worker is a thread with a queue of the TUN device"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.tundra.translator import OWN_PREFIX, TundraOptions, TundraTranslator
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.profiles.errors import UsageError
@@ -50,6 +50,11 @@ class Tundra(TundraTranslator):
                 params={"eam": [], "prefix": OWN_PREFIX},
             )
         self.prefix(intent)
+        map_rules.refuse_lowest_mtu(
+            addresses.table_of(intent).lowest_ipv6_mtu,
+            "Tundra fragments no packet that fits the IPv6 link",
+            getattr(intent.links, addresses.ipv6_side(intent)).mtu,
+        )
         if intent.technology == "clat":
             self._single(intent)
 

@@ -44,6 +44,7 @@ from v6t.profiles.intent_settings import (
     Nat64,
     Npt,
     Softwire,
+    Softwires,
     settings_of,
 )
 
@@ -128,7 +129,7 @@ class Vpp(Driver):
         match settings:
             case DsLite():
                 dslite.refuse(intent, self.options)
-            case CustomerEdge() | Softwire():
+            case CustomerEdge() | Softwire() | Softwires():
                 tunnel.customer_of(intent)
             case Npt():
                 nat.refuse_prefixes(facts.version)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from ipaddress import IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
+from v6t.drivers.duts.kinds import map_rules
 from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
@@ -32,8 +33,19 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
         UsageError: with the nearest rule that works.
     """
     relay = settings_of(intent)
+    if isinstance(relay, BindingTable):
+        _refuse_mixed(list(softwires(intent)))
     if not isinstance(relay, MapRelay):
         return
+    _refuse_mixed(_softwires_of(relay))
+    map_rules.refuse_draft([r for r in relay.rules if r.psid is None or relay.translates], "VPP")
+    if relay.translates:
+        map_rules.refuse_psid(relay.rules, "VPP's MAP-T")
+        map_rules.refuse_lowest_mtu(
+            relay.lowest_ipv6_mtu,
+            "VPP fragments no packet that fits the IPv6 link",
+            intent.links.left.mtu,
+        )
     instead = nearest(relay, version)
     if relay.dmr is not None and "dmr" in instead and not losses:
         raise UsageError(
@@ -108,10 +120,13 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> lis
         relay = MapRelay.of(intent)
         kind = " map-t" if relay.translates else ""
         source = str(relay.dmr or relay.br_address)
+        rules = [rule for rule in relay.rules if rule.psid is None]
         own = [
             _domain(cli, f"v6t{n}", _words(rule, source), _wanted(rule, source))
-            for n, rule in enumerate(relay.rules)
+            for n, rule in enumerate(rules)
         ]
+        if len(rules) < len(relay.rules):
+            own = _softwires(_softwires_of(relay), cli, place, len(rules)) + own
     return [*own, *(_interface(cli, port, kind) for port in ports.values())]
 
 
@@ -201,10 +216,51 @@ def _delete(cli: Cli, tag: str) -> str:
     )
 
 
-def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
+def _softwires_of(relay: MapRelay) -> list[Softwire]:
+    """Return the CEs of rules without EA bits as softwires: each has an address of its own in VPP."""
+    return [
+        Softwire(
+            rule.ipv4_prefix[0],
+            rule.psid,
+            rule.psid_len,
+            rule.psid_offset,
+            rule.ce_address(rule.ipv6_prefix, rule.ipv4_prefix[0], rule.psid),
+            relay.br_address or IPv6Address(0),
+        )
+        for rule in relay.rules
+        if rule.psid is not None
+    ]
+
+
+def _refuse_mixed(rows: list[Softwire]) -> None:
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once.
+
+    Raises:
+        UsageError: naming both values.
+    """
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        known = first.setdefault(row.ipv4, row)
+        for name, value in {
+            "br": "lwAFTR address",
+            "psid_len": "PSID length",
+            "psid_offset": "PSID offset",
+        }.items():
+            one, other = getattr(known, name), getattr(row, name)
+            if one != other:
+                raise UsageError(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {one} (PSID {known.psid}) and "
+                    f"{other} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                )
+
+
+def _softwires(rows: list[Softwire], cli: Cli, place: str, first_tag: int = 0) -> list[Step]:
     """One domain per IPv4 address, one rule per softwire; thousands go through a file."""
     files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
-    tags = {ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows))}
+    tags = {
+        ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows), first_tag)
+    }
     first = {row.ipv4: row for row in reversed(rows)}
     lines = [
         f"map add domain tag {tag} ip4-pfx {ipv4}/32 ip6-pfx ::/0 ip6-src {first[ipv4].br} "
@@ -231,13 +287,13 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
                 return f"the domain {tag} is {found.get(tag)}, not {wanted}"
         return None
 
-    sample = rows[-1]
-    wanted_rules = {f"rule psid: {r.psid} ip6-dst {r.b4}" for r in rows if r.ipv4 == sample.ipv4}
-
-    def check_softwires(output: str) -> str | None:
-        seen = {" ".join(line.split()) for line in output.splitlines()}
-        missing = sorted(wanted_rules - seen)
-        return f"the softwire '{missing[0]}' of {sample.ipv4} is missing" if missing else None
+    def check_rules(output: str) -> str | None:
+        found = syntax.domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+        return None
 
     delete = cli("map del domain index INDEX").replace("INDEX", "$i")
     return [
@@ -249,7 +305,7 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
             f"while read i; do {delete}; done; rm -f {files[0]}",
             before=f"{show} | grep -F ']' || true",
             was=Was.FOREIGN,
-            check=checked(show, check_domains, f"{len(tags)} domains"),
+            check=checked(show, check_domains, f"{len(tags)} domains with these values"),
             silent=True,
         ),
         Step(
@@ -257,14 +313,7 @@ def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
             f"{len(rows)} softwires",
             text=rules,
             undo=f"rm -f {files[1]}",
-            check=checked(
-                f"{show} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tags[sample.ipv4]}}} .*/\\1/p' | "
-                "while read i; do "
-                + cli("show map domain index INDEX").replace("INDEX", "$i")
-                + "; done",
-                check_softwires,
-                f"PSID {sample.psid} of {sample.ipv4} is {sample.b4}",
-            ),
+            check=checked(show, check_rules, f"{len(rows)} rules with these addresses"),
             silent=True,
         ),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from v6t.drivers.duts.commands import Lost
 from v6t.profiles.errors import UsageError
@@ -86,6 +87,22 @@ def domains(text: str) -> list[Domain]:
     for match in _DOMAIN.finditer(text):
         index, tag, ipv4, ipv6, source, *numbers = match.groups()
         found.append(Domain(int(index), tag, ipv4, ipv6, source, *map(int, numbers)))
+    return found
+
+
+_RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
+
+
+def domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
+    """Return the IPv6 address of each PSID by the tag of its domain, from ``show map domain``."""
+    found: dict[tuple[str, int], IPv6Address] = {}
+    tag = ""
+    for line in text.splitlines():
+        domain, rule = _DOMAIN.search(line), _RULE.match(line)
+        if domain:
+            tag = domain.group(2)
+        if rule:
+            found[tag, int(rule.group(1))] = IPv6Address(rule.group(2))
     return found
 
 

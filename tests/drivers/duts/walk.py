@@ -1,0 +1,483 @@
+"""Other values for every parameter of every technology, and what they change.
+
+A parameter is either the tester's own, and a correct device emits the same frames for the same input
+whatever its value is, or a part of the device configuration (the intent), which every driver turns into
+its plan or refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+from v6t.core.config.plugins import load_plugin
+from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.plugins.base import Technology
+from v6t.plugins.common.ports import PortRange
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.intent import DutIntent
+from v6t.profiles.model import DIRECTIONS, Direction
+
+Values = Mapping[str, Any]
+
+ROWS, SIZES = 8, (128, 1518)
+NO_EA_BITS = {
+    "rule_ipv4": "192.0.2.18/32",
+    "rule_ipv6": "2001:db8:12:3400::/56",
+    "ea_len": 0,
+    "psid_len": 8,
+}
+ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
+FEW_PORTS = {"min": 4096, "max": 4111}
+MANY = {
+    "initiator_count": 4,
+    "responder_count": 2,
+    "enumerate_ips": 3,
+    "initiator_ports": FEW_PORTS,
+}
+LONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
+
+
+@dataclass(frozen=True)
+class Base:
+    """Parameters that one alternative value at a time is put into."""
+
+    plugin: str
+    params: Values = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    """Parameters that mean nothing together with these."""
+
+    @property
+    def name(self) -> str:
+        """Name of a test case."""
+        return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
+
+    def technology(self, **other: Any) -> Technology:
+        """Make the technology with some other values."""
+        kind = load_plugin(self.plugin)
+        return kind(kind.params_model(**{**self.params, **other}))
+
+
+BASES = (
+    Base("clat"),
+    Base("dns64"),
+    Base("dns64", {"upstream": "ipv6"}),
+    Base("dslite-aftr"),
+    Base("dslite-aftr", ONE_SOFTWIRE),
+    Base("ipv4-router"),
+    Base("ipv6-router"),
+    *(Base("ipv4aas", {"variant": v}) for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")),
+    Base("lwaftr", {"softwires": 64}),
+    Base("lwb4"),
+    Base("mape-br"),
+    Base("mape-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
+    Base("mape-ce"),
+    Base("mape-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
+    Base("mape-ce", LONE_CE, frozenset({"psid_offset"})),
+    Base("mapt-br"),
+    Base("mapt-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
+    Base("mapt-ce"),
+    Base("mapt-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
+    Base("mapt-ce", LONE_CE, frozenset({"psid_offset"})),
+    Base("nat44"),
+    Base("nat44", MANY),
+    Base("nat46"),
+    Base("nat64"),
+    Base("nat66"),
+    Base("nptv6"),
+    Base("siit"),
+    Base("siit", {"prefix": "2001:db8:64::/96"}),
+    Base("siit", {"eam": (), "prefix": "2001:db8:64::/96"}),
+)
+
+TWO = {"initiator_count": 2, "responder_count": 2, "enumerate_ips": 3}
+FOUR = {
+    "initiator_count": 4,
+    "responder_count": 4,
+    "enumerate_ips": 3,
+    "initiator_ports": FEW_PORTS,
+}
+SERVERS = (
+    {},
+    {"responder_ipv4": "198.19.0.8"},
+    {"responder_ipv4": "198.19.0.8", "responder_ipv6": "2001:2:0:1::8"},
+)
+SECOND_DOMAIN = {
+    "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
+}  # fmt: skip
+VALUES: Mapping[str, Sequence[Values]] = {
+    "n": [{"n": 2, "m": 1}],
+    "m": [{"n": 3, "m": 1}],
+    "ttl": [{"ttl": 100}],
+    "negative_percent": [{"negative_percent": 10}],
+    "server_ipv4": [{"server_ipv4": "203.0.113.99"}],
+    "dut_left_ipv6": [{"dut_left_ipv6": "2001:db8:aa::1/64", "tester_left_ipv6": "2001:db8:aa::2"}],
+    "dut_right_ipv6": [{"dut_right_ipv6": "2001:db8:ab::1/64", "tester_right_ipv6": "2001:db8:ab::2"}],
+    "tester_left_ipv6": [{"tester_left_ipv6": "2001:db8:6::99"}, {"tester_left_ipv6": "2001:2:0:f000::99"}],
+    "tester_right_ipv6": [{"tester_right_ipv6": "2001:db8:7::99"}, {"tester_right_ipv6": "2001:2:0:f001::99"}],
+    "dut_left_ipv4": [{"dut_left_ipv4": "192.168.28.1/30", "tester_left_ipv4": "192.168.28.2"}],
+    "dut_right_ipv4": [
+        {"dut_right_ipv4": "203.0.113.2/24"},
+        {"dut_right_ipv4": "192.168.29.1/30", "tester_right_ipv4": "192.168.29.2"},
+    ],
+    "tester_left_ipv4": [{"dut_left_ipv4": "192.168.18.1/29", "tester_left_ipv4": "192.168.18.3"}],
+    "tester_right_ipv4": [{"dut_right_ipv4": "192.168.19.1/29", "tester_right_ipv4": "192.168.19.3"}],
+    "dut_ipv4": [{"dut_ipv4": "192.168.29.1/30", "tester_ipv4": "192.168.29.2"}],
+    "tester_ipv4": [{"dut_ipv4": "192.168.19.1/29", "tester_ipv4": "192.168.19.3"}],
+    # translators
+    "lowest_ipv6_mtu": [{"lowest_ipv6_mtu": 1400}, {"lowest_ipv6_mtu": 1500, "df": False}],
+    "clat.ipv6_hosts": [{"ipv6_hosts": {"first": "198.19.0.9"}}],
+    "clat.ipv4_hosts": [{"ipv4_hosts": {"first": "198.18.0.9"}}],
+    "siit.ipv6_hosts": [{"ipv6_hosts": {"first": "198.18.0.9"}}],
+    "siit.ipv4_hosts": [{"ipv4_hosts": {"first": "198.19.0.9"}}],
+    "bg_ipv6_side": [{"bg_ipv6_side": "2001:2:0:3::9"}],
+    "bg_ipv4_side": [{"bg_ipv4_side": "2001:2:0:8000::9"}],
+    "clat_ipv4": [{"clat_ipv4": "198.18.0.0/25", "clat_ipv6": "2001:2:0:2::/121"}],
+    "clat.clat_ipv6": [{"clat_ipv6": "2001:2:0:4::/120"}],
+    "plat_prefix": [{"plat_prefix": "2001:db8:65::/96"}],
+    "eam": [
+        {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},
+                 {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1001::/120"}]},
+    ],
+    "prefix": [{"prefix": "2001:db8:65::/96"}],
+    # DNS64
+    "names": [{"names": "64.0.0.0/3"}],
+    "own_prefix": [{"own_prefix": "2001:2:0:bbbb::/96"}],
+    "ttl_s": [{"ttl_s": 60}],
+    "client_ports": [{"client_ports": 32}],
+    # stateful
+    "initiator_ports": [{"initiator_ports": {"min": 4096, "max": 4200}}],
+    "responder_ports": [{"responder_ports": {"min": 1, "max": 20}}],
+    "initiator_count": [{**of, **more} for of in (TWO, FOUR) for more in SERVERS],
+    "responder_count": [{**of, **more, "responder_count": 8} for of in (TWO, FOUR) for more in SERVERS],
+    "enumerate_ports": [{"enumerate_ports": 1, "enumerate_ips": i} for i in (0, 1)],
+    "enumerate_ips": [{**FOUR, **more, "enumerate_ips": 1, "enumerate_ports": 1} for more in SERVERS],
+    "pool_first": [{"pool_first": "198.19.0.77"}, {"pool_first": "2001:2:0:2::77"}],
+    "pool_count": [{"pool_first": "198.19.0.77", "pool_count": 2}, {"pool_first": "2001:2:0:2::77", "pool_count": 2}],
+    "pool_ports": [{"pool_ports": {"min": 2000, "max": 65535}}],
+    "responder_ipv4": [{"responder_ipv4": "198.19.0.99"}, {"responder_ipv4": "198.19.0.98", "responder_ipv6": "2001:2:0:1::98"}],
+    "responder_ipv6": [{"responder_ipv6": "2001:2:0:1::99"}, {"responder_ipv6": "2001:2:0:9::2"}],
+    "port_block": [{"port_block": 2000, "initiator_ports": {"min": 4096, "max": 4200}}],
+    "udp_timeout_s": [{"udp_timeout_s": 77}],
+    "session_limit": [{"session_limit": 200_000}],
+    "initiator_ipv4": [{"initiator_ipv4": "198.18.0.99"}],
+    "initiator_ipv6": [{"initiator_ipv6": "2001:2::99"}],
+    "clients_prefix": [{"clients_prefix": "2001:db8:47::/96"}],
+    "b4_ipv6": [{"b4_ipv6": "2001:db8:b5::1:0"}],
+    "aftr_ipv6": [{"aftr_ipv6": "2001:db8:6::77/64"}],
+    "internal_ipv4": [{"internal_ipv4": "10.9.0.0"}],
+    # routers
+    "left_networks": [{"left_networks": 4}],
+    "right_networks": [{"right_networks": 4}],
+    "left_ipv4": [{"left_ipv4": "198.18.0.99"}],
+    "right_ipv4": [{"right_ipv4": "198.19.0.99"}],
+    "left_ipv6": [{"left_ipv6": "2001:2::99"}],
+    "right_ipv6": [{"right_ipv6": "2001:2:0:8000::99"}],
+    "left_hosts": [{"left_hosts": {"policy": "random"}}],
+    "right_hosts": [{"right_hosts": {"policy": "random"}}],
+    "internal": [{"internal": "fd01:203:406::/48"}],
+    "external": [{"external": "2001:db8:2::/48"}],
+    "hosts": [{"hosts": {"policy": "random", "offset": 12}}],
+    "server": [{"server": "2001:2:0:8000::99"}],
+    # softwires
+    "softwires": [{"softwires": 32}],
+    "ipv4_pool": [{"ipv4_pool": "198.19.0.0/16"}],
+    "b4_prefix": [{"b4_prefix": "2001:db8:b500::/40"}],
+    "simulated": [{"simulated": 3}],
+    "br_address": [{"br_address": "2001:db8:6::77"}],
+    "b4_address": [{"b4_address": "2001:db8:b4:2:0:c612:1:9"}],
+    "ipv4_address": [{"ipv4_address": "198.18.0.2"}],
+    # MAP
+    "rule_ipv6": [{"rule_ipv6": "2001:db8:d0::/51"}, {"rule_ipv6": "2001:db8:d0::/53"}, {"rule_ipv6": "2001:db8:d0::/56"}],
+    "rule_ipv4": [
+        {"rule_ipv4": "192.0.2.0/25", "ea_len": 12},
+        {"rule_ipv4": "192.0.2.0/25", "ea_len": 10},
+        {"rule_ipv4": "192.0.2.19/32"},
+        {"rule_ipv4": "192.0.2.128/25", "ea_len": 7},
+        {"rule_ipv4": "192.0.2.19/32", "ce_ipv4": "192.0.2.19"},
+    ],
+    "ea_len": [{"ea_len": 12}, {"ea_len": 10}, {"ea_len": 8, "psid_len": None, "ce_psid": 0}],
+    "psid_offset": [{"psid_offset": 4}, {"psid_offset": 2, "initiator_ports": FEW_PORTS}],
+    "psid_len": [{"psid_len": 5}, {"psid_len": 7}, {"psid_len": 4, "initiator_ports": FEW_PORTS}],
+    "psid": [{"psid": 5}, {"psid": 0x35}],
+    "ce_psid": [{"ce_psid": 8}, {"ce_psid": 0x35}],
+    "ce_ipv4": [{"ce_ipv4": "192.0.2.190"}],
+    "ces": [{"ces": 500}, {"ces": "all"}],
+    "share": [{"share": 2}],
+    "domains": [{"domains": [SECOND_DOMAIN]}],
+    "dmr": [{"dmr": "2001:db8:eeee::/64"}, {"dmr": "2001:db8:eeee::/96"}],
+    # two devices
+    "public_ipv4": [{"public_ipv4": "198.19.0.77"}, {"public_ipv4": "192.0.2.36"}],
+    "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
+    "public_ports": [{"public_ports": {"min": 2000, "max": 65535}}],
+    "ipv4aas.clat_ipv6": [{"clat_ipv6": "2001:2:0:4::/96"}],
+    "ce_middle_ipv6": [{"ce_middle_ipv6": "2001:db8:6::19/64"}],
+    "pe_middle_ipv6": [{"pe_middle_ipv6": "2001:db8:6::11/64"}],
+    "ce_mac": [{"ce_mac": "02:00:00:00:03:11"}],
+    "pe_mac": [{"pe_mac": "02:00:00:00:03:12"}],
+    "middle_mtu": [{"middle_mtu": 1600}],
+}  # fmt: skip
+"""Other values by ``parameter`` or ``technology.parameter``, with those of other parameters that they need."""
+OPTIONS: Mapping[str, Values] = {"ip6-tunnel": {"checks": True}}
+"""Options of drivers that use more of a device configuration with them."""
+FILES = {"eam_file", "binding_table"}
+"""Parameters that name files; :func:`alternatives` leaves them out."""
+
+
+FIXED: Mapping[str, set[str]] = {
+    plugin: {"n", "m"} for plugin in ("dslite-aftr", "ipv4aas", "nat46", "nat66")
+}  # fmt: skip
+"""Parameters with one valid value: nothing but foreground is possible there."""
+
+
+def parameters(base: Base) -> list[str]:
+    """List the parameters of a technology that have another value, but those that name files."""
+    fields = load_plugin(base.plugin).params_model.model_fields
+    return [name for name in fields if name not in FILES | base.without]
+
+
+def alternatives(base: Base, name: str) -> list[Values]:
+    """List other values of a parameter that its technology may or may not accept together with the base."""
+    model = load_plugin(base.plugin).params_model
+    listed = VALUES.get(f"{base.plugin}.{name}", VALUES.get(name))
+    if listed is not None:
+        return [dict(values) for values in listed]
+    kind, now = model.model_fields[name].annotation, getattr(base.technology().params, name)
+    if kind is bool:
+        return [{name: not now}]
+    if get_origin(kind) is Literal:
+        return [{name: value} for value in get_args(kind) if value != now]
+    if isinstance(kind, type) and issubclass(kind, PortRange):
+        return [{name: {"policy": "inc", "min": 2000, "max": 3000}}]
+    return []
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A technology with other values, and its device configuration."""
+
+    values: Values
+    technology: Technology
+
+    @cached_property
+    def intent(self) -> DutIntent:
+        """What the device must be."""
+        return self.technology.dut_intent()
+
+    @cached_property
+    def configured(self) -> str:
+        """The same as text."""
+        return configuration(self.intent)
+
+
+_ACCEPTED: dict[tuple[str, str], list[Alternative]] = {}
+
+
+def accepted(base: Base, name: str) -> list[Alternative]:
+    """List the alternatives of a parameter that its technology accepts."""
+    key = (base.name, name)
+    if key not in _ACCEPTED:
+        _ACCEPTED[key] = []
+        for values in alternatives(base, name):
+            try:
+                _ACCEPTED[key].append(Alternative(values, base.technology(**values)))
+            except (UsageError, ValueError):
+                continue
+    return _ACCEPTED[key]
+
+
+def configuration(intent: DutIntent) -> str:
+    """Return everything of an intent, in a form that can be compared."""
+    return json.dumps(asdict(intent), default=str, sort_keys=True)
+
+
+Batch = tuple[Direction, Any, Any, Any]
+"""Direction, frames, the frames that opened their connections, rows of the Responder's table."""
+
+
+def frames(base: Base, values: Values) -> list[Batch]:
+    """Return input frames of every class, direction and size, with the DF bit and without it."""
+    found: list[Batch] = []
+    for df in (True, False):
+        own = base.technology(**{**values, "df": df})
+        for size in SIZES[: 1 if own.stateful else 2]:
+            opening: Any = None
+            for direction in DIRECTIONS:
+                try:
+                    streams = compile_traffic(own.traffic(direction, own.frame_pair(size))).streams
+                except UsageError:
+                    continue
+                batches = [
+                    Expander(s).frames(0, ROWS)
+                    for s in streams
+                    if s.name == "fg" or not own.stateful
+                ]
+                if direction == "forward":
+                    opening = batches[0]
+                learned = _learned(own) if own.stateful else None
+                found += [
+                    (direction, rows, opening, learned) for rows in batches if opening is not None
+                ]
+    return found
+
+
+def _learned(technology: Any) -> Any:
+    public, server = technology.params.public, technology.params.responder
+    row = public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
+    return np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
+
+
+def emitted(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
+    """Return what a correct device emits for each input frame; None where it drops the frame."""
+    out: list[bytes | None] = []
+    for direction, rows, opening, learned in batches:
+        if technology.stateful:
+            expected = technology.connected(direction, rows, opening, learned)
+        else:
+            expected = technology.expect(direction, rows)
+        lengths = expected.length.tolist()
+        out += [
+            row[:n].tobytes() if n else None
+            for row, n in zip(expected.frames, lengths, strict=True)
+        ]
+    return out
+
+
+@dataclass(frozen=True)
+class Device:
+    """A driver with its options, and the parameters with which it can be the technology of a base."""
+
+    driver: str
+    base: Base
+    options: str = "{}"
+    """As JSON."""
+
+    @property
+    def made(self) -> Any:
+        """The driver."""
+        return make_driver(self.driver, json.loads(self.options))
+
+    @property
+    def name(self) -> str:
+        """Name of a test case."""
+        return f"{self.driver} {self.options} {self.base.name}"
+
+
+Unit = tuple[Any, DutIntent]
+"""A driver, and what it makes a device of."""
+
+
+def units(driver: Any, intent: DutIntent) -> list[Unit]:
+    """Return the driver with its intent; of a chain, those of the parts."""
+    driver.check_intent(intent)
+    return (
+        [(p.driver, p.intent) for p in driver.parts(intent)]
+        if driver.of_parts
+        else [(driver, intent)]
+    )
+
+
+_PLANS: dict[tuple[str, ...], Any] = {}
+
+
+def planned(driver: Any, intent: DutIntent) -> Any:
+    """Return everything that a driver does to a device; of a reference part, what it is told to be.
+
+    Raises:
+        UsageError: the driver refuses.
+    """
+    if not driver.configures:
+        return configuration(intent)
+    key = (driver.name, driver.options.model_dump_json(), str(driver.part), configuration(intent))
+    if key not in _PLANS:
+        try:
+            plan = driver.plan(intent, driver.example(intent))
+            _PLANS[key] = [(s.command, s.text) for s in (*plan.steps, *plan.flush)]
+        except UsageError as exc:
+            _PLANS[key] = exc
+    if isinstance(_PLANS[key], UsageError):
+        raise _PLANS[key]
+    return _PLANS[key]
+
+
+def signature(driver: Any, intent: DutIntent) -> list[Any]:
+    """Return the plans of a driver or of the parts of a chain.
+
+    Raises:
+        UsageError: a driver refuses.
+    """
+    return [planned(*unit) for unit in units(driver, intent)]
+
+
+def changed_leaves(
+    one: Any, other: Any, path: tuple[Any, ...] = ()
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the path and the other value of everything that differs in two settings."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for name in one.keys() & other.keys():
+            yield from changed_leaves(one[name], other[name], (*path, name))
+        for name in other.keys() - one.keys():
+            yield (*path, name), other[name]
+    elif (
+        isinstance(one, list) and isinstance(other, list) and len(one) == len(other)
+        and all(isinstance(v, Mapping) for v in (*one, *other))
+    ):  # fmt: skip
+        for number, (here, there) in enumerate(zip(one, other, strict=True)):
+            yield from changed_leaves(here, there, (*path, number))
+    elif one != other:
+        yield path, other
+
+
+def with_leaf(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
+    """Return settings with another value at a path."""
+    if not path:
+        return leaf
+    if isinstance(value, list):
+        return [with_leaf(v, path[1:], leaf) if n == path[0] else v for n, v in enumerate(value)]
+    return {**value, path[0]: with_leaf(value.get(path[0]), path[1:], leaf)}
+
+
+def devices(base: Base) -> Iterator[Device]:
+    """Yield every driver that can be the technology, and every driver of each part of a chain."""
+    for name in names():
+        kind = driver_type(name)
+        if base.plugin not in kind.technologies or not kind.configures:
+            continue
+        options = OPTIONS.get(name, {})
+        if not kind.of_parts:
+            yield from _suited(name, base, options)
+            continue
+        yield Device(name, base)
+        settings = base.technology().dut_intent().settings
+        for part in (*settings["parts"], *settings.get("wholes", ())):
+            for own in names():
+                other = driver_type(own)
+                able = part["technology"] in (*other.technologies, *other.part_technologies)
+                if able and other.configures and own != part["driver"]:
+                    chosen = {"driver": own, "options": OPTIONS.get(own, {})}
+                    yield from _suited(name, base, {"parts": {part["name"]: chosen}})
+
+
+def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:
+    """Yield the device with parameters that its driver accepts, by the hints of its refusals."""
+    for _ in range(6):
+        device = Device(driver, base, json.dumps(options))
+        made = device.made
+        try:
+            signature(made, base.technology().dut_intent())
+        except UsageError as exc:
+            # without hints: what `v6t run` puts in by itself
+            params = exc.params or {n: own.value for n, own in made.suited(base.plugin).items()}
+            if {**base.params, **params} == dict(base.params) and not exc.dut_params:
+                return
+            options = {**options, **exc.dut_params}
+            base = Base(base.plugin, {**base.params, **params}, base.without)
+        else:
+            yield device
+            return
