@@ -10,14 +10,16 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.common.octets import octets8
+from v6t.plugins.common.discards import forwardable
+from v6t.plugins.common.octets import octets4, octets8
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_text
+from v6t.profiles.zones import refuse_zone
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,6 +146,12 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
     brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
     columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
+    for name, addresses in (("IPv4", octets4(columns[0])), ("lwB4", b4), ("lwAFTR", brs)):
+        dropped = ~forwardable(addresses)
+        if dropped.any():
+            row = int(dropped.argmax())
+            shown = ip_address(addresses[row].tobytes())
+            _complain(path, numbers, row, f"has the {name} address {shown}, which no device forwards")
     return BindingTable(columns[0], columns[1], columns[2], columns[3], b4, brs)
 
 
@@ -156,8 +164,8 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
             try:
                 ipv4, psid, length, offset, b4 = words[:5]
                 k, a = int(length), int(offset)
-                row = (int(IPv4Address(ipv4)), int(psid, 0), k, a, IPv6Address(b4).packed)
-                own = IPv6Address(words[5]).packed if len(words) > 5 else br.packed
+                row = (int(IPv4Address(ipv4)), int(psid, 0), k, a, _packed(b4))
+                own = _packed(words[5]) if len(words) > 5 else br.packed
                 possible = len(words) <= 6 and min(k, a) >= 0 and 0 <= row[1] < 1 << k
                 if not possible or a > 16 or (k and a + k > 16):
                     raise ValueError("no such PSID")
@@ -170,6 +178,10 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
                     "the lwAFTR's address if it differs",
                 ) from exc
             yield (*row, own)
+
+
+def _packed(text: str) -> bytes:
+    return refuse_zone(IPv6Address(text)).packed
 
 
 def _complain(path: Path, numbers: NDArray[np.uint64], row: int, what: str) -> None:
