@@ -16,7 +16,7 @@ UNFORWARDED = {
     "loopback": ip_network("127.0.0.0/8"),
     "multicast": ip_network("224.0.0.0/4"),
     "broadcast": ip_network("255.255.255.255/32"),
-    "class E (RFC 1112, section 4)": ip_network("240.0.0.0/4"),
+    "class E": ip_network("240.0.0.0/4"),
     "the unspecified address": ip_network("::/128"),
     "the loopback address": ip_network("::1/128"),
     "link-local": ip_network("fe80::/10"),

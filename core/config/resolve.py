@@ -26,7 +26,14 @@ from v6t.core.config.settings import (
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, not_among, on_device, overridden, params_of
+from v6t.core.config.technology import (
+    links_of,
+    make_technology,
+    not_among,
+    on_device,
+    overridden,
+    params_of,
+)
 from v6t.core.config.validation import (
     among,
     listed,
@@ -118,7 +125,8 @@ def resolve_and_bind(
         if run.plugin in (None, name) or not run.params:
             raise
         raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
-    plugin = plugin_type(params, links_of(links["left"], links["right"], initiator))
+    cables = links_of(links["left"], links["right"], initiator)
+    plugin = make_technology(plugin_type, params, cables, None if flags.params else run_doc)
     preset: Any = flags.preset or run.preset or "quick"
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
     resolved = {

@@ -151,7 +151,9 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
         if dropped.any():
             row = int(dropped.argmax())
             shown = ip_address(addresses[row].tobytes())
-            _complain(path, numbers, row, f"has the {name} address {shown}, which no device forwards")
+            _complain(
+                path, numbers, row, f"has the {name} address {shown}, which no device forwards"
+            )
     return BindingTable(columns[0], columns[1], columns[2], columns[3], b4, brs)
 
 
