@@ -24,6 +24,7 @@ from ipaddress import (
 )
 from typing import Any
 
+from v6t.plugins.translation.eam import Eam, Mappings, Rfc6052
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import DutIntent
 
@@ -110,6 +111,7 @@ def check_addresses(intent: DutIntent, params: object = None) -> None:
             _check_routes(device, here, there, names)
         _check_customers(device, names)
         _check_pool(device, names)
+        _check_translated(device, names)
     _check_links(parts or [whole], names)
     _check_background(intent, names)
     if parts:
@@ -176,6 +178,34 @@ def _check_customers(device: _Device, names: Names) -> None:
         for other, _ in device.right.routes:
             if other.prefixlen and _overlap(net, other):
                 raise _route(net, f"of the customers overlaps {other} on the right", names)
+
+
+def _check_translated(device: _Device, names: Names) -> None:
+    """Check that no address of a link is translated, and none is what a host is translated to."""
+    settings = device.settings
+    links = (*device.own, *device.left.neighbors, *device.right.neighbors)
+    for net in (ip_network(settings[k]) for k in ("prefix", "dmr") if settings.get(k)):
+        for address in links:
+            if _contains(net, address):
+                raise _route(net, f"is translated and contains {address}, which a link has", names)
+    if settings.get("family") != "address-table":
+        return
+    mappings = _mappings(settings)
+    whole = None if mappings.prefix is None else mappings.prefix.ipv6
+    hosts = [
+        n for s in (device.left, device.right) for n, _ in s.routes if n.prefixlen and n != whole
+    ]
+    for address in links:
+        other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
+        if other is not None and any(_contains(net, other) for net in hosts):
+            raise _twice(address, f"a link and stands for the host {other}", names)
+
+
+def _mappings(settings: Mapping[str, Any]) -> Mappings:
+    """Return the address table of a stateless translator."""
+    eams = tuple(Eam(ip_network(four), ip_network(six)) for four, six in settings.get("eam", ()))
+    prefix = settings.get("prefix")
+    return Mappings(eams, Rfc6052(ip_network(prefix)) if prefix else None)
 
 
 def _check_pool(device: _Device, names: Names) -> None:
@@ -307,6 +337,8 @@ def _route(net: Network, problem: str, names: Names) -> UsageError:
 
 def _refusal(subject: Address | Network, problem: str, hint: str, names: Names) -> UsageError:
     name = names.get(subject, "")
+    if not name and isinstance(subject, (IPv4Network, IPv6Network)):
+        name = names.get(subject.network_address, "")
     return UsageError(
         f"{name or 'the device configuration'}: {subject} {problem}",
         hint,

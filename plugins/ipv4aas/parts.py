@@ -189,7 +189,11 @@ def _map_e(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     rule, own = _rule(p), {"ce_ipv4": p.public_first, "ce_psid": p.psid}
     ce = MapECeParams(**rule, **own, **_ce_link(p), br_address=p.tunnel_ipv6)
     br = MapEParams(
-        **rule, ces=ALL_CES, br_address=p.tunnel_ipv6, tester_left_ipv6=p.ce_middle_ipv6.ip
+        **rule,
+        ces=ALL_CES,
+        br_address=p.tunnel_ipv6,
+        dut_left_ipv6=p.pe_middle_ipv6,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
     return napt, _ce(p, inner, MapECe, ce), _pe(p, links, "br", MapEBorderRelay, br)
 
@@ -232,6 +236,7 @@ def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         ipv4_pool=f"{p.public_first}/32",
         b4_prefix=p.b4_prefix,
         server_ipv4=p.responder_ipv4,
+        dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
     _, _, address, _ = aftr.table().softwire(p.psid)

@@ -36,6 +36,7 @@ class TundraNftables(TunNat64, TundraTranslator):
         "frames in the lab (6.0.2)"
     )
     options_model = TundraNftablesOptions
+    inner_option = "inner_network"
     notes = TundraTranslator.notes
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
 
