@@ -1,4 +1,4 @@
-"""Zone identifiers of IPv6 addresses (RFC 4007, section 11), which no setting of v6t accepts."""
+"""Zone identifiers of IPv6 addresses (RFC 4007), which no setting of v6t accepts."""
 
 from __future__ import annotations
 
