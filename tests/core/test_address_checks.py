@@ -61,5 +61,5 @@ def test_parameter_of_a_run_file_is_named_with_its_line(tmp_path):
 
 
 def test_parameter_that_the_device_alone_has_is_checked():
-    wrong = ("--set-dut", "params.tester_left_ipv6=2001:db8:9::2")
+    wrong = ("--set-dut", "tester_left_ipv6=2001:db8:9::2")
     complaint(v6t("run", "--plugin", "mape-br", "--dut", "reference", *wrong, "--dry-run"))
