@@ -16,7 +16,6 @@ from ipaddress import (
     IPv6Address,
     IPv6Interface,
     IPv6Network,
-    collapse_addresses,
     ip_address,
     ip_interface,
     ip_network,
@@ -203,9 +202,9 @@ def _check_translated(device: _Device, names: Names) -> None:
 
 def _mappings(settings: Mapping[str, Any]) -> Mappings:
     """Return the address table of a stateless translator."""
-    eams = tuple(Eam(ip_network(four), ip_network(six)) for four, six in settings.get("eam", ()))
+    eams = tuple(Eam(IPv4Network(four), IPv6Network(six)) for four, six in settings.get("eam", ()))
     prefix = settings.get("prefix")
-    return Mappings(eams, Rfc6052(ip_network(prefix)) if prefix else None)
+    return Mappings(eams, Rfc6052(IPv6Network(prefix)) if prefix else None)
 
 
 def _check_pool(device: _Device, names: Names) -> None:
@@ -285,9 +284,9 @@ def _pool(settings: Mapping[str, Any]) -> Iterator[Network]:
             continue
         first, last = ip_address(texts[0]), ip_address(texts[-1])
         if int(last) - int(first) == len(texts) - 1:
-            yield from summarize_address_range(first, last)  # type: ignore[arg-type]
+            yield from summarize_address_range(first, last)
         else:
-            yield from collapse_addresses(map(ip_network, texts))
+            yield from (ip_network(text) for text in texts)
 
 
 def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
