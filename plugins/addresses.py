@@ -1,4 +1,10 @@
-"""Addresses that no host has: a device that forwards must drop what comes from them or goes there."""
+"""Addresses that no device forwards: the one table for parameters, tables and reference translations.
+
+RFC 1812, section 5.3.7, says that a router SHOULD NOT forward packets from or to class E (240.0.0.0/4).
+nftables, older TAYGA and many routers comply; Linux, TAYGA since 0.9.4 and several clouds forward them.
+Both kinds of device are correct, so v6t sends no such frames: it refuses these addresses in every
+parameter, and no device can be judged by them.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +12,37 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 from typing import Any
 
 UNFORWARDED = {
-    "this network (RFC 1122 section 3.2.1.3)": ip_network("0.0.0.0/8"),
+    "this network (RFC 1122, section 3.2.1.3)": ip_network("0.0.0.0/8"),
     "loopback": ip_network("127.0.0.0/8"),
     "multicast": ip_network("224.0.0.0/4"),
     "broadcast": ip_network("255.255.255.255/32"),
+    "class E": ip_network("240.0.0.0/4"),
     "the unspecified address": ip_network("::/128"),
     "the loopback address": ip_network("::1/128"),
+    "link-local": ip_network("fe80::/10"),
     "IPv6 multicast": ip_network("ff00::/8"),
 }
 
 
-def refuse_unforwarded(value: Any) -> None:
-    """Refuse an address, interface or network that is, or lies in, one of :data:`UNFORWARDED`.
-
-    A network may hold some of them: one to which all addresses belong has others, too.
+def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
+    """Refuse an address, interface or network of :data:`UNFORWARDED`.
 
     Args:
-        value: of a parameter; anything but addresses is let through.
+        value: of a parameter; anything but addresses and networks passes.
+        partly: refuse a network that contains a single such address, too.
 
     Raises:
-        ValueError: it could be an address of test frames, which every device would drop.
+        ValueError: test frames with this address would be dropped by every correct device.
     """
-    if isinstance(value, (IPv4Address, IPv6Address)):  # interfaces are addresses too
+    if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
         value = ip_network(value.packed)
     if not isinstance(value, (IPv4Network, IPv6Network)):
         return
-    for what, never in UNFORWARDED.items():
-        if value.version == never.version and value.subnet_of(never):  # type: ignore[arg-type]
+    for what, net in UNFORWARDED.items():
+        if value.version != net.version:
+            continue
+        if value.subnet_of(net):  # type: ignore[arg-type]
             shown = value.network_address if value.num_addresses == 1 else value
-            raise ValueError(f"{shown} is {what} ({never}): no device forwards such frames")
+            raise ValueError(f"{shown} is {what} ({net}), which no device forwards")
+        if partly and value.overlaps(net):
+            raise ValueError(f"{value} contains {what} ({net}), which no device forwards")

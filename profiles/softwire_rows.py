@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_text
+from v6t.profiles.zones import refuse_zone
 
 _COLUMNS = (
     "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and the lwAFTR's "
@@ -65,8 +66,8 @@ def _row(words: list[str]) -> SoftwireRow:
         _number(psid),
         _number(length),
         _number(offset),
-        IPv6Address(b4),
-        IPv6Address(br[0]) if br else None,
+        refuse_zone(IPv6Address(b4)),
+        refuse_zone(IPv6Address(br[0])) if br else None,
     )
 
 

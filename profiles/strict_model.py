@@ -30,6 +30,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from v6t.profiles.described import Described
 from v6t.profiles.quantities import in_unit_of
+from v6t.profiles.zones import refuse_zone
 
 _ADDRESSES: dict[type, str] = {
     IPv4Address: "ip_v4_address",
@@ -60,7 +61,7 @@ class StrictModel(Described):
         wrong = [] if typed is value else list(_retyped(value, typed, ()))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
-        return typed
+        return refuse_zone(typed)
 
 
 @cache

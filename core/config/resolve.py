@@ -24,7 +24,7 @@ from v6t.core.config.settings import (
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, on_device, params_of
+from v6t.core.config.technology import links_of, make_technology, on_device, params_of
 from v6t.core.config.validation import (
     among,
     listed,
@@ -108,7 +108,12 @@ def resolve_and_bind(
         if run.plugin in (None, name) or not run.params:
             raise
         raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
-    plugin = plugin_type(params, links_of(links["left"], links["right"], initiator))
+    plugin = make_technology(
+        plugin_type,
+        params,
+        links_of(links["left"], links["right"], initiator),
+        None if flags.params else run_doc,
+    )
     with within(testbed_doc, ("tester", "options")):
         tester.check_links(plugin.links)
     preset: Any = flags.preset or run.preset or "quick"

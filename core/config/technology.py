@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.config.flags import expanded
 from v6t.core.config.validation import validated, within
+from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.profiles.intent import Aside
 
@@ -41,6 +42,31 @@ def params_of(
     with within(None if flagged else document, above):
         checked = validated(plugin.params_model, {**values, **flagged}, document, above, flagged)
     return checked  # type: ignore[no-any-return]
+
+
+def make_technology(
+    kind: type[Technology],
+    params: PluginParams,
+    links: Links,
+    document: Document | None = None,
+    above: tuple[str, ...] = ("params",),
+) -> Technology:
+    """Return a technology whose device can have all its addresses.
+
+    Args:
+        kind: of the technology.
+        params: of the technology.
+        links: both cables.
+        document: the file that gives the parameters.
+        above: where they stand in it.
+
+    Raises:
+        UsageError: an address is impossible, see :func:`v6t.plugins.address_plan.check_addresses`.
+    """
+    technology = kind(params, links)
+    with within(document, above):
+        check_addresses(technology.dut_intent(), params)
+    return technology
 
 
 def links_of(
@@ -86,4 +112,4 @@ def on_device(
     own = {**values, **overrides}
     with within(document, _ON_DEVICE):
         params = params_of(kind, own, document=document, above=_ON_DEVICE)
-        return kind(params, technology.links)
+    return make_technology(kind, params, technology.links, document, _ON_DEVICE)

@@ -2,7 +2,8 @@
 
 IPv4: RFC 1812 section 5.2.2 (lengths, version, header checksum) and 5.3.7 (addresses that may not
 be forwarded; RFC 7915 section 4.1 asks a translator for the same). IPv6: RFC 8200 section 3
-(payload length), RFC 4291 sections 2.5.2, 2.5.3, 2.5.6 and 2.7. No device here forwards multicast.
+(payload length), RFC 4291 sections 2.5.2, 2.5.3, 2.5.6 and 2.7. The addresses are those of
+:data:`v6t.plugins.addresses.UNFORWARDED`, which parameters are checked with as well.
 """
 
 from __future__ import annotations
@@ -10,17 +11,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.plugins.addresses import UNFORWARDED
 from v6t.plugins.common.octets import u16
 from v6t.profiles.distinct import distinct
 
 if TYPE_CHECKING:
     from v6t.profiles.arrays import U8, Mask
 
-_FIRST = np.arange(256)
-_UNICAST4 = (_FIRST != 0) & (_FIRST != 127) & (_FIRST < 224)
-"""By the first octet: not this network, loopback, multicast, reserved or broadcast."""
-_SUSPECT6 = (_FIRST == 0) | (_FIRST == 0xFE) | (_FIRST == 0xFF)
-"""By the first octet: addresses that need a second look."""
+_NEVER = {v: [n for n in UNFORWARDED.values() if n.version == v] for v in (4, 6)}
+
+
+def _first_octets(version: int) -> Mask:
+    """Mark each first octet that an address of :data:`UNFORWARDED` can have."""
+    marked = np.zeros(256, dtype=bool)
+    for net in _NEVER[version]:
+        marked[net.network_address.packed[0] : net.broadcast_address.packed[0] + 1] = True
+    return marked
+
+
+_UNICAST4 = ~_first_octets(4)
+"""Whether a device forwards an IPv4 address: its first octet decides, since class E contains broadcast."""
+_SUSPECT6 = _first_octets(6)
+"""Whether an IPv6 address needs a comparison with the table, by its first octet."""
+
+
+def forwardable(addresses: U8) -> Mask:
+    """Mark the rows of ``(n, 4)`` or ``(n, 16)`` addresses that a device forwards."""
+    good: Mask
+    if addresses.shape[1] == 4:
+        good = _UNICAST4[addresses[:, 0]]
+        return good
+    good = ~_SUSPECT6[addresses[:, 0]]
+    rows = np.flatnonzero(~good)
+    if len(rows):
+        good[rows] = ~_listed6(addresses[rows])
+    return good
 
 
 def sound(packets: U8, version: int) -> Mask:
@@ -59,17 +84,17 @@ def _checksummed(headers: U8) -> Mask:
 def _sound_ipv6(packets: U8) -> Mask:
     good: Mask = u16(packets[:, 4:6]) <= packets.shape[1] - 40
     good &= packets[:, 0] >> 4 == 6
-    for at in (8, 24):
-        suspect = _SUSPECT6[packets[:, at]]
-        if suspect.any():
-            rows = np.flatnonzero(suspect)
-            good[rows] &= ~_not_to_forward(packets[rows, at : at + 16])
+    good &= forwardable(packets[:, 8:24])
+    good &= forwardable(packets[:, 24:40])
     return good
 
 
-def _not_to_forward(addresses: U8) -> Mask:
-    """Unspecified, loopback, link-local or multicast."""
-    low = (addresses[:, :15] == 0).all(axis=1) & (addresses[:, 15] <= 1)
-    local = (addresses[:, 0] == 0xFE) & (addresses[:, 1] & 0xC0 == 0x80)
-    mask: Mask = low | local | (addresses[:, 0] == 0xFF)
+def _listed6(addresses: U8) -> Mask:
+    """Mark the rows of ``(n, 16)`` addresses within a prefix of :data:`UNFORWARDED`."""
+    mask: Mask = np.zeros(len(addresses), dtype=bool)
+    for net in _NEVER[6]:
+        octets = -(-net.prefixlen // 8)
+        bits = np.frombuffer(net.netmask.packed[:octets], dtype=np.uint8)
+        first = np.frombuffer(net.network_address.packed[:octets], dtype=np.uint8)
+        mask |= (addresses[:, :octets] & bits == first).all(axis=1)
     return mask

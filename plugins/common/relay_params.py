@@ -46,3 +46,38 @@ class RelayParams(Mixture):
     def customers(self) -> list[str]:
         """IPv6 prefixes behind the left link."""
         raise NotImplementedError
+
+
+LINK = IPv6Interface("2001:db8:6::1/64")
+"""The relay's address on the left link, where neither it nor the tunnels' end is given."""
+
+
+class TunnelRelayParams(RelayParams):
+    """A relay with tunnels, which end at an address of its link or at one like a loopback address."""
+
+    br_address: IPv6Address = address("2001:db8:6::1", "where the tunnels end")
+    dut_left_ipv6: IPv6Interface | None = Field(
+        None,
+        description="the relay's IPv6 address on the left link; none: br_address/64 if tester_left_ipv6 is "
+        "within, else 2001:db8:6::1/64",
+    )
+
+    @property
+    def link_address(self) -> IPv6Interface:
+        """The relay's address on the left link."""
+        if self.dut_left_ipv6 is not None:
+            return self.dut_left_ipv6
+        tunnel = IPv6Interface((self.br_address, 64))
+        return tunnel if self.tester_left_ipv6 in tunnel.network else LINK
+
+    @property
+    def br_addresses(self) -> list[str]:
+        """All addresses at which tunnels end, the parameter's first."""
+        return [str(self.br_address)]
+
+    @property
+    def left_addresses(self) -> list[str]:
+        """The relay's addresses with their prefix lengths: the link's, then the ends of tunnels."""
+        link = self.link_address
+        ends = [f"{end}/128" for end in self.br_addresses if end != str(link.ip)]
+        return [str(link), *ends]

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TypeVar
 
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.profiles.errors import UsageError
+from v6t.profiles.zones import refuse_zone
+
+Network = TypeVar("Network", IPv4Network, IPv6Network)
 
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:
     """An IPv6 prefix; ``what`` names it in errors, ``setting`` is its parameter if that is another."""
     try:
-        return IPv6Network(text)
+        network = IPv6Network(text)
     except ValueError as exc:
         raise UsageError(
             f"{what} '{text}' is no IPv6 prefix: {exc}",
             _masked6(text),
             path=(setting or what,),
         ) from exc
+    return _forwarded(network, what, setting, partly=True)
 
 
 def network4(text: str, what: str, setting: str = "") -> IPv4Network:
     """An IPv4 prefix; ``what`` names it in errors, ``setting`` is its parameter if that is another."""
     try:
-        return IPv4Network(text)
+        network = IPv4Network(text)
     except ValueError as exc:
         raise UsageError(
             f"{what} '{text}' is no IPv4 prefix: {exc}",
             _masked4(text),
             path=(setting or what,),
         ) from exc
+    return _forwarded(network, what, setting)
 
 
 def hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
-    """An IPv4 prefix whose addresses are those of hosts; see :func:`network4`."""
-    network = network4(text, what, setting)
-    try:
-        refuse_unforwarded(network)
-    except ValueError as exc:
-        raise UsageError(f"{what}: {exc}", path=(setting or what,)) from exc
-    return network
+    """An IPv4 prefix all of whose addresses are those of hosts; see :func:`network4`."""
+    return _forwarded(network4(text, what, setting), what, setting, partly=True)
 
 
 def address4(text: str, what: str) -> IPv4Address:
@@ -53,9 +54,19 @@ def address4(text: str, what: str) -> IPv4Address:
 def address6(text: str, what: str) -> IPv6Address:
     """An IPv6 address; ``what`` names it in errors."""
     try:
-        return IPv6Address(text)
+        return refuse_zone(IPv6Address(text))
     except ValueError as exc:
         raise UsageError(f"{what} '{text}' is no IPv6 address", path=(what,)) from exc
+
+
+def _forwarded(network: Network, what: str, setting: str, *, partly: bool = False) -> Network:
+    try:
+        refuse_unforwarded(refuse_zone(network), partly=partly)
+    except ValueError as exc:
+        raise UsageError(
+            f"{what}: {exc}", "choose another prefix", path=(setting or what,)
+        ) from exc
+    return network
 
 
 def _masked6(text: str) -> str:

@@ -6,6 +6,7 @@ have customers with the same IPv4 address, so the inner four-tuples of two B4s a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, ClassVar
@@ -45,6 +46,11 @@ class DsLiteParams(PoolParams):
     """Everything ``dslite-aftr`` can be told."""
 
     measured: ClassVar[str] = "DS-Lite"
+    ranges: ClassVar[Mapping[str, str]] = {
+        **PoolParams.ranges,
+        "b4_ipv6": "initiator_count",
+        "internal_ipv4": "initiator_count",
+    }
 
     initiator_ports: Ports = Field(
         Ports(min=4096, max=5119), description="inner source ports of the Initiator"

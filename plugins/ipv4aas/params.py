@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Embedded
@@ -31,6 +32,12 @@ DEFAULT_PSID_LEN = 3
 
 class Ipv4aasParams(ConnectionParams, RuleParams):
     """Everything ``ipv4aas`` can be told."""
+
+    ranges: ClassVar[Mapping[str, str]] = {
+        "initiator_ipv4": "initiator_count",
+        "responder_ipv4": "responder_count",
+        "public_ipv4": "public_count",
+    }
 
     variant: Variant = Field("464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t")
     initiator_ports: Ports = Field(

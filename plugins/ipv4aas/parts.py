@@ -182,7 +182,9 @@ def _ce_link(p: Ipv4aasParams) -> dict[str, Any]:
 def _map_e(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     napt, inner = _napt(p, links)
     ce = part_params(MapECeParams, p, **_map_ce(p), br_address=p.tunnel_ipv6)
-    br = part_params(MapEParams, p, **_relay(p), br_address=p.tunnel_ipv6)
+    br = part_params(
+        MapEParams, p, **_relay(p), br_address=p.tunnel_ipv6, dut_left_ipv6=p.pe_middle_ipv6
+    )
     return napt, _ce(p, inner, MapECe, ce), _pe(p, links, "br", MapEBorderRelay, br)
 
 
@@ -221,6 +223,7 @@ def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         softwires=1 << p.softwire_psid_len,
         simulated=ALL,
         ipv4_pool=f"{p.public_first}/32",
+        dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
     _, _, address, _ = aftr.table().softwire(p.psid)

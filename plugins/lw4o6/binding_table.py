@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.common.octets import octets8
+from v6t.plugins.common.discards import forwardable
+from v6t.plugins.common.octets import octets4, octets8
 from v6t.profiles.errors import UsageError
 from v6t.profiles.softwire_rows import read_softwires
 
@@ -143,6 +144,14 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
     brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
     columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
+    for name, addresses in (("IPv4", octets4(columns[0])), ("lwB4", b4), ("lwAFTR", brs)):
+        dropped = ~forwardable(addresses)
+        if dropped.any():
+            row = int(dropped.argmax())
+            shown = ip_address(addresses[row].tobytes())
+            _complain(
+                path, numbers, row, f"has the {name} address {shown}, which no device forwards"
+            )
     return BindingTable(columns[0], columns[1], columns[2], columns[3], b4, brs)
 
 

@@ -50,8 +50,8 @@ class LightweightAftr(Relay):
         )
 
     def left_addresses(self) -> list[str]:
-        """All of the lwAFTR."""
-        return [f"{address}/64" for address in self.params.br_addresses]
+        """The link's, and all others of the lwAFTR."""
+        return self.params.left_addresses
 
     def reference_device(self) -> ReferenceDevice:
         """See the base class."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.common.addresses import address
-from v6t.plugins.common.relay_params import RelayParams
+from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.common.text import hosts4, network6
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.tunnel.ipip import UNMARKABLE
@@ -41,7 +41,7 @@ def _simulated(value: Any) -> Any:
     return ALL if value == "all" else value
 
 
-class LwAftrParams(RelayParams):
+class LwAftrParams(TunnelRelayParams):
     """Everything ``lwaftr`` can be told."""
 
     measured: ClassVar[str] = "lw4o6"
@@ -61,7 +61,10 @@ class LwAftrParams(RelayParams):
     simulated: Annotated[int, BeforeValidator(_simulated)] = Field(
         ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
     )
-    br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
+    br_address: IPv6Address = address(
+        "2001:db8:6::1",
+        "the lwAFTR's tunnel address; like a loopback address if it is not on the link",
+    )
 
     @cached_property
     def pool(self) -> IPv4Network:

@@ -52,8 +52,8 @@ class MapEBorderRelay(Relay):
         )
 
     def left_addresses(self) -> list[str]:
-        """The BR's."""
-        return [f"{self.params.br_address}/64"]
+        """The link's, and the BR's if it is another one."""
+        return self.params.left_addresses
 
     def reference_device(self) -> ReferenceDevice:
         """See the base class."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
+from v6t.plugins.common.addresses import address
+from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.map.params import ALL_CES, LISTED_CES, Domain, MapParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.errors import UsageError
@@ -29,12 +31,14 @@ DROP_REASONS = (
 """Why a frame was not forwarded; the reference relay answers with an index into this."""
 
 
-class MapEParams(MapParams):
+class MapEParams(TunnelRelayParams, MapParams):
     """Everything ``mape-br`` can be told."""
 
     measured: ClassVar[str] = "MAP-E"
 
-    br_address: IPv6Address = Field(IPv6Address("2001:db8:6::1"), description="the BR's address")
+    br_address: IPv6Address = address(
+        "2001:db8:6::1", "the BR's tunnel address; like a loopback address if it is not on the link"
+    )
 
     @model_validator(mode="after")
     def _br(self) -> MapEParams:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.relay_params import RelayParams
+from v6t.plugins.common.text import hosts4
 from v6t.plugins.map.overlap import served_ea
 from v6t.plugins.map.rules import IidFormat, MapRule, rule_from_text
 from v6t.profiles.errors import UsageError
@@ -82,6 +83,7 @@ class Domain(RuleParams):
     @model_validator(mode="after")
     def _possible(self) -> Domain:
         rule = self.rule  # raises UsageError with what to change
+        hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
         low, high = self.ea_bounds
         room = high - low + 1
         if room < 1:

@@ -11,7 +11,7 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
-from v6t.plugins.common.text import hosts4, network6
+from v6t.plugins.common.text import network4, network6
 from v6t.profiles.errors import UsageError
 
 IidFormat = Literal["rfc7597", "draft"]
@@ -275,7 +275,7 @@ def rule_from_text(
         raise UsageError(f"psid_len {psid_len} is outside 0..16")
     return MapRule(
         network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6"),
-        hosts4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
+        network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
         ea_len,
         psid_offset,
         -1 if psid_len is None else psid_len,

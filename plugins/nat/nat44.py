@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.addresses import address, background, device, tester
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 class Nat44Params(PoolParams):
     """Everything ``nat44`` can be told."""
+
+    ranges: ClassVar[Mapping[str, str]] = {
+        **PoolParams.ranges,
+        "initiator_ipv4": "initiator_count",
+    }
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")

@@ -7,6 +7,7 @@ the single translations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import (
     IPv4Address,
@@ -48,6 +49,11 @@ class Nat46Params(Pool6Params):
     """Everything ``nat46`` can be told."""
 
     measured: ClassVar[str] = "NAT46"
+    ranges: ClassVar[Mapping[str, str]] = {
+        **Pool6Params.ranges,
+        "initiator_ipv4": "initiator_count",
+        "responder_ipv4": "responder_count",
+    }
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
@@ -47,6 +48,10 @@ class Nat64Params(PoolParams):
     """Everything ``nat64`` can be told."""
 
     measured: ClassVar[str] = "NAT64"
+    ranges: ClassVar[Mapping[str, str]] = {
+        **PoolParams.ranges,
+        "initiator_ipv6": "initiator_count",
+    }
 
     prefix: str = Field(
         "2001:db8:64::/96",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import model_validator
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.sizes import IPV6_SIZES
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 class Nat66Params(Pool6Params):
     """Everything ``nat66`` can be told."""
 
+    ranges: ClassVar[Mapping[str, str]] = {
+        **Pool6Params.ranges,
+        "initiator_ipv6": "initiator_count",
+    }
+
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
@@ -31,11 +36,6 @@ class Nat66Params(Pool6Params):
     def initiator(self) -> IPv6Address:
         """See the base class."""
         return self.initiator_ipv6
-
-    @model_validator(mode="after")
-    def _clients(self) -> Nat66Params:
-        span(self.initiator_ipv6, self.initiator_count, "initiator_ipv6")
-        return self
 
 
 class Nat66(StatefulTechnology):

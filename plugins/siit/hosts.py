@@ -19,6 +19,7 @@ from ipaddress import (
 from itertools import groupby
 
 from pydantic import Field, model_validator
+from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.ports import KINDS, Policy
 from v6t.plugins.translation.eam import Eam, Mapping, Mappings
@@ -48,6 +49,8 @@ class HostRange(PluginParams):
     def _ordered(self) -> HostRange:
         if self.last is not None and self.last < self.first:
             raise ValueError(f"the last host {self.last} comes before the first {self.first}")
+        for network in self.networks():
+            refuse_unforwarded(network, partly=True)
         return self
 
     @property

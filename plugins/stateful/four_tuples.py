@@ -58,8 +58,41 @@ class Field:
         return (self.first ^ self.top).bit_length()
 
 
+LOW_BITS = 32
+"""Addresses of a range differ within these bits: an enumerated field is not wider."""
+
+
+def last_address(
+    name: str, first: IPv4Address | IPv6Address, count: int
+) -> IPv4Address | IPv6Address:
+    """Return the last of consecutive addresses.
+
+    Args:
+        name: of the range, in the message.
+        first: address.
+        count: of addresses.
+
+    Raises:
+        UsageError: more than the last 32 bits differ, or there is no such address.
+    """
+    room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
+    if count > room:
+        where = "IPv4" if first.version == 4 else f"a /{128 - LOW_BITS}"
+        raise UsageError(
+            f"{name}: {count} addresses from {first} on do not lie within {where}; {room} are left",
+            "choose a lower first address, or fewer addresses",
+            path=(name,),
+        )
+    return first + (count - 1)
+
+
 def consecutive(name: str, field: str, first: IPv4Address | IPv6Address, count: int) -> Field:
-    """Consecutive addresses; of IPv6 those that differ in their last 32 bits."""
+    """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary.
+
+    Raises:
+        UsageError: the addresses do not lie within these bits.
+    """
+    last_address(name, first, count)
     return Field(name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count, str(first))
 
 

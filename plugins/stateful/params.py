@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, summarize_address_range
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import Mixture
 from v6t.plugins.stateful import four_tuples
+from v6t.plugins.stateful.four_tuples import last_address
 from v6t.profiles.errors import UsageError
 
 
@@ -67,6 +70,8 @@ class ConnectionParams(Mixture):
     reference: ClassVar[bool] = False
     transport: ClassVar[str] = "UDP"
     """Scapy's name of the header with the ports; what has none gives :meth:`port_fields` itself."""
+    ranges: ClassVar[Mapping[str, str]] = {}
+    """Parameters that are the first address of a range, with the parameter that is its length."""
 
     initiator_ports: Ports = Field(
         Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
@@ -85,6 +90,24 @@ class ConnectionParams(Mixture):
     low_ports: bool = Field(
         False, description="initiator ports below 1024 are meant: RFC 6146 keeps them below 1024"
     )
+
+    @model_validator(mode="after")
+    def _ranges(self) -> ConnectionParams:
+        for name, counter in self.ranges.items():
+            first, count = getattr(self, name), getattr(self, counter)
+            if first is None:
+                continue
+            last = last_address(name, first, count)
+            try:
+                for net in summarize_address_range(first, last):
+                    refuse_unforwarded(net, partly=True)
+            except ValueError as exc:
+                raise UsageError(
+                    f"{name} with {counter} {count}: {exc}",
+                    "choose a lower first address, or fewer addresses",
+                    path=(name,),
+                ) from exc
+        return self
 
     @model_validator(mode="after")
     def _enumerated(self) -> ConnectionParams:
@@ -226,6 +249,11 @@ class ConnectionParams(Mixture):
 
 class PoolParams(ConnectionParams):
     """A device with public IPv4 addresses."""
+
+    ranges: ClassVar[Mapping[str, str]] = {
+        "pool_first": "pool_count",
+        "responder_ipv4": "responder_count",
+    }
 
     pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")

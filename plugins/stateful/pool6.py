@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.common.addresses import address, device, tester
+from v6t.plugins.stateful.four_tuples import last_address
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import Links, link_side
 
-LOW_BITS = 32
-"""Addresses differ within so many bits: an enumerated field is no wider."""
-
 
 class Pool6Params(ConnectionParams):
     """Public IPv6 addresses on the right, and the Responder there."""
+
+    ranges: ClassVar[Mapping[str, str]] = {
+        "pool_first": "pool_count",
+        "responder_ipv6": "responder_count",
+    }
 
     pool_first: IPv6Address = address("2001:2:0:2::1", "first public address of the device")
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
@@ -35,7 +39,6 @@ class Pool6Params(ConnectionParams):
                 "told from the foreground (MIX-03)",
                 "set n = m",
             )
-        span(self.responder_ipv6, self.responder_count, "responder_ipv6")
         self.check_room("pool_first", "responder_ipv6", "pool_count")
         return self
 
@@ -69,10 +72,5 @@ def span(first: IPv6Address, count: int, name: str) -> IPv6Network:
     Raises:
         UsageError: they differ in more than their last 32 bits.
     """
-    bits = (int(first) ^ (int(first) + count - 1)).bit_length()
-    if bits > LOW_BITS:
-        raise UsageError(
-            f"{count} addresses from {name} {first} on do not lie within a /{128 - LOW_BITS}",
-            "choose a first address with a smaller end",
-        )
+    bits = (int(first) ^ int(last_address(name, first, count))).bit_length()
     return IPv6Network((int(first) >> bits << bits, 128 - bits))

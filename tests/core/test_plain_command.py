@@ -35,6 +35,6 @@ def test_what_a_driver_sets_is_said_and_is_a_parameter(technology, driver):
 
 
 def test_what_the_user_gives_wins_and_is_not_the_devices():
-    bound = plain("mapt-br", "vpp", params={"rule_ipv6": "2001:db8::/40"})
-    assert bound.settings.params["rule_ipv6"] == "2001:db8::/40"
+    bound = plain("mapt-br", "vpp", params={"rule_ipv6": "2001:db9::/40"})
+    assert bound.settings.params["rule_ipv6"] == "2001:db9::/40"
     assert bound.settings.suited == ("dmr",)

@@ -21,6 +21,9 @@ from v6t.tests.core.support import complaint, v6t
         (ip_address("::"), "is the unspecified address"),
         (ip_address("::1"), "is the loopback address"),
         (ip_address("ff02::1"), "is IPv6 multicast"),
+        (ip_address("240.0.0.1"), "is class E"),
+        (ip_network("240.0.0.0/5"), "is class E"),
+        (ip_address("fe80::1"), "is link-local"),
     ],
 )
 def test_what_no_device_forwards(value, what):
@@ -31,12 +34,11 @@ def test_what_no_device_forwards(value, what):
 @pytest.mark.parametrize(
     "value",
     [
-        *(ip_address(a) for a in ("198.18.0.2", "100.64.0.1", "2001:db8::1", "fe80::1")),
+        *(ip_address(a) for a in ("198.18.0.2", "100.64.0.1", "2001:db8::1")),
         *(
             ip_network(n)
             for n in (
                 "192.0.2.0/24",
-                "240.0.0.0/5",
                 "64.0.0.0/2",
                 "0.0.0.0/0",
                 "64:ff9b::/96",

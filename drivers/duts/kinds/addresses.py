@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
+from v6t.drivers.duts.kinds.spare import networks_in_use
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import AddressTable, CustomerEdge, settings_of
@@ -173,14 +174,50 @@ def _owner(
     return max(around, key=lambda ipv6: ipv6.prefixlen, default=None)
 
 
-def outside(candidates: Sequence[str], taken: Sequence[Any]) -> str:
-    """The first candidate address that is in none of the networks.
+OWN4 = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
+OWN6 = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
+"""Addresses that a translator may get for its ICMP errors."""
+POOLS = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
+"""Networks that a translator and a NAT may have between them."""
+
+
+def in_use(intent: Intent) -> list[Any]:
+    """Return the networks of a test: links, hosts, tables, pools, and the IPv4 form of IPv6 hosts."""
+    taken = networks_in_use(intent)
+    prefix = prefix_of(intent)
+    hosts = [net for side in ("left", "right") for net in hosts_behind(intent, side, 6)]
+    embedded = [ipv4_within(prefix, n) for n in hosts if prefix is not None and n.subnet_of(prefix)]
+    return [*taken, *(net for net in embedded if net.prefixlen)]
+
+
+def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]) -> str:
+    """Return an address or network of a driver's own that the test does not use.
+
+    Args:
+        option: of the driver that gives it.
+        given: value of the option; empty: choose one.
+        candidates: to choose from.
+        taken: networks of the test.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the given one is in use, or all candidates are.
     """
-    for text in candidates:
-        address = ip_network(text)
-        if not any(net.version == address.version and net.overlaps(address) for net in taken):
-            return text
-    raise UsageError(f"{', '.join(candidates)} all lie within the test's own networks")
+    unused = next((text for text in candidates if not _meets(text, taken)), "")
+    if not given and not unused:
+        raise UsageError(
+            f"dut.options.{option}: the test uses all of {', '.join(candidates)}",
+            "give another one",
+        )
+    if given and (met := _meets(given, taken)):
+        raise UsageError(
+            f"dut.options.{option}: {given} overlaps {met}, which the test uses",
+            "choose one that is not used",
+            dut_params={option: unused} if unused else {},
+        )
+    return given or unused
+
+
+def _meets(text: str, taken: Sequence[Any]) -> Any:
+    """Return the first of the networks that overlaps an address or a network, or None."""
+    net = ip_network(text)
+    return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)

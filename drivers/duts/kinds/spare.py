@@ -64,12 +64,11 @@ def spare6(intent: Intent) -> IPv6Network:
 
 
 def _spare(intent: Intent, candidates: Sequence[str], skip: int = 0) -> str:
-    taken = list(_networks([intent.settings, intent.left, intent.right]))
+    taken = networks_in_use(intent)
     free = [
         text
         for text, net in zip(candidates, map(ip_network, candidates), strict=True)
-        # a default route or a whole block of documentation is no use of a network in it
-        if not any(t.version == net.version and t.prefixlen and t.overlaps(net) for t in taken)
+        if not any(t.version == net.version and t.overlaps(net) for t in taken)
     ]
     if len(free) > skip:
         return free[skip]
@@ -77,6 +76,12 @@ def _spare(intent: Intent, candidates: Sequence[str], skip: int = 0) -> str:
         f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
         "leave one of them out of the technology's parameters",
     )
+
+
+def networks_in_use(intent: Intent) -> list[IPv4Network | IPv6Network]:
+    """Return every address and prefix of an intent; a default route does not use the networks within it."""
+    found = _networks([intent.settings, intent.left, intent.right])
+    return [net for net in found if net.prefixlen]
 
 
 def _networks(value: Any) -> Iterator[IPv4Network | IPv6Network]:

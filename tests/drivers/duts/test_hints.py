@@ -75,6 +75,7 @@ HINTS = {
         "initiator_ports={min: 4096, max: 4196}",
     ),
     "dut.options.: ": ("nat64", "tayga-nftables", "dut:dynamic_pool=everything"),
+    ", which the test uses": ("nat64", "tayga-nftables", "responder_ipv4=192.168.255.77"),
     "has no room for a client": ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
     "cannot be told to this device": ("nat44", "iptables", "session_limit=200000"),
     "Tundra knows no explicit mappings": (
@@ -99,7 +100,7 @@ UNREACHED = {
 NO_COMMAND = {
     " driver cannot make a device for ": "another driver is the remedy: the table of all pairs is tried below",
     "is not within": "guards the technology's own arithmetic",
-    "all lie within the test's own networks": "any of many parameters may be given another value",
+    "the test uses all of": "any of many parameters may be given another value",
     "are in use: nothing is left to be added": "any of many parameters may be given another value",
     "a tunnel has one other end": "another driver is the remedy",
     "does not map ": "any of many parameters may be given another value",

@@ -42,6 +42,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
         "with workers)"
     )
     options_model = TaygaNftablesOptions
+    inner_option = "dynamic_pool"
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     notes = ("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",)
 

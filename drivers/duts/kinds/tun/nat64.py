@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
+from typing import Any, ClassVar
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
@@ -21,6 +21,16 @@ class TunNat64(Conntracked, TunTranslator):
     """The translator has no ports; nftables gives them out."""
 
     notes: Sequence[str]
+    inner_option: ClassVar[str]
+    """Option that names the inner network."""
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Refuse an inner network that the test uses."""
+        super().refuse(intent, facts)
+        net = self.inner
+        candidates = [f"{text.partition('/')[0]}/{net.prefixlen}" for text in addresses.POOLS]
+        wide_enough = [text for text in candidates if net.prefixlen >= 24]
+        addresses.free(self.inner_option, str(net), wide_enough, addresses.in_use(intent))
 
     @property
     @abstractmethod
@@ -65,9 +75,10 @@ class TunNat64(Conntracked, TunTranslator):
         return [self.inner, *([prefix] if prefix else [])]
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """The first host of the inner network, and an address outside of the prefix."""
-        own6 = self.options.ipv6_addr or addresses.outside(("fd76:3674::9",), [self.prefix(intent)])
-        return self.options.ipv4_addr or str(self.inner[1]), own6
+        """Return the first host of the inner network, and an IPv6 address that the test does not use."""
+        taken, o = addresses.in_use(intent), self.options
+        own4 = addresses.free("ipv4_addr", o.ipv4_addr or str(self.inner[1]), (), taken)
+        return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""

@@ -99,16 +99,12 @@ class TunTranslator(LinuxDriver):
         return filters.steps(intent, facts, self.all_ports(intent), count, translated)
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Where its ICMP errors come from, outside of all mappings."""
-        table, prefix = addresses.eams(intent), addresses.prefix_of(intent)
-        own4 = self.options.ipv4_addr or addresses.outside(
-            ("192.168.255.9", "10.255.255.9", "172.31.255.9"), [four for four, _ in table]
+        """Return the addresses of its ICMP errors, which the test does not use."""
+        taken, o = addresses.in_use(intent), self.options
+        return (
+            addresses.free("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
+            addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken),
         )
-        taken: list[Any] = [six for _, six in table] + ([prefix] if prefix else [])
-        own6 = self.options.ipv6_addr or addresses.outside(
-            ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9"), taken
-        )
-        return own4, own6
 
     def running(self, intent: Intent, config: str) -> list[Step]:
         """The translator with a configuration, its TUN device, and routes into it."""
