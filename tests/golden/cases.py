@@ -25,7 +25,7 @@ from v6t.core.runs.plan import plan
 from v6t.profiles.errors import V6tError
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF
-from v6t.tests.golden import devices, frames
+from v6t.tests.golden import devices, frames, testers
 from v6t.tests.golden.store import Parts
 
 TECHNOLOGIES = [
@@ -334,6 +334,9 @@ def cases() -> Iterator[Case]:
         yield Case("settings", line, functools.partial(refuse, line))
     yield Case("settings", "settings", settings)
     yield Case("clauses", "nat44 model", devices.audit_nat_model)
+    for t in testers.TECHNOLOGIES:
+        yield Case("testers", t, functools.partial(testers.describe_trials, t))
+    yield Case("testers", "orders, shells and devices", testers.describe_parts)
     for technology, device in devices.LAB_AUDITS:
         name = f"{technology} {device}"
         yield Case(

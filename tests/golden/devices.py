@@ -12,6 +12,7 @@ import numpy as np
 from v6t.core.audit import suites
 from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
+from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, Plan, Was
@@ -65,6 +66,7 @@ def plan_technology(technology: str, testbed: str) -> Parts:
             driver, plan = dut.plan_without_device(bound)
             found = describe(driver, plan, bound.intent)
             found["frames"] = list(translate(bound))
+            found["warnings"] = [str(len(caveats(bound)))]
         except V6tError as exc:
             found = {"exit status": [str(exc.exit_code)]}
         parts |= {f"{name} {part}": lines for part, lines in found.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.oracle.compare import compare_samples
-from v6t.plugins.conformance.cases import NONCE, Case, cases
+from v6t.plugins.conformance.cases import NONCE, Case, cases, exhausted
 from v6t.plugins.reference import Expected
 from v6t.profiles.arrays import U8
 from v6t.profiles.dns.zone import Zone
@@ -34,6 +34,8 @@ CAPTURED_FRAMES = 40
 COMPARED_FRAMES = 6
 DAMAGED_OCTETS = (0, 11, 15, 22, 33, 45)
 """Octets of Ethernet, IP and transport headers that are changed, each in a frame of its own."""
+STRANGE_OCTETS = (0, 12, 14, 17, 20, 26, 34)
+"""Octets of received frames that are changed: destination MAC, EtherType, lengths, addresses."""
 PCAP_HEADER_OCTETS, RECORD_HEADER_OCTETS = 24, 16
 
 
@@ -45,15 +47,18 @@ def compile_all(technology: str, words: list[str]) -> Parts:
         shape = ["compile", "--plugin", technology, "--direction", direction, *words]
         profile = v6t(*shape)
         statuses = [profile.status]
-        parts[direction] = list(stream_lines(profile.out)) if not profile.status else []
-        expected = Path(f"{direction}-expected.pcap")
-        for path, option in ((Path(f"{direction}.pcap"), "-o"), (expected, "--expected")):
-            other = ["-o", "other.pcap"] if option == "--expected" else []
-            capture = [*shape, "--count", CAPTURED_FRAMES] if "--count" not in shape else shape
-            done = v6t(*capture, "--format", "pcap", option, path, *other, "--force")
-            statuses.append(done.status)
-            if path.exists():
-                parts[path.stem] = list(capture_lines(path.read_bytes()))[:CAPTURED_FRAMES]
+        if profile.status == 0:
+            parts[f"{direction} streams"] = list(stream_lines(profile.out))
+        if "--count" not in shape:
+            shape += ["--count", str(CAPTURED_FRAMES)]
+        for name, files in (
+            ("sent", ("-o", "sent")),
+            ("expected", ("-o", "x", "--expected", "expected")),
+        ):
+            statuses.append(v6t(*shape, "--format", "pcap", *files, "--force").status)
+            if statuses[-1] == 0:
+                capture = capture_lines(Path(name).read_bytes())
+                parts[f"{direction} {name}"] = list(capture)[:CAPTURED_FRAMES]
         parts[f"{direction} exit status"] = [str(status) for status in statuses]
     return parts
 
@@ -112,6 +117,9 @@ def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
         yield emitted[:length].tobytes().hex() if length else f"drop-{reason}"
     if answer.length[0] and case.opposite is None and stream is case.streams.streams[0]:
         yield judge(case, stream, answer)
+        for frame in strange_frames(sent[0]):
+            strange = case.answer(stream, frame)
+            yield f"{strange.reason[0]} {strange.length[0]}"
 
 
 class _FirstAnswer:
@@ -127,6 +135,15 @@ class _FirstAnswer:
         """Return the answer once for each frame."""
         parts = (self._answer.frames, self._answer.length, self._answer.reason)
         return Expected(*(np.repeat(part[:1], len(rows), axis=0) for part in parts))
+
+
+def strange_frames(frame: U8) -> Iterator[U8]:
+    """Yield copies of a frame that a device drops or handles differently."""
+    yield np.frombuffer(exhausted(frame.tobytes()), dtype=np.uint8)[None].copy()
+    for octet in STRANGE_OCTETS:
+        strange = frame[None].copy()
+        strange[0, octet] ^= 0x15
+        yield strange
 
 
 def judge(case: Case, stream: Stream, answer: Expected) -> str:
