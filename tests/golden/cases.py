@@ -15,6 +15,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ruamel.yaml import YAML
 from v6t.core.config.bound import bind
 from v6t.core.runs.export import configuration
 from v6t.core.runs.plan import plan
-from v6t.profiles.errors import V6tError
+from v6t.profiles.errors import EnvironmentLacking, V6tError
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF
 from v6t.tests.golden import devices, frames, testers
@@ -74,7 +75,7 @@ SIMULATED_RUNS = {
     "soak": "--plugin siit --mode forward --measure soak,throughput-frame-timeout --frame-timeout 5 --soak 20s",
     "rss": "--plugin siit --mode forward --measure rss-probe --set-tester cores=4",
     "names": "--plugin dns64 --measure resolution",
-    "repetitions": "--plugin siit --confirm 3 --reps 3 --set-tester capacity_noise=0.05",
+    "repetitions": "--plugin siit --confirm 3 --reps 4 --set-tester capacity_noise=0.05",
     "adaptive": "--plugin siit --adaptive --set-tester capacity_noise=0.02",
     "surplus": "--plugin siit --set-tester surplus=1",
     "late": "--plugin siit --set-tester late=1",
@@ -83,6 +84,7 @@ SIMULATED_RUNS = {
     "tester limit": "--plugin siit --set-tester tester_fps=500000",
     "loss": "--plugin siit --set-tester loss_probability=0.3",
     "imix": "--plugin siit --frame-size imix",
+    "MLRsearch": "--plugin siit --measure mlrsearch --mode forward --preset rfc --frame-size 84",
     "tolerance": "--plugin siit --loss-tolerance 0.001",
     "crash": "--plugin siit --set-tester crash_at=9",
     "rfc": "--plugin mape-br --preset rfc --measure throughput,latency --frame-size 104 --mode forward --reps 2",
@@ -152,6 +154,8 @@ def compute(case: Case) -> Parts:
         os.environ["XDG_CACHE_HOME"] = scratch
         try:
             return case.compute()
+        except EnvironmentLacking:
+            raise
         except V6tError as exc:
             return {"exit status": [str(exc.exit_code)]}
         finally:
@@ -229,6 +233,8 @@ def run_directory(path: Path) -> Parts:
 
 def simulate(arguments: str) -> Parts:
     """Run with the simulated tester."""
+    if "mlrsearch" in arguments and find_spec("MLRsearch") is None:
+        raise EnvironmentLacking("the package MLRsearch is not installed")
     fixed = ("--tester", "sim", "--seed", 1, "--no-report", "-o", "run")
     parts, _ = command("run", *arguments.split(), *fixed)
     return parts | run_directory(Path("run"))

@@ -17,7 +17,15 @@ from v6t.drivers.oracle.replay import Order
 from v6t.drivers.transport.contract import for_shell
 from v6t.drivers.trex.marking import marked
 from v6t.drivers.trex.stamping import bursts, stamped
-from v6t.procedures.trial import DelayRequest, Segment, Trial
+from v6t.procedures.trial import (
+    ClassCount,
+    DelayRequest,
+    DirectionResult,
+    Segment,
+    Trial,
+    TrialResult,
+)
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import V6tError
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
@@ -34,6 +42,19 @@ BEHAVIOURS = (
     {"lose_every": 7, "delay_us": 20.0, "jitter_us": 5.0},
     {"duplicate_every": 5, "reorder_every": 9},
     {"capacity_fps": 50_000.0, "buffer_frames": 8},
+)
+
+FORWARDED = ClassCount("foreground", 1000, 1000, 1000)
+DIRECTION_RESULTS = (
+    DirectionResult({"fg": FORWARDED}, 2.0),
+    DirectionResult({"fg": FORWARDED}, 2.1),
+    DirectionResult({"fg": FORWARDED}, 2.0, mismatch={"class": "fg"}),
+    DirectionResult({"fg": replace(FORWARDED, received=990)}, 2.0),
+    DirectionResult({"fg": replace(FORWARDED, received=989)}, 2.0),
+    DirectionResult({"fg": replace(FORWARDED, sent=999)}, 2.0),
+    DirectionResult({"fg": replace(FORWARDED, surplus=1)}, 2.0),
+    DirectionResult({"fg": FORWARDED, "n": replace(FORWARDED, role="negative")}, 2.0),
+    DirectionResult({"fg": FORWARDED}, 2.0, change_late_s=0.5),
 )
 
 
@@ -79,6 +100,11 @@ def describe_parts() -> Parts:
         ],
         "due": [str(due_s(trial, numbers * 150).round(9).tolist()) for trial in TRIALS],
     }
+    for counted in DIRECTION_RESULTS:
+        result = TrialResult({"forward": counted})
+        verdict = assess_trial(replace(TRIAL, mode="forward"), result, loss_tolerance=0.01)
+        line = f"{verdict.passed:d}{verdict.valid:d} {len(verdict.reasons)} {list(verdict.loss.values())}"
+        parts.setdefault("verdicts", []).append(line)
     for number, options in enumerate(BEHAVIOURS):
         leaving = Behaviour(Known(**options), seed=1).leaving(arrivals)
         parts[f"behaviour {number}"] = [str(column.tolist()) for column in leaving]
