@@ -109,11 +109,6 @@ REFUSED = (
     "compile --plugin nat64 --expected x.pcap", "calc map --rule-ipv6 2001:db8::/32", "audit --plugin nosuch",
     "audit --plugin mape-br --list --suite nosuch", "explain nosuchword", "init --from-siitperf nosuch", "nosuch",
 )  # fmt: skip
-TESTBED = """\
-links:
-  left: {vlan: 100, dut_mac: "02:00:00:00:0a:01", mtu: 9000}
-  right: {vlan: 200, tester_mac: "02:00:00:00:0b:02"}
-"""
 CONVERTED_FILES = (
     ("siitperf", "siitperf", SIITPERF), ("siitperf NAT64", "siitperf", NAT64), ("Mapperf", "maptperf", MAPPERF),
 )  # fmt: skip
@@ -325,7 +320,9 @@ def cases() -> Iterator[Case]:
                 "compile", f"{t}, {name}", functools.partial(frames.compile_all, t, words.split())
             )
         yield Case("plans", t, functools.partial(devices.plan_technology, t, ""))
-        yield Case("plans", f"{t}, VLANs", functools.partial(devices.plan_technology, t, TESTBED))
+        yield Case(
+            "plans", f"{t}, VLANs", functools.partial(devices.plan_technology, t, frames.TESTBED)
+        )
     for recorded in devices.recorded_plans():
         yield Case("plans", recorded.name, functools.partial(devices.plan_recorded, recorded))
     for name, arguments in SIMULATED_RUNS.items():

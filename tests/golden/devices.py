@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from v6t.analysis.records.audit import DEVIATES, UNTOLD
 from v6t.core.audit import suites
 from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
@@ -39,6 +40,8 @@ LAB_AUDITS = (
 OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
 """Outputs that no device configured by a plan prints."""
 TRANSLATED_FRAMES = 3
+LETTERS = {DEVIATES: "d", UNTOLD: "u"}
+"""Letters of verdicts; any other verdict is `c`: the device conforms."""
 
 
 def recorded_plans() -> Sequence[RecordedPlan]:
@@ -232,7 +235,8 @@ def _core(technology: Technology) -> Sequence[Any]:
 def _verdicts(found: Iterable[Any]) -> Iterator[str]:
     for outcome in found:
         heard = "".join(str(len(turn.heard)) for turn in outcome.turns)
-        yield f"{outcome.judgement.verdict[0]}{outcome.tries}/{heard[:8]}"
+        letter = LETTERS.get(outcome.judgement.verdict, "c")
+        yield f"{letter}{outcome.tries}/{heard[:8]}"
 
 
 def audit_nat_model() -> Parts:
@@ -255,5 +259,7 @@ def audit_in_lab(technology: str, device: str) -> Parts:
     if done.status == EnvironmentLacking.exit_code:
         raise EnvironmentLacking(f"no {device} here")
     findings = json.loads(done.out)["findings"] if done.out else []
-    lines = sorted(" ".join((f["rfc"], f["section"], f["level"], f["verdict"])) for f in findings)
+    lines = sorted(
+        f"{f['rfc']} {f['section']} {f['level']} {LETTERS.get(f['verdict'], 'c')}" for f in findings
+    )
     return {"exit status": [str(done.status)], "verdicts": lines}

@@ -27,7 +27,7 @@ SHAPES = {
 }
 TESTBED = """\
 links:
-  left: {vlan: 100, dut_mac: "02:00:00:00:0a:01"}
+  left: {vlan: 100, dut_mac: "02:00:00:00:0a:01", mtu: 9000}
   right: {vlan: 200, tester_mac: "02:00:00:00:0b:02"}
 """
 CAPTURED_FRAMES = 40
