@@ -58,7 +58,10 @@ PARAMETERS = {
     "lwaftr": ("negative_percent=5",),
     "mape-ce": ("psid_offset=4",),
     "mapt-ce": ("psid_offset=4",),
-    "nat44": ('initiator_ports={"min":1024,"max":2047}',),
+    "nat44": (
+        'initiator_ports={"min":1024,"max":2047}',
+        'enumerate_ports=3 initiator_ports={"min":1024,"max":1500}',
+    ),
     "nat64": ("ttl=7",),
 }  # fmt: skip
 BENCHMARKS = (
@@ -68,7 +71,7 @@ BENCHMARKS = (
 """All benchmarks of stateless technologies that need no optional package."""
 CONNECTION_BENCHMARKS = "capacity,connection-rate,teardown,tcp-rate,tcp-capacity,throughput"
 SIMULATED_RUNS = {
-    "mape-br": f"--plugin mape-br --measure {BENCHMARKS} --frame-timeout 5",
+    "mape-br": f"--plugin mape-br --measure {BENCHMARKS} --frame-timeout 5 --set-tester buffer_frames=500",
     "ipv4-router": "--plugin ipv4-router --measure throughput,latency",
     "nat64": f"--plugin nat64 --measure {CONNECTION_BENCHMARKS} --mode forward",
     "nat44": f"--plugin nat44 --measure {CONNECTION_BENCHMARKS} --set-procedure connections.count=2000",
