@@ -326,6 +326,10 @@ def cases() -> Iterator[Case]:
         yield Case(
             "plans", f"{t}, VLANs", functools.partial(devices.plan_technology, t, frames.TESTBED)
         )
+    prefix = functools.partial(
+        devices.plan_technology, "siit", "", eam="[]", prefix="2001:db8:64::/96"
+    )
+    yield Case("plans", "siit, prefix", prefix)
     for recorded in devices.recorded_plans():
         yield Case("plans", recorded.name, functools.partial(devices.plan_recorded, recorded))
     for name, arguments in SIMULATED_RUNS.items():

@@ -55,7 +55,7 @@ def plan_recorded(case: RecordedPlan) -> Parts:
     return describe(driver, driver.plan(case.intent, driver.example(case.intent)), case.intent)
 
 
-def plan_technology(technology: str, testbed: str) -> Parts:
+def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     """Plan a technology with each driver, and translate frames as each driver's device does."""
     path = Path("testbed.yaml") if testbed else None
     if path is not None:
@@ -63,7 +63,7 @@ def plan_technology(technology: str, testbed: str) -> Parts:
     parts: Parts = {}
     for name in driver_names():
         try:
-            bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name))
+            bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name, params=params))
             if not driver_type(name).configures:
                 continue
             driver, plan = dut.plan_without_device(bound)
