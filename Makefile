@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tools tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
+.PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -64,6 +64,11 @@ unit: $(VENV)/.developed
 	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) * 2)) -m "$(ENGINES)" $(call marked,trex|vpp) || \
 	    $(BIN)/pytest $(AGAIN) -m "$(ENGINES)" $(call marked,trex|vpp)
 	$(BIN)/pytest -m alone $(call marked,alone) || $(BIN)/pytest $(AGAIN) -m alone $(call marked,alone)
+
+# the regression net, with its slow cases and the audits of real devices in network namespaces; what is
+# intended is stored with GOLDEN=--write
+golden: $(VENV)/.developed
+	$(BIN)/python -m v6t.tests.golden --lab $(GOLDEN)
 
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from v6t.profiles.headerpolicy import HeaderPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
     from v6t.profiles.model import Direction
@@ -40,3 +42,28 @@ class Reference(ABC):
     def header_policy(self) -> HeaderPolicy:
         """Which header fields of expected frames may have other values; see the class."""
         return HeaderPolicy()
+
+
+def translate_frames(
+    reference: Reference, direction: Direction, frames: Sequence[bytes]
+) -> list[bytes | None]:
+    """Return the frame that a correct device emits for each frame, or None if it drops the frame.
+
+    Args:
+        reference: the reference translation of a stateless technology.
+        direction: the direction in which the frames are sent.
+        frames: frames of any lengths, without FCS.
+    """
+    import numpy as np
+
+    rows_by_length: dict[int, list[int]] = {}
+    for row, frame in enumerate(frames):
+        rows_by_length.setdefault(len(frame), []).append(row)
+    emitted: list[bytes | None] = [None] * len(frames)
+    for octets, rows in rows_by_length.items():
+        batch = np.frombuffer(b"".join(frames[row] for row in rows), dtype=np.uint8)
+        answer = reference.expect(direction, batch.reshape(len(rows), octets).copy())
+        for row, frame, length in zip(rows, answer.frames, answer.length.tolist(), strict=True):
+            if length:
+                emitted[row] = frame[:length].tobytes()
+    return emitted

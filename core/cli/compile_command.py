@@ -6,13 +6,18 @@ import contextlib
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
 
 FORMATS = ("stl-json", "stl-py", "pcap", "text")
 
@@ -38,7 +43,12 @@ _NO_RUN = {"connections": {"count": 1}}
 @click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File; default: stdout.")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
+@click.option("--expected", type=click.Path(path_type=Path), metavar="FILE",
+              help="Also write a capture of the frames that a correct device emits for these "
+              "frames, by the reference translation. A frame that a correct device drops is left "
+              "out; the others keep the time stamps of the frames that caused them. Not available "
+              "for stateful technologies: the device chooses their ports.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Overwrite the files.")
 def command(
     plugin: str,
     params: dict[str, str],
@@ -51,6 +61,7 @@ def command(
     cores: int,
     seed: int,
     output: Path | None,
+    expected: Path | None,
     force: bool,
 ) -> None:
     """Write what TRex would send; needs neither TRex nor root."""
@@ -80,15 +91,11 @@ def command(
         ),
     )
     run, made = bound.settings, bound.technology
+    if expected is not None:
+        _check_expected(made, expected, output)
     sizes = made.sizes_of(run.frame_sizes[0])
     rate_fps = _frame_rate(rate, sizes.longest)
-    media_fps = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-    if rate_fps > media_fps:
-        raise UsageError(
-            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
-            f"{run.line_rate_bps / 1e9:g} Gbit/s carries",
-            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
-        )
+    _check_rate(rate_fps, run.line_rate_bps, sizes.longest)
     streams = compile_traffic(
         made.sized_traffic(direction, sizes, seed),
         rate_fps=rate_fps,
@@ -96,18 +103,18 @@ def command(
         first_stream_id=STREAM_IDS[direction],
         cores=cores,
     )
-    if kind == "pcap":
+    if kind == "pcap" and (output is None or str(output) == "-"):
+        raise UsageError("a capture needs a file", "add -o FILE.pcap")
+    if kind == "pcap" or expected is not None:
         from v6t.profiles.expand import expand_set
-        from v6t.profiles.export.pcap import write_pcap
 
-        if output is None or str(output) == "-":
-            raise UsageError("a capture needs a file", "add -o FILE.pcap")
-        frames = expand_set(streams, 0, count or 1000)
-        try:
-            written = write_pcap(output, frames, rate_fps, overwrite=force)
-        except OSError as exc:
-            raise UsageError(f"{output} cannot be written: {exc.strerror}") from exc
-        print(f"{written} frames in {output}", file=sys.stderr)
+        frames = list(expand_set(streams, 0, count or 1000))
+    if expected is not None:
+        from v6t.plugins.reference import translate_frames
+
+        _write_capture(expected, translate_frames(made, streams.direction, frames), rate_fps, force)
+    if kind == "pcap" and output is not None:
+        _write_capture(output, frames, rate_fps, force)
         return
     render = {
         "stl-json": stl.to_stl_json,
@@ -123,6 +130,39 @@ def command(
     _write(output, text, force)
     if kind != "text":
         _warn_of_name(output)
+
+
+def _check_expected(technology: Technology, expected: Path, output: Path | None) -> None:
+    """Refuse an expected capture that cannot be computed or would replace the output.
+
+    Raises:
+        UsageError: the technology is stateful, or both files are the same.
+    """
+    if technology.stateful:
+        raise UsageError(
+            f"--expected is not available for {technology.name}",
+            "it is stateful: what it emits depends on the addresses and ports that the device "
+            "chooses; use a stateless technology",
+        )
+    if output is not None and expected.resolve() == output.resolve():
+        raise UsageError(f"{expected} is also the output", "choose another name for --expected")
+
+
+def _write_capture(
+    path: Path, frames: Sequence[bytes | None], rate_fps: float, force: bool
+) -> None:
+    """Write a capture and print the number of its frames to standard error.
+
+    Raises:
+        UsageError: the file exists and must not be overwritten, or cannot be written.
+    """
+    from v6t.profiles.export.pcap import write_pcap
+
+    try:
+        written = write_pcap(path, frames, rate_fps, overwrite=force)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+    print(f"{written} frames in {path}", file=sys.stderr)
 
 
 def _warn_of_name(path: Path) -> None:
@@ -148,6 +188,21 @@ def _write(path: Path, text: str, force: bool) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _check_rate(rate_fps: float, line_rate_bps: float, octets: int) -> None:
+    """Reject a rate above what the line carries.
+
+    Raises:
+        UsageError: it is above.
+    """
+    media_fps = max_frame_rate_fps(line_rate_bps, octets)
+    if rate_fps > media_fps:
+        raise UsageError(
+            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
+            f"{line_rate_bps / 1e9:g} Gbit/s carries",
+            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
+        )
 
 
 def _frame_rate(text: str, octets: float) -> float:

@@ -15,9 +15,11 @@ _SNAP = 65535
 
 
 def write_pcap(
-    path: Path, frames: Iterable[bytes], rate_fps: float, overwrite: bool = False
+    path: Path, frames: Iterable[bytes | None], rate_fps: float, overwrite: bool = False
 ) -> int:
-    """Write frames (without FCS) ``1 / rate_fps`` apart; returns how many.
+    """Write frames (without FCS) ``1 / rate_fps`` apart and return their number.
+
+    None stands for a dropped frame: it takes its time but is not written.
 
     The file appears complete or not at all.
 
@@ -31,8 +33,11 @@ def write_pcap(
     try:
         with partial.open("wb") as out:
             out.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, _SNAP, _ETHERNET))
-            for count, frame in enumerate(frames, 1):
-                seconds, rest = divmod(round((count - 1) * 1e9 / rate_fps), 1_000_000_000)
+            for place, frame in enumerate(frames):
+                if frame is None:
+                    continue
+                count += 1
+                seconds, rest = divmod(round(place * 1e9 / rate_fps), 1_000_000_000)
                 out.write(struct.pack("<IIII", seconds, rest, len(frame), len(frame)))
                 out.write(frame)
         os.replace(partial, path)

@@ -231,3 +231,34 @@ def test_a_stateful_space_of_any_size_is_written_out(direction, ports, space, tm
     seen = {(frame[UDP].sport, frame[UDP].dport) for frame in rdpcap(str(at))}
     if direction == "forward":
         assert seen == {(port, 80) for port in range(low, high + 1)}
+
+
+def test_expected_capture_holds_the_translation_of_each_forwarded_frame(tmp_path):
+    sent, expected = tmp_path / "sent.pcap", tmp_path / "expected.pcap"
+    shape = ("--set", "negative_percent=20", "--format", "pcap", "--count", 50, "--rate", 1000)
+    done = v6t(*COMPILE, *shape, "-o", sent, "--expected", expected)
+    assert done.status == 0
+    translated = {float(p.time): bytes(p) for p in rdpcap(str(expected))}
+    frames = {float(p.time): bytes(p) for p in rdpcap(str(sent))}
+    lengths = {time: answered(MapEBorderRelay(), "forward", raw) for time, raw in frames.items()}
+    assert 0 < len(translated) < len(frames) == 50
+    assert {t: len(raw) for t, raw in translated.items()} == {t: n for t, n in lengths.items() if n}
+    assert all(raw[26:30] == frames[t][66:70] for t, raw in translated.items())
+
+
+def test_expected_capture_is_written_beside_any_format(tmp_path):
+    done = v6t(*COMPILE, "--frame-size", "imix", "--count", 24, "--expected", tmp_path / "e.pcap")
+    assert done.status == 0 and json.loads(done.out)
+    assert len({len(p) for p in rdpcap(str(tmp_path / "e.pcap"))}) == 3
+
+
+def test_expected_capture_of_a_stateful_technology_is_rejected(tmp_path):
+    done = v6t("compile", "--plugin", "nat64", "--expected", tmp_path / "e.pcap")
+    complaint(done)
+    assert tree(tmp_path) == {}
+
+
+def test_expected_capture_over_the_output_is_rejected(tmp_path):
+    path = tmp_path / "x.pcap"
+    complaint(v6t(*COMPILE, "--format", "pcap", "-o", path, "--expected", path, "--force"))
+    assert tree(tmp_path) == {}

@@ -1,0 +1,1 @@
+"""Regression net: what v6t computes, compared with stored results."""

@@ -1,0 +1,265 @@
+"""Plans of device drivers, and verdicts of audits."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from v6t.analysis.records.audit import DEVIATES, UNTOLD
+from v6t.core.audit import suites
+from v6t.core.config.files import Flags
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.presets import caveats
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs import dut
+from v6t.drivers.duts.plan import ACTIONS, Change, Check, Plan, Was
+from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import names as driver_names
+from v6t.plugins.base import Technology
+from v6t.plugins.conformance.cases import Case as FrameCase
+from v6t.plugins.whole import Leaves
+from v6t.profiles import headerpolicy
+from v6t.profiles.errors import EnvironmentLacking, UsageError, V6tError
+from v6t.profiles.model import DIRECTIONS
+from v6t.tests.core.support import v6t
+from v6t.tests.drivers.duts.cases import CASES
+from v6t.tests.drivers.duts.cases import Case as RecordedPlan
+from v6t.tests.golden.store import Parts
+from v6t.tests.plugins.clauses.faulty import outcomes
+from v6t.tests.plugins.clauses.nat_device import NatDevice
+from v6t.tests.plugins.clauses.test_nats import CONFIGURED, configurations, ends
+
+LAB_AUDITS = (
+    ("mape-br", "reference"), ("mapt-br", "reference"), ("lwaftr", "reference"), ("siit", "tayga"),
+    ("nat44", "nftables"), ("nat44", "iptables"), ("nat64", "tayga-nftables"),
+)  # fmt: skip
+OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
+"""Outputs that no device configured by a plan prints."""
+TRANSLATED_FRAMES = 3
+LETTERS = {DEVIATES: "d", UNTOLD: "u"}
+"""Letters of verdicts; any other verdict is `c`: the device conforms."""
+
+
+def recorded_plans() -> Sequence[RecordedPlan]:
+    """Return the intents, versions and options of the recorded plans."""
+    return CASES
+
+
+def plan_recorded(case: RecordedPlan) -> Parts:
+    """Plan one of the recorded cases."""
+    driver = make_driver(case.driver, case.options)
+    return describe(driver, driver.plan(case.intent, driver.example(case.intent)), case.intent)
+
+
+def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
+    """Plan a technology with each driver, and translate frames as each driver's device does."""
+    path = Path("testbed.yaml") if testbed else None
+    if path is not None:
+        path.write_text(testbed)
+    parts: Parts = {}
+    for name in driver_names():
+        try:
+            bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name, params=params))
+            if not driver_type(name).configures:
+                continue
+            driver, plan = dut.plan_without_device(bound)
+            found = describe(driver, plan, bound.intent)
+            found["frames"] = list(translate(bound))
+            found["warnings"] = [str(len(caveats(bound)))]
+        except V6tError as exc:
+            found = {"exit status": [str(exc.exit_code)]}
+        parts |= {f"{name} {part}": lines for part, lines in found.items()}
+    refused = [key.split()[0] for key in parts if key.endswith("exit status")]
+    statuses = [f"{name}:{parts.pop(f'{name} exit status')[0]}" for name in refused]
+    return parts | {"refused": statuses}
+
+
+def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
+    """Return what a plan does, undoes and looks at, its flush, its checks and its readings."""
+    steps = (*plan.steps, *plan.flush)
+    commands = "\n".join(step.command + "\n" + step.text for step in steps)
+    outputs = (*OUTPUTS, commands, *(step.command + "\n" + step.text for step in plan.steps))
+    checks = [check for step in steps if (check := step.check)] + list(plan.checks)
+    readings = dict(driver.telemetry(intent))
+    sessions = driver.sessions(intent)
+    if sessions is not None:
+        readings["sessions"] = sessions
+    return {
+        "do": [line for s in plan.steps for line in _lines(s.command, s.text)],
+        "undo": [line for s in plan.steps for line in _lines(s.undo, s.undo_text)],
+        "look": [line for s in plan.steps for line in _lines(s.before, s.gone, _command(s.check))]
+        + [check.command for check in plan.checks],
+        "terms": [
+            f"{list(Was).index(s.was)}{s.silent:d}{s.reboots:d}{s.maps:d}/{s.deadline_s:g}"
+            for s in steps
+        ],
+        "flush": [
+            line for s in plan.flush for line in _lines(s.command, s.text, _command(s.check))
+        ],
+        "verdicts": ["".join(_accepts(check, o) for o in outputs) for check in checks],
+        "changes": [
+            line for change in (plan.beside, plan.updates) if change for line in _change(change)
+        ],
+        "readings": [
+            line
+            for reading in readings.values()
+            for line in (reading.command, *map(str, _parsed(reading)))
+        ],
+        "notes": [str(len(plan.notes))],
+        "asked": _lines(_command(plan.asked)),
+    }
+
+
+def _lines(*texts: str) -> list[str]:
+    return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+
+
+def _command(check: Check | None) -> str:
+    return check.command if check else ""
+
+
+def _accepts(check: Check, output: str) -> str:
+    try:
+        return str(int(check.checker(output) is None))
+    except ValueError:
+        return "e"
+
+
+def _change(change: Change) -> Iterator[str]:
+    yield from map(change.command, ACTIONS)
+    outputs = ("", change.added, change.changed, f"{change.added} {change.changed}")
+    yield from (change.look, *outputs)
+    yield "".join(str(int(change.wrong(a, o) is None)) for a in ACTIONS for o in outputs)
+
+
+def _parsed(reading: Any) -> Iterator[list[float]]:
+    for output in ("", "1 2\n3 4\n", "a: 5\nb = 6\nc 7 d 8\n"):
+        try:
+            yield list(dict(reading.parse(output)).values())
+        except (V6tError, ValueError):
+            yield []
+
+
+@functools.cache
+def _first_frames(technology: Technology) -> list[tuple[Any, Any]]:
+    size = technology.default_frame_sizes[0]
+    frames = []
+    for direction in DIRECTIONS:
+        case = FrameCase(technology, size, direction, "")
+        for stream in case.streams.streams:
+            frames.append((direction, case.marked(stream)[:TRANSLATED_FRAMES]))
+    return frames
+
+
+def translate(bound: Any) -> Iterator[str]:
+    """Yield the frames that the driver's device emits, and the octets that it may choose."""
+    technology = bound.technology
+    if technology.zone is not None:
+        return
+    oracle = bound.driver.oracle(technology, bound.intent)
+    for direction, sent in _first_frames(technology):
+        answer = oracle.expect(direction, sent)
+        for frame, length in zip(answer.frames, answer.length.tolist(), strict=True):
+            yield frame[:length].tobytes().hex() or "drop"
+        length = int(answer.length[0])
+        if length:
+            octets = np.arange(min(length, 78))
+            wanted = np.repeat(answer.frames[:1, :length], len(octets), axis=0)
+            damaged = wanted.copy()
+            damaged[octets, octets] ^= 0x41
+            policy = oracle.header_policy.towards(direction)
+            rows = np.repeat(sent[:1], len(octets), axis=0)
+            allowed = headerpolicy.tolerate(policy, rows, wanted, damaged)
+            matches = allowed.allowed & (allowed.frames == wanted).all(axis=1)
+            yield "".join(map(str, matches.astype(int).tolist()))
+
+
+class Silent:
+    """A device that drops every frame."""
+
+    def receive(self, side: Any, frame: bytes) -> Leaves:
+        """Emit nothing."""
+        return []
+
+
+class Cable:
+    """A device that forwards every frame unchanged."""
+
+    def receive(self, side: Any, frame: bytes) -> Leaves:
+        """Emit the frame on the other side."""
+        return [("right" if side == "left" else "left", frame)]
+
+
+def audit_models(technology: str) -> Parts:
+    """Audit a correct device, a device that drops everything and a cable, in this process."""
+    kind = load_plugin(technology)
+    chosen = suites.chosen(())
+    plain = kind(kind.params_model(**suites.preferred(chosen, kind())))
+    try:
+        asked = suites.asked(chosen, plain)
+    except UsageError as exc:
+        return {"exit status": [str(exc.exit_code)]}
+    parts = {
+        "clauses": [f"{c.rfc} {c.section} {c.level} {c.name}" for c in asked.clauses],
+        "suites": [suite.name for suite in asked.suites],
+        "core": [str(len(_core(plain)))],
+    }
+    devices: Mapping[str, Any] = {"silent": Silent(), "cable": Cable()}
+    if not plain.stateful:
+        devices = {"model": plain.whole_device(), **devices}
+    for name, device in devices.items():
+        parts[name] = list(_verdicts(outcomes(device, asked.clauses)))
+    if plain.stateful:
+        return parts
+    for suite, _, params in asked.variants(plain):
+        try:
+            varied = kind(kind.params_model(**{**suites.preferred(chosen, kind()), **params}))
+        except V6tError:
+            continue
+        found = outcomes(varied.whole_device(), list(suite.varied(varied, _)))
+        parts.setdefault("variants", []).extend(_verdicts(found))
+    return parts
+
+
+def _core(technology: Technology) -> Sequence[Any]:
+    try:
+        return suites.core(technology)
+    except UsageError:
+        return ()
+
+
+def _verdicts(found: Iterable[Any]) -> Iterator[str]:
+    for outcome in found:
+        heard = "".join(str(len(turn.heard)) for turn in outcome.turns)
+        letter = LETTERS.get(outcome.judgement.verdict, "c")
+        yield f"{letter}{outcome.tries}/{heard[:8]}"
+
+
+def audit_nat_model() -> Parts:
+    """Audit a model of a correct NAT44 in each configuration."""
+    parts: Parts = {}
+    for words, technology, clauses in configurations():
+        for clause in clauses:
+            device: Any = NatDevice(ends(technology), **CONFIGURED.get(words, {}))
+            line = f"{clause.rfc} {clause.section} {clause.level} "
+            [verdict] = _verdicts(outcomes(device, [clause]))
+            parts.setdefault("clauses", []).append(line + clause.name)
+            parts.setdefault("model", []).append(verdict)
+    return parts
+
+
+def audit_in_lab(technology: str, device: str) -> Parts:
+    """Audit a device in network namespaces."""
+    shape = ("--plugin", technology, "--driver", device, "--no-variants", "--json")
+    done = v6t("audit", *shape)
+    if done.status == EnvironmentLacking.exit_code:
+        raise EnvironmentLacking(f"no {device} here")
+    findings = json.loads(done.out)["findings"] if done.out else []
+    lines = sorted(
+        f"{f['rfc']} {f['section']} {f['level']} {LETTERS.get(f['verdict'], 'c')}" for f in findings
+    )
+    return {"exit status": [str(done.status)], "verdicts": lines}

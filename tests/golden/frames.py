@@ -1,0 +1,170 @@
+"""Compiled streams, captures, and the frames that a correct device emits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from v6t.core.config.plugins import load_plugin
+from v6t.drivers.oracle.compare import compare_samples
+from v6t.plugins.conformance.cases import NONCE, Case, cases, exhausted
+from v6t.plugins.reference import Expected
+from v6t.profiles.arrays import U8
+from v6t.profiles.dns.zone import Zone
+from v6t.profiles.errors import V6tError
+from v6t.profiles.model import DIRECTIONS
+from v6t.profiles.streams import Stream
+from v6t.tests.core.support import v6t
+from v6t.tests.golden.store import Parts
+
+SHAPES = {
+    "1518 octets in a burst": "--frame-size 1518 --count 1000 --rate 10k --cores 2",
+    "IMIX": "--frame-size imix --rate 1Gbps",
+    "VLANs": "--testbed testbed.yaml",
+}
+TESTBED = """\
+links:
+  left: {vlan: 100, dut_mac: "02:00:00:00:0a:01", mtu: 9000}
+  right: {vlan: 200, tester_mac: "02:00:00:00:0b:02"}
+"""
+CAPTURED_FRAMES = 40
+COMPARED_FRAMES = 6
+DAMAGED_OCTETS = (0, 11, 15, 22, 33, 45)
+"""Octets of Ethernet, IP and transport headers that are changed, each in a frame of its own."""
+STRANGE_OCTETS = (0, 12, 14, 17, 20, 26, 34)
+"""Octets of received frames that are changed: destination MAC, EtherType, lengths, addresses."""
+PCAP_HEADER_OCTETS, RECORD_HEADER_OCTETS = 24, 16
+
+
+def compile_all(technology: str, words: list[str]) -> Parts:
+    """Compile a technology in both directions: streams, a capture and the expected frames."""
+    Path("testbed.yaml").write_text(TESTBED)
+    parts: Parts = {}
+    for direction in DIRECTIONS:
+        shape = ["compile", "--plugin", technology, "--direction", direction, *words]
+        profile = v6t(*shape)
+        statuses = [profile.status]
+        if profile.status == 0:
+            parts[f"{direction} streams"] = list(stream_lines(profile.out))
+        if "--count" not in shape:
+            shape += ["--count", str(CAPTURED_FRAMES)]
+        for name, files in (
+            ("sent", ("-o", "sent")),
+            ("expected", ("-o", "x", "--expected", "expected")),
+        ):
+            statuses.append(v6t(*shape, "--format", "pcap", *files, "--force").status)
+            if statuses[-1] == 0:
+                capture = capture_lines(Path(name).read_bytes())
+                parts[f"{direction} {name}"] = list(capture)[:CAPTURED_FRAMES]
+        parts[f"{direction} exit status"] = [str(status) for status in statuses]
+    return parts
+
+
+def stream_lines(text: str) -> Iterator[str]:
+    """Yield packet, mode and instructions of each stream, without names of streams and variables."""
+    for entry in json.loads(text):
+        stream = entry.get("stream", entry)
+        names: dict[str, str] = {}
+        for instruction in stream.get("vm", {}).pop("instructions", []):
+            for key in ("name", "fv_name", "next_var"):
+                if isinstance(instruction.get(key), str):
+                    instruction[key] = names.setdefault(instruction[key], f"v{len(names)}")
+            yield json.dumps(instruction, sort_keys=True)
+        entry.pop("name", None)
+        stream.pop("name", None)
+        entry.get("v6t", {}).pop("name", None)
+        yield json.dumps(entry, sort_keys=True)
+
+
+def capture_lines(capture: bytes) -> Iterator[str]:
+    """Yield time stamp and octets of each frame of a capture."""
+    at = PCAP_HEADER_OCTETS
+    while at < len(capture):
+        octets = int.from_bytes(capture[at + 8 : at + 12], "little")
+        end = at + RECORD_HEADER_OCTETS + octets
+        yield capture[at : at + 8].hex() + " " + capture[at + RECORD_HEADER_OCTETS : end].hex()
+        at = end
+
+
+def exchange_frames(technology: str) -> Parts:
+    """Return what a correct device emits in each case of the conformance suite."""
+    kind = load_plugin(technology)
+    zone = kind().zone
+    if zone is not None:
+        return {"names": zone_lines(zone)}
+    parts: Parts = {}
+    for case in cases(kind):
+        part = f"{case.size} {case.direction} VLANs {case.here.vlan} {case.there.vlan}"
+        part += f" {len(case.streams.streams)} streams"
+        try:
+            for stream in case.streams.streams:
+                parts.setdefault(part, []).extend(answer_lines(case, stream))
+        except V6tError as exc:
+            parts[part] = [f"exit status {exc.exit_code}"]
+    return parts
+
+
+def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
+    """Yield each marked frame, its translation or drop reason, and which damaged frames match."""
+    sent = case.marked(stream)[:COMPARED_FRAMES]
+    answer = case.answer(stream, sent)
+    rows = zip(sent, answer.frames, answer.length.tolist(), answer.reason.tolist(), strict=True)
+    for frame, emitted, length, reason in rows:
+        yield frame.tobytes().hex()
+        yield emitted[:length].tobytes().hex() if length else f"drop-{reason}"
+    if answer.length[0] and case.opposite is None and stream is case.streams.streams[0]:
+        yield judge(case, stream, answer)
+        for frame in strange_frames(sent[0]):
+            strange = case.answer(stream, frame)
+            yield f"{strange.reason[0]} {strange.length[0]}"
+
+
+class _FirstAnswer:
+    """A reference translation that gives the same answer for every frame."""
+
+    zone = None
+
+    def __init__(self, case: Case, answer: Expected) -> None:
+        self.header_policy = case.plugin.header_policy
+        self._answer = answer
+
+    def expect(self, direction: Any, rows: U8) -> Expected:
+        """Return the answer once for each frame."""
+        parts = (self._answer.frames, self._answer.length, self._answer.reason)
+        return Expected(*(np.repeat(part[:1], len(rows), axis=0) for part in parts))
+
+
+def strange_frames(frame: U8) -> Iterator[U8]:
+    """Yield copies of a frame that a device drops or handles differently."""
+    yield np.frombuffer(exhausted(frame.tobytes()), dtype=np.uint8)[None].copy()
+    for octet in STRANGE_OCTETS:
+        strange = frame[None].copy()
+        strange[0, octet] ^= 0x15
+        yield strange
+
+
+def judge(case: Case, stream: Stream, answer: Expected) -> str:
+    """Compare a correct, some damaged and a short frame with the translation: 1 for each match."""
+    oracle = _FirstAnswer(case, answer)
+    right = answer.frames[:1, : answer.length[0]]
+    received = [right]
+    for octet in DAMAGED_OCTETS:
+        received.append(right.copy())
+        received[-1][0, octet] ^= 0x41
+    received.append(right[:, :-1].copy())
+    matches = (
+        compare_samples(stream, [rows], NONCE, case.direction, oracle).matched for rows in received
+    )
+    return "".join(map(str, matches))
+
+
+def zone_lines(zone: Zone) -> list[str]:
+    """Return addresses of a zone and the names and records at its start and end."""
+    numbers = np.array([0, 1, 2, zone.count - 1, zone.count])
+    addresses = zone.addresses(numbers)
+    shares = (0.0, 0.3, 1.0)
+    own = [zone.with_own(addresses, share).tolist() for share in shares]
+    return [repr(zone), str(addresses.tolist()), *map(str, own)]

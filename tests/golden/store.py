@@ -1,0 +1,68 @@
+"""Stored results: one token for each line that a case computes, in one JSON file for each family of cases."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+Parts = dict[str, list[str]]
+"""What a case computes: lines of text by the name of the part."""
+
+DIRECTORY = Path(__file__).parent / "stored"
+LONGEST_VERBATIM_LINE = 12
+DIGEST_DIGITS = 8
+SHOWN_LINES = 8
+SHOWN_COLUMNS = 200
+
+
+def token(line: str) -> str:
+    """Return a short line unchanged and the digest of any other line."""
+    if 0 < len(line) <= LONGEST_VERBATIM_LINE and line.isprintable() and " " not in line:
+        return line
+    return "#" + hashlib.sha256(line.encode()).hexdigest()[:DIGEST_DIGITS]
+
+
+def tokenize(parts: Parts) -> dict[str, str]:
+    """Return the tokens of each part that has lines, separated by spaces."""
+    return {part: " ".join(map(token, lines)) for part, lines in sorted(parts.items()) if lines}
+
+
+def load(family: str) -> dict[str, dict[str, str]]:
+    """Return the stored tokens of all cases of a family by case and part."""
+    path = DIRECTORY / f"{family}.json"
+    cases: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
+    return cases
+
+
+def save(family: str, cases: Mapping[str, Mapping[str, str]]) -> None:
+    """Store all cases of a family, one line for each part."""
+    DIRECTORY.mkdir(exist_ok=True)
+    text = json.dumps(cases, indent=0, sort_keys=True, ensure_ascii=True)
+    (DIRECTORY / f"{family}.json").write_text(text + "\n")
+
+
+def differences(stored: Mapping[str, str], parts: Parts) -> list[str]:
+    """Return one message for each part that differs: added lines in full, lost lines as tokens."""
+    messages = []
+    for part in sorted(stored.keys() | parts.keys()):
+        lines = parts.get(part, [])
+        before, now = stored.get(part, "").split(), [token(line) for line in lines]
+        if before == now:
+            continue
+        matcher = difflib.SequenceMatcher(None, before, now, autojunk=False)
+        changes: list[str] = []
+        for operation, low, high, new_low, new_high in matcher.get_opcodes():
+            if operation != "equal":
+                changes += [f"- {lost}" for lost in before[low:high]]
+                changes += [f"+ {line[:SHOWN_COLUMNS]}" for line in lines[new_low:new_high]]
+        messages.append(f"{part}: {len(changes)} lines differ\n{_shown(changes)}")
+    return messages
+
+
+def _shown(changes: Iterable[str]) -> str:
+    lines = [f"    {change}" for change in changes]
+    rest = len(lines) - SHOWN_LINES
+    return "\n".join(lines[:SHOWN_LINES] + ([f"    ... and {rest} more"] if rest > 0 else []))

@@ -1,0 +1,111 @@
+"""Parts of the testers and of the lab that compute without sending a frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from typing import Any
+
+import numpy as np
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.embedded.timing import due_s
+from v6t.drivers.lab.known_behaviour import Behaviour, Known
+from v6t.drivers.oracle.replay import Order
+from v6t.drivers.transport.contract import for_shell
+from v6t.drivers.trex.marking import marked
+from v6t.drivers.trex.stamping import bursts, stamped
+from v6t.procedures.trial import (
+    ClassCount,
+    DelayRequest,
+    DirectionResult,
+    Segment,
+    Trial,
+    TrialResult,
+)
+from v6t.procedures.validity import assess_trial
+from v6t.profiles.errors import V6tError
+from v6t.profiles.streams import StreamSet
+from v6t.tests.golden.store import Parts
+
+TECHNOLOGIES = ("mape-br", "siit", "ipv4-router")
+TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 2000.0, 2.0)
+TRIALS = (
+    TRIAL,
+    replace(TRIAL, delays=DelayRequest(tags=50, first_tag_s=0.5)),
+    replace(TRIAL, rate_fps=5e6, delays=DelayRequest()),
+    replace(TRIAL, then=Segment(1.0, 500.0)),
+)
+BEHAVIOURS = (
+    {"lose_every": 7, "delay_us": 20.0, "jitter_us": 5.0},
+    {"duplicate_every": 5, "reorder_every": 9},
+    {"capacity_fps": 50_000.0, "buffer_frames": 8},
+)
+
+FORWARDED = ClassCount("foreground", 1000, 1000, 1000)
+DIRECTION_RESULTS = (
+    DirectionResult({"fg": FORWARDED}, 2.0),
+    DirectionResult({"fg": FORWARDED}, 2.1),
+    DirectionResult({"fg": FORWARDED}, 2.0, mismatch={"class": "fg"}),
+    DirectionResult({"fg": replace(FORWARDED, received=990)}, 2.0),
+    DirectionResult({"fg": replace(FORWARDED, received=989)}, 2.0),
+    DirectionResult({"fg": replace(FORWARDED, sent=999)}, 2.0),
+    DirectionResult({"fg": replace(FORWARDED, surplus=1)}, 2.0),
+    DirectionResult({"fg": FORWARDED, "n": replace(FORWARDED, role="negative")}, 2.0),
+    DirectionResult({"fg": FORWARDED}, 2.0, change_late_s=0.5),
+)
+
+
+def describe_trials(technology: str) -> Parts:
+    """Return what TRex is asked to send in some trials, with its stamps and marks."""
+    params = {"negative_percent": "10"} if technology == "mape-br" else {}
+    bound = resolve_and_bind(None, None, Flags(plugin=technology, params=params))
+    made = bound.technology
+    compiled = compile_point(made, made.sizes_of(104), 1)
+    parts: Parts = {}
+    for direction, streams in compiled.items():
+        marks = StreamSet(direction, tuple(marked(stream) for stream in streams.streams))
+        parts[f"{direction} stamps"] = list(_programs(stamped(streams)))
+        parts[f"{direction} marks"] = list(_programs(marks))
+        for number, trial in enumerate(TRIALS):
+            for stamp in (False, True):
+                name = f"{direction} trial {number} stamp {stamp:d}"
+                try:
+                    asked = bursts(streams, trial, stamp=stamp, marks=10)
+                    parts[name] = [str(astuple(burst)) for burst in asked]
+                except V6tError as exc:
+                    parts[name] = [f"exit status {exc.exit_code}"]
+    return parts
+
+
+def _programs(streams: StreamSet) -> Iterator[str]:
+    for stream in streams.streams:
+        yield json.dumps([stream.trex["packet"], stream.trex["vm"]], sort_keys=True)
+
+
+def describe_parts() -> Parts:
+    """Return orders of connections, shell lines, and what the known device does with frames."""
+    numbers = np.arange(40)
+    readings: tuple[Any, ...] = ("linear", "fixed", "pseudorandom")
+    arrivals = numbers * 10_000
+    parts: Parts = {
+        "orders": [str(Order(7, r, 3).connections(numbers).tolist()) for r in readings],
+        "shell": [
+            for_shell("true", become, condition, netns)
+            for become in ("", "doas -n")
+            for condition in ("", "test -e x")
+            for netns in ("", "lab")
+        ],
+        "due": [str(due_s(trial, numbers * 150).round(9).tolist()) for trial in TRIALS],
+    }
+    for counted in DIRECTION_RESULTS:
+        result = TrialResult({"forward": counted})
+        verdict = assess_trial(replace(TRIAL, mode="forward"), result, loss_tolerance=0.01)
+        line = f"{verdict.passed:d}{verdict.valid:d} {len(verdict.reasons)} {list(verdict.loss.values())}"
+        parts.setdefault("verdicts", []).append(line)
+    for number, options in enumerate(BEHAVIOURS):
+        leaving = Behaviour(Known(**options), seed=1).leaving(arrivals)
+        parts[f"behaviour {number}"] = [str(column.tolist()) for column in leaving]
+    return parts
