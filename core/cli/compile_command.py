@@ -190,7 +190,7 @@ def _write(path: Path, text: str, force: bool) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _check_rate(rate_fps: float, line_rate_bps: float, octets: int) -> None:
+def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:
     """Reject a rate above what the line carries.
 
     Raises:
