@@ -20,7 +20,7 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import PHASES, Oracle, Phase, stale_faults
 from v6t.drivers.trex import tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.marking import is_marked
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
 
-PHASES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
 ORDER_SEED = 1
 
 
@@ -288,10 +287,8 @@ class Connecting:
         phase, recorded = self.phase(result, raw, way), self._recorded
         ((name, count),) = phase.result.classes.items()
         arrived = count.received + count.surplus
-        faults = list(phase.faults)
         stale = self._recordings.stale.get(PHASES[way], 0)
-        if stale:
-            faults.append(f"{stale} frames of an earlier trial arrived in {PHASES[way]}")
+        faults = [*phase.faults, *stale_faults(stale, way)]
         frames = recorded.frames
         if recorded.distinct < count.required and frames < arrived:
             faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASES[way]}")
