@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.profiles import trailer
-from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from v6t.base.errors import UsageError
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.profiles.errors import UsageError
 
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:

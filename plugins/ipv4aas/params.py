@@ -6,12 +6,12 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IP
 from typing import Literal
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.plugins.translation import rfc6052
-from v6t.profiles.errors import UsageError
 
 Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.base.errors import UsageError
+from v6t.base.files import read_text
 from v6t.plugins.common.octets import octets8
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,12 +7,12 @@ from ipaddress import IPv6Interface, IPv6Network
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.params import MapParams, RuleParams
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
-from v6t.profiles.errors import UsageError
 
 DROP_REASONS = (
     "forwarded",
@@ -47,7 +47,7 @@ class DmrParams(PluginParams):
         return check_prefix(network6(self.dmr, "dmr"))
 
     def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.profiles.errors.UsageError` if a rule's prefix lies within, or around it."""
+        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             raise UsageError(
                 f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",

@@ -6,9 +6,9 @@ from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 from typing import Any
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import Links, link_side
 
 LOW_BITS = 32

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from v6t.tools import reference_pages
 from v6t.core.config.lookup import every_setting
+from v6t.tools import reference_pages
 
 from .pages import CHECKOUT, DOCS
 

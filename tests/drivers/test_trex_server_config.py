@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server_config import (
     PortConfig,
@@ -13,7 +14,6 @@ from v6t.drivers.trex.server_config import (
     linux_port,
     server_config,
 )
-from v6t.profiles.errors import EnvironmentLacking
 
 
 def arguments(port):

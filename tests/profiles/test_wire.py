@@ -4,7 +4,7 @@ import json
 from importlib.resources import files
 
 import pytest
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 VECTORS = json.loads((files("v6t.tests") / "vectors" / "siit.json").read_text())["vectors"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
+from v6t.base.errors import UsageError
+from v6t.base.files import read_text
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
 from v6t.profiles.intent_settings import BindingTable, GeneratedTable
 
 

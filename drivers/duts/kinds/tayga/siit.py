@@ -8,6 +8,7 @@ from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
 from pydantic import Field
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -16,7 +17,6 @@ from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
-from v6t.profiles.errors import UsageError
 
 REFUSED = tuple(
     IPv4Network(n)

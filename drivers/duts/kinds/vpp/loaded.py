@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp.syntax import key
-from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
     DsLite,

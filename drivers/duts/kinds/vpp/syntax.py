@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Lost
-from v6t.profiles.errors import UsageError
 
 VERSIONS = ("19.08", "20.05", "21.06", "22.06", "24.02", "24.06", "25.02", "26.06")
 """One of each group whose commands differ."""

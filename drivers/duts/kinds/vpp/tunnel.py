@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from ipaddress import ip_interface
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.customer import customer_of
 from v6t.drivers.duts.kinds.vpp import sides, syntax
 from v6t.drivers.duts.plan import Intent, Step, Was, has_lines, has_words
-from v6t.profiles.errors import UsageError
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
