@@ -10,7 +10,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "requirements.md"
-ROOMS = ("analysis", "core", "docs", "drivers", "plugins", "procedures", "profiles", "tests")
+ROOMS = (
+    "analysis",
+    "base",
+    "core",
+    "docs",
+    "drivers",
+    "plugins",
+    "procedures",
+    "profiles",
+    "tests",
+)
 GROUPS = (
     "GEN", "TP", "FLR", "B2B", "REC", "RST", "LAT", "PDV", "IPDV", "ST", "DD", "SC", "MIX",
     "SELF", "BN", "MAP", "SIIT", "TRX",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("core", "plugins", "profiles", "procedures", "drivers", "analysis", "tests")
+ROOMS = ("base", "core", "plugins", "profiles", "procedures", "drivers", "analysis", "tests")
 MADE = {
     "core": ("core/config/flags.py", "from v6t.core.runs.wording import duration"),
     "drivers": (

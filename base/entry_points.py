@@ -18,7 +18,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions
 from typing import Generic, NamedTuple, TypeVar
 
-from v6t.profiles.errors import ExtensionError, UsageError, V6tError
+from v6t.base.errors import ExtensionError, UsageError, V6tError
 
 T = TypeVar("T")
 OWN = "v6t"

@@ -12,8 +12,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from v6t.profiles.errors import UsageError
-from v6t.profiles.plain_text import is_text
+from v6t.base.errors import UsageError
+from v6t.base.plain_text import is_text
 
 SETTINGS_OCTETS = 256 << 10
 """A file of settings: what somebody wrote by hand."""

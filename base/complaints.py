@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from v6t.profiles.extensions import meant, nearest
-from v6t.profiles.quantities import accepted
+from v6t.base.entry_points import meant, nearest
+from v6t.base.quantities import accepted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
