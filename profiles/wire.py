@@ -39,11 +39,14 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
         UsageError: a size or rate that cannot be.
     """
     if line_rate_bps <= 0:
-        raise UsageError(f"a line rate of {line_rate_bps} bit/s is not positive")
+        raise UsageError(
+            f"a line rate of {line_rate_bps} bit/s is not positive", code="out-of-range"
+        )
     if frame_size < MIN_FRAME_OCTETS or overhead < 0:
         raise UsageError(
             f"a frame of {frame_size} + {overhead} octets cannot be on an Ethernet",
             f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included",
+            code="out-of-range",
         )
     return int(Fraction(line_rate_bps) // (8 * (Fraction(frame_size) + overhead + GAP_OCTETS)))
 
@@ -68,6 +71,8 @@ def parse_line_rate(text: str) -> float:
     value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
     if not 0 < value <= MAX_RATE:
         raise UsageError(
-            f"'{text:.40}' is not a line rate", "write for example 10G, 2.5Gbps or 100M"
+            f"'{text:.40}' is not a line rate",
+            "write for example 10G, 2.5Gbps or 100M",
+            code="not-a-number",
         )
     return value

@@ -60,13 +60,15 @@ def command(
     from v6t.profiles.export import stl
 
     if direction not in ("forward", "reverse"):
-        raise UsageError(f"there is no direction '{direction}'", "forward or reverse")
+        raise UsageError(
+            f"there is no direction '{direction}'", "forward or reverse", code="unknown-name"
+        )
     if kind not in FORMATS:
-        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS))
+        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS), code="unknown-name")
     if count is not None and count < 1:
-        raise UsageError(f"{count} frames cannot be sent")
+        raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:
-        raise UsageError(f"{cores} cores cannot send")
+        raise UsageError(f"{cores} cores cannot send", code="out-of-range")
     bound = resolve_and_bind(
         None,
         testbed,
@@ -93,12 +95,14 @@ def command(
         from v6t.profiles.export.pcap import write_pcap
 
         if output is None or str(output) == "-":
-            raise UsageError("a capture needs a file", "add -o FILE.pcap")
+            raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
         frames = expand_set(streams, 0, count or 1000)
         try:
             written = write_pcap(output, frames, rate_fps, overwrite=force)
         except OSError as exc:
-            raise UsageError(f"{output} cannot be written: {exc.strerror}") from exc
+            raise UsageError(
+                f"{output} cannot be written: {exc.strerror}", code="file-unwritable"
+            ) from exc
         print(f"{written} frames in {output}", file=sys.stderr)
         return
     render = {
@@ -130,11 +134,15 @@ def _warn_of_name(path: Path) -> None:
 def _write(path: Path, text: str, force: bool) -> None:
     """The file appears whole or not at all."""
     if path.exists() and not force:
-        raise UsageError(f"{path} exists already", "choose another name or use --force")
+        raise UsageError(
+            f"{path} exists already", "choose another name or use --force", code="file-exists"
+        )
     try:
         write_atomically(path, text, private=False)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
 
 
 def _frame_rate(text: str, octets: float) -> float:
@@ -148,6 +156,8 @@ def _frame_rate(text: str, octets: float) -> float:
         rate_fps = math.nan
     if not math.isfinite(rate_fps):
         raise UsageError(
-            f"a rate of '{text}' cannot be sent", "write for example 10000, 10k, 1Gbps"
+            f"a rate of '{text}' cannot be sent",
+            "write for example 10000, 10k, 1Gbps",
+            code="out-of-range",
         )
     return rate_fps

@@ -84,12 +84,16 @@ def write_files(wanted: Mapping[Path, str]) -> list[Path]:
     """
     for path in wanted:
         if os.path.lexists(path):
-            raise UsageError(f"{path} exists already", "choose another directory with --dir")
+            raise UsageError(
+                f"{path} exists already", "choose another directory with --dir", code="file-exists"
+            )
     try:
         for path, text in wanted.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as out:
                 out.write(text)
     except OSError as exc:
-        raise UsageError(f"{path.parent} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{path.parent} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     return list(wanted)

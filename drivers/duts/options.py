@@ -155,5 +155,6 @@ def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
         raise UsageError(
             f"how is {what} reached?",
             f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here",
+            code="missing-setting",
         )
     return ssh

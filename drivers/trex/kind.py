@@ -235,6 +235,7 @@ class Trex(TesterKind):
                 "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
                 "itself: that of the lab, on its interfaces of Linux",
                 "lab: true, or --tester embedded",
+                code="unsupported-by-tester",
             )
         astf.check(technology, most, tcp, alpha)
         yield astf.METHOD

@@ -17,6 +17,7 @@ def network6(text: str, what: str, setting: str = "") -> IPv6Network:
             f"{what} '{text}' is no IPv6 prefix: {exc}",
             _masked6(text),
             path=(setting or what,),
+            code="not-a-prefix",
         ) from exc
 
 
@@ -29,6 +30,7 @@ def network4(text: str, what: str, setting: str = "") -> IPv4Network:
             f"{what} '{text}' is no IPv4 prefix: {exc}",
             _masked4(text),
             path=(setting or what,),
+            code="not-a-prefix",
         ) from exc
 
 
@@ -38,7 +40,7 @@ def hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
     try:
         refuse_unforwarded(network)
     except ValueError as exc:
-        raise UsageError(f"{what}: {exc}", path=(setting or what,)) from exc
+        raise UsageError(f"{what}: {exc}", path=(setting or what,), code="not-a-prefix") from exc
     return network
 
 
@@ -47,7 +49,9 @@ def address4(text: str, what: str) -> IPv4Address:
     try:
         return IPv4Address(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv4 address", path=(what,)) from exc
+        raise UsageError(
+            f"{what} '{text}' is no IPv4 address", path=(what,), code="not-an-address"
+        ) from exc
 
 
 def address6(text: str, what: str) -> IPv6Address:
@@ -55,7 +59,9 @@ def address6(text: str, what: str) -> IPv6Address:
     try:
         return IPv6Address(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv6 address", path=(what,)) from exc
+        raise UsageError(
+            f"{what} '{text}' is no IPv6 address", path=(what,), code="not-an-address"
+        ) from exc
 
 
 def _masked6(text: str) -> str:

@@ -152,6 +152,7 @@ class Ipv4aasParams(ConnectionParams):
                 "there is no background between two IPv4 networks: it could not be told from the "
                 "foreground (MIX-03)",
                 "set n = m",
+                code="no-background",
             )
         if self.variant == "464xlat":
             self._check_prefixes()
@@ -166,9 +167,12 @@ class Ipv4aasParams(ConnectionParams):
                 raise UsageError(
                     f"{name} {net} is no /{WIDEST}, which holds a whole IPv4 address at its end",
                     f"use a /{WIDEST}",
+                    code="not-a-prefix",
                 )
         if self.plat_prefix == self.clat_prefix:
-            raise UsageError("prefix and clat_ipv6 are the same", "choose two prefixes")
+            raise UsageError(
+                "prefix and clat_ipv6 are the same", "choose two prefixes", code="conflict"
+            )
 
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
@@ -178,20 +182,25 @@ class Ipv4aasParams(ConnectionParams):
                     f"public_ipv4 {self.public_first} is outside the rule's IPv4 prefix "
                     f"{rule.ipv4_prefix}",
                     "choose one within it",
+                    code="outside-prefix",
                 )
             if rule.prefix_ce:
                 raise UsageError(
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
+                    code="conflict",
                 )
         elif self.psid >> self.psid_len:
-            raise UsageError(f"PSID {self.psid} does not fit {self.psid_len} bits")
+            raise UsageError(
+                f"PSID {self.psid} does not fit {self.psid_len} bits", code="out-of-range"
+            )
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
             raise UsageError(
                 f"the port set {first} to {last} of PSID {self.psid} holds ports below "
                 f"{LOWEST_PORT}",
                 "choose another psid, or set low_ports to true",
+                code="out-of-range",
             )
         if self.endpoints > self.port_set.count:
             raise UsageError(
@@ -199,6 +208,7 @@ class Ipv4aasParams(ConnectionParams):
                 f"{self.port_set.count} (DD-03)",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
                 "(ea_len, psid_len)",
+                code="not-enough-addresses",
             )
 
     @property

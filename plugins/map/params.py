@@ -73,11 +73,15 @@ class Domain(RuleParams):
         low, high = self.ea_bounds
         room = high - low + 1
         if room < 1:
-            raise UsageError("without its network and broadcast address the rule has no CE left")
+            raise UsageError(
+                "without its network and broadcast address the rule has no CE left",
+                code="not-enough-addresses",
+            )
         if self.ces > room:
             raise UsageError(
                 f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits",
                 f"set ces to at most {room}, or to all",
+                code="not-enough-addresses",
             )
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
@@ -85,6 +89,7 @@ class Domain(RuleParams):
             raise UsageError(
                 "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
                 "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
+                code="conflict",
             )
         return self
 
@@ -98,16 +103,19 @@ class MapParams(RelayParams, Domain):
     def _domains(self) -> MapParams:
         nets = [d.rule.ipv6_prefix for d in self.all_domains]
         if len(set(nets)) != len(nets):
-            raise UsageError("two domains have the same rule IPv6 prefix")
+            raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         pools = [d.rule.ipv4_prefix for d in self.all_domains]
         if len(set(pools)) != len(pools):
             raise UsageError(
                 "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs "
                 "apart",
                 "give each domain an IPv4 prefix of its own; one may lie within another",
+                code="duplicate",
             )
         if any(self.server_ipv4 in pool for pool in pools):
-            raise UsageError("server_ipv4 lies within a rule IPv4 prefix", "choose one outside")
+            raise UsageError(
+                "server_ipv4 lies within a rule IPv4 prefix", "choose one outside", code="conflict"
+            )
         for domain in self.all_domains:
             self._check_overlap(domain)
         return self
@@ -125,6 +133,7 @@ class MapParams(RelayParams, Domain):
                 f"set the domain's ces to at most {most}, or choose prefixes beside each other"
                 if room
                 else "choose prefixes beside each other",
+                code="not-enough-addresses",
             )
 
     def served_ea(self, domain: Domain, low: int) -> list[range]:

@@ -80,6 +80,7 @@ class Nat64Params(PoolParams):
                 raise UsageError(
                     f"{name} lies within the prefix {self.servers}, so it would be translated",
                     "choose an address outside",
+                    code="conflict",
                 )
         last = self.responder_ipv4 + (self.responder_count - 1)
         varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
@@ -89,6 +90,7 @@ class Nat64Params(PoolParams):
                 f"{self.responder_count} addresses of the Responder do not lie together behind a "
                 f"/{self.servers.prefixlen} (RFC 6052 section 2.2)",
                 "use a /96, or fewer addresses",
+                code="not-enough-addresses",
             )
         return self
 

@@ -72,10 +72,12 @@ class Nptv6Params(LinkParams):
             raise UsageError(
                 f"both prefixes must be /{LENGTH}",
                 "of longer ones RFC 6296 adjusts other bits",
+                code="not-a-prefix",
             )
         if self.hosts.policy != "fixed" and self.hosts.offset < LENGTH // 8 + 2:
             raise UsageError(
-                "hosts are not where the prefix and the subnet are: hosts.offset is 8 at least"
+                "hosts are not where the prefix and the subnet are: hosts.offset is 8 at least",
+                code="out-of-range",
             )
         return self
 

@@ -93,28 +93,33 @@ class ConnectionParams(Mixture):
             raise UsageError(
                 f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes",
                 "four-tuples are enumerated in one order: write the same number for both",
+                code="conflict",
             )
         varied = self.initiator_count > 1 or self.responder_count > 1
         if ips and not (self.initiator_count > 1 and self.responder_count > 1):
             raise UsageError(
                 "enumerate_ips needs more than one address on both sides",
                 "raise initiator_count and responder_count, or set enumerate_ips to 0",
+                code="conflict",
             )
         if varied and not ips:
             raise UsageError(
                 "several addresses without enumerate_ips would repeat four-tuples",
                 f"set enumerate_ips to {ports or 3}, or both counts to 1",
+                code="conflict",
             )
         if not ports and not ips:
             raise UsageError(
                 "with enumerate_ports = 0 and enumerate_ips = 0 all frames are one connection",
                 "set one of them to 3",
+                code="conflict",
             )
         if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
             raise UsageError(
                 f"initiator ports from {self.initiator_ports.min} on: a NAT maps ports below "
                 f"{LOWEST_PORT} to ports below {LOWEST_PORT}, of which there are few",
                 f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true",
+                code="out-of-range",
             )
         return self
 
@@ -165,6 +170,7 @@ class ConnectionParams(Mixture):
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
                 f"choose a {first} or a {responder} beside them",
+                code="conflict",
             )
         room = pool.count * pool.ports.count * self.responder_count * self.responder_ports.count
         if self.combinations > room and self.enumerate_ports:
@@ -173,6 +179,7 @@ class ConnectionParams(Mixture):
                 f"{pool.ports.count} ports towards {self.responder_ports.count} ports of "
                 f"{self.responder_count} addresses",
                 f"raise {count}, or shorten initiator_ports or initiator_count",
+                code="not-enough-addresses",
             )
 
     @property
@@ -265,6 +272,7 @@ class PoolParams(ConnectionParams):
             raise UsageError(
                 f"{blocks} blocks of {self.port_block} public ports for {self.initiator_count} clients",
                 "shorten port_block, or raise pool_count",
+                code="not-enough-addresses",
             )
         return self
 

@@ -34,6 +34,7 @@ class Pool6Params(ConnectionParams):
                 "there is no background beside a device whose right side is IPv6: it could not be "
                 "told from the foreground (MIX-03)",
                 "set n = m",
+                code="no-background",
             )
         span(self.responder_ipv6, self.responder_count, "responder_ipv6")
         self.check_room("pool_first", "responder_ipv6", "pool_count")
@@ -74,5 +75,6 @@ def span(first: IPv6Address, count: int, name: str) -> IPv6Network:
         raise UsageError(
             f"{count} addresses from {name} {first} on do not lie within a /{128 - LOW_BITS}",
             "choose a first address with a smaller end",
+            code="not-enough-addresses",
         )
     return IPv6Network((int(first) >> bits << bits, 128 - bits))

@@ -94,6 +94,7 @@ class Jool(LinuxDriver):
             raise DutError(
                 f"Jool's module and program differ: {' and '.join(sorted(plain))}",
                 "install both from one version, and load the module anew",
+                code="version-mismatch",
             )
         version = plain.pop() if plain else ""
         return CANDIDATES.get(version, version)
@@ -113,6 +114,7 @@ class Jool(LinuxDriver):
             raise UsageError(
                 f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
                 f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
+                code="unsupported-by-version",
             )
         if program not in facts.programs:
             raise lacking(program, PROGRAMS[program])
@@ -122,6 +124,7 @@ class Jool(LinuxDriver):
                 raise DutError(
                     f"another translator is at work on the device: {shown(text)}",
                     f"{name.partition('_')[2]} instance remove, if it is not needed",
+                    code="device-busy",
                 )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

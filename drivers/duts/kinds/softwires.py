@@ -48,7 +48,9 @@ def _of_file(path: Path, br: IPv6Address) -> Iterator[Softwire]:
     try:
         lines = read_text(path).splitlines()
     except OSError as exc:
-        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(
+            f"the binding table {path} cannot be read: {exc.strerror}", code="file-unreadable"
+        ) from exc
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
@@ -60,4 +62,6 @@ def _of_file(path: Path, br: IPv6Address) -> Iterator[Softwire]:
                 IPv4Address(ipv4), int(psid), int(length), int(offset), IPv6Address(b4), own
             )
         except ValueError as exc:
-            raise UsageError(f"{path}:{number}: this is no softwire: {line.strip()}") from exc
+            raise UsageError(
+                f"{path}:{number}: this is no softwire: {line.strip()}", code="invalid-table-row"
+            ) from exc

@@ -107,6 +107,7 @@ class Vpp(Driver):
             raise DutError(
                 "VPP does not answer: " + shown(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
+                code="unexpected-answer",
             )
         return linux_facts(sections, found.group(1))
 
@@ -142,7 +143,8 @@ class Vpp(Driver):
                 name = getattr(self.options, side)
                 if name in untouchable:
                     raise DutError(
-                        f"the {side} interface {name} is not touched: {untouchable[name]}"
+                        f"the {side} interface {name} is not touched: {untouchable[name]}",
+                        code="interface-protected",
                     )
 
     def suited(self, technology: str) -> Mapping[str, Suited]:

@@ -59,4 +59,5 @@ def check(shown: str, settings: IntentSettings, nat44: str, version: str) -> Non
     raise DutError(
         f"VPP has not loaded {name}_plugin.so",
         f"its start-up file wants `plugins {{ plugin {name}_plugin.so {{ enable }} }}`; then start it anew",
+        code="plugin-not-loaded",
     )

@@ -41,11 +41,13 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
             "loses one direction",
             f"the nearest DMR that works is {instead['dmr']}",
             params=instead,
+            code="unsupported-by-device",
         )
     if relay.translates and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
             "use one rule, or VPP 24.06 or newer",
+            code="unsupported-by-version",
         )
     for rule in relay.rules:
         net, ea_len = rule.ipv6_prefix, rule.ea_len
@@ -56,6 +58,7 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
                 f"{net.prefixlen + ea_len}: it would refuse the domain without a word",
                 near if ea_len < 64 else "",
                 params=instead,
+                code="unsupported-by-device",
             )
         if not losses and _loses(net, relay, version):
             raise UsageError(
@@ -63,6 +66,7 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
                 f"is a multiple of 8; {net} is not",
                 f"{near}; or use VPP 24.02",
                 params=instead,
+                code="unsupported-by-version",
             )
 
 

@@ -303,6 +303,7 @@ def refuse_before(first: tuple[int, int], version: str, what: str) -> None:
             f"VPP {version} has no {what} with the commands that are known here",
             f"install VPP {since} or newer, or leave dut.options.nat44 at ed",
             dut_params={"nat44": "ed"},
+            code="unsupported-by-version",
         )
 
 
@@ -312,6 +313,7 @@ def by_start_up(version: str) -> UsageError:
         f"VPP {version} takes the number of its sessions from its start-up file only",
         "leave session_limit at 0",
         params={"session_limit": 0},
+        code="unsupported-by-device",
     )
 
 
@@ -346,6 +348,7 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
             f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}",
             "leave pool_ports as they are",
             params={"pool_ports": {"min": PORTS[0], "max": PORTS[1]}},
+            code="unsupported-by-device",
         )
     return pool
 

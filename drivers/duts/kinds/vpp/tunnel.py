@@ -47,6 +47,7 @@ def refuse(intent: Intent, version: str) -> None:
         raise UsageError(
             f"VPP {version} has no tunnel that can be told to copy DSCP: its command line came with 21.01",
             "install VPP 21.01 or newer",
+            code="unsupported-by-version",
         )
 
 
