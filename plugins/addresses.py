@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
+from v6t.base.errors import InvalidValue
+
 UNFORWARDED = {
     "this network (RFC 1122 section 3.2.1.3)": ip_network("0.0.0.0/8"),
     "loopback": ip_network("127.0.0.0/8"),
@@ -34,4 +36,6 @@ def refuse_unforwarded(value: Any) -> None:
     for what, never in UNFORWARDED.items():
         if value.version == never.version and value.subnet_of(never):  # type: ignore[arg-type]
             shown = value.network_address if value.num_addresses == 1 else value
-            raise ValueError(f"{shown} is {what} ({never}): no device forwards such frames")
+            raise InvalidValue(
+                f"{shown} is {what} ({never}): no device forwards such frames", code="invalid-value"
+            )

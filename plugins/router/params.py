@@ -12,7 +12,7 @@ from ipaddress import (
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.mixture import LinkParams, negative_share
@@ -41,7 +41,10 @@ class HostBits(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> HostBits:
         if self.min > self.max:
-            raise ValueError(f"the smallest host {self.min} is larger than the largest {self.max}")
+            raise InvalidValue(
+                f"the smallest host {self.min} is larger than the largest {self.max}",
+                code="conflict",
+            )
         return self
 
 

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, summarize_address_r
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import Mixture
@@ -33,7 +33,10 @@ class Ports(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> Ports:
         if self.min > self.max:
-            raise ValueError(f"the smallest port {self.min} is larger than the largest {self.max}")
+            raise InvalidValue(
+                f"the smallest port {self.min} is larger than the largest {self.max}",
+                code="conflict",
+            )
         return self
 
     @property

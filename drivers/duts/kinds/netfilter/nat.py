@@ -9,7 +9,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from pydantic import model_validator
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
@@ -63,7 +63,9 @@ class ConntrackOptions(LinuxOptions):
     @model_validator(mode="after")
     def _one_timeout(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            raise ValueError("rfc_timers stands in place of timeout_s: give one of them")
+            raise InvalidValue(
+                "rfc_timers stands in place of timeout_s: give one of them", code="conflict"
+            )
         return self
 
     @property
