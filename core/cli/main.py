@@ -105,7 +105,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = near_names(args[0], COMMANDS)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise UnknownCommand(f"no such command '{args[0]}'.{hint}", ctx, code="unknown-command")
+            raise UnknownCommand(f"no such command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

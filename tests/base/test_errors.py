@@ -14,6 +14,7 @@ from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.cli.main import CLICK_CODES
+from v6t.tests.core.support import v6t
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = (*("base", "profiles", "plugins", "procedures", "drivers", "analysis", "core", "tools"),)
@@ -120,3 +121,17 @@ def test_hint_of_a_validator_is_kept():
     with pytest.raises(ValidationError) as error:
         Sample.model_validate({"even": 3})
     assert complaint(Sample, error.value).hint == "add 1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["nope"], "unknown-command"),
+        (["run", "--nope"], "unknown-option"),
+        (["run", "--plugin", "mape"], "unknown-name"),
+    ],
+)
+def test_command_prints_the_code(arguments, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = v6t(*arguments)
+    assert (done.status, done.code) == (2, code)
