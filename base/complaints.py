@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from v6t.base.entry_points import meant, nearest
+from v6t.base.errors import InvalidValue, V6tError
 from v6t.base.quantities import accepted
 
 if TYPE_CHECKING:
@@ -49,6 +50,26 @@ _WORDS: dict[str, tuple[str, str]] = {
     ),
     "ip_v6_network": ("this is no IPv6 prefix", "write for example 2001:db8::/32"),
 }
+_CODES = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "not-a-number"),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "not-a-number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "not-a-boolean"),
+    **dict.fromkeys(("greater_than", "greater_than_equal"), "out-of-range"),
+    **dict.fromkeys(("less_than", "less_than_equal", "multiple_of"), "out-of-range"),
+    **dict.fromkeys(("too_short", "too_long"), "wrong-length"),
+    **dict.fromkeys(("string_too_short", "string_too_long"), "wrong-length"),
+    **dict.fromkeys(("ip_v4_address", "ip_v6_address"), "not-an-address"),
+    **dict.fromkeys(("ip_v4_interface", "ip_v6_interface"), "not-an-address"),
+    **dict.fromkeys(("ip_v4_network", "ip_v6_network"), "not-a-prefix"),
+    **dict.fromkeys(("list_type", "tuple_type"), "not-a-list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "not-a-section"),
+    "string_type": "not-text",
+    "string_pattern_mismatch": "wrong-form",
+    "extra_forbidden": "unknown-setting",
+    "literal_error": "unknown-name",
+    "missing": "missing-setting",
+}
+"""The code of each of pydantic's errors."""
 _BOUNDS = {
     "greater_than": ("it must be above {}", "gt"),
     "greater_than_equal": ("it must be at least {}", "ge"),
@@ -65,12 +86,14 @@ class Complaint(NamedTuple):
         unknown: there is no setting of this name; else ``reason`` says what is wrong.
         reason: what is wrong, with the value: a sentence without its subject.
         hint: what to do, or nothing.
+        code: the kind of error.
     """
 
     path: tuple[str | int, ...]
     unknown: bool
     reason: str
     hint: str
+    code: str
 
     @property
     def name(self) -> str:
@@ -90,13 +113,24 @@ def complaint(model: type[BaseModel], exc: ValidationError) -> Complaint:
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path = problem["loc"]
     if problem["type"] == "extra_forbidden":
-        return Complaint(path, True, "", _nearest_setting(model, problem["loc"]))
+        return Complaint(path, True, "", _nearest_setting(model, path), "unknown-setting")
     reason, hint = _in_words(problem)
     name = path[-1] if path else None
     if problem["type"] in _PARSING and isinstance(name, str) and name not in _KINDS:
         whole = problem["type"].startswith("int")
         hint = accepted(name, str(problem["input"]), whole=whole)
-    return Complaint(path, False, reason + _shown(problem), hint)
+    return Complaint(path, False, reason + _shown(problem), hint, code_of(problem))
+
+
+def code_of(problem: ErrorDetails) -> str:
+    """Return the code of one of pydantic's errors, or that of the validator which raised it."""
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, (InvalidValue, V6tError)):
+        return cause.code
+    kind = problem["type"]
+    if kind in _BOUNDS and isinstance(problem["input"], bool):
+        return "not-a-number"
+    return _CODES.get(kind, "invalid-value")
 
 
 def _shown(problem: ErrorDetails) -> str:
@@ -124,7 +158,7 @@ def _in_words(problem: ErrorDetails) -> tuple[str, str]:
     if kind.startswith("ip_") and isinstance(problem["input"], (int, float)):
         return "an address is wanted", _WORDS[kind][1]
     if kind == "value_error":
-        return str(context["error"]), ""
+        return str(context["error"]), getattr(context["error"], "hint", "")
     return _WORDS.get(kind, (problem["msg"], ""))
 
 

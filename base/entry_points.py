@@ -83,12 +83,16 @@ class Extensions(Generic[T]):
         entries = self._entries().get(name, ())
         if not entries:
             raise UsageError(
-                f"there is no {self.what} '{name}'", nearest(name, self.names(), "installed")
+                f"there is no {self.what} '{name}'",
+                nearest(name, self.names(), "installed"),
+                code="unknown-name",
             )
         if len(entries) > 1:
             owners = " and ".join(e.owner for e in entries)
             raise UsageError(
-                f"two {self.what}s are called '{name}': from {owners}", "uninstall one"
+                f"two {self.what}s are called '{name}': from {owners}",
+                "uninstall one",
+                code="duplicate",
             )
         return self._load(entries[0])
 
@@ -119,14 +123,19 @@ class Extensions(Generic[T]):
             kind = point.entry.load()
         except (Exception, SystemExit) as exc:  # a foreign module may raise anything
             raise ExtensionError(
-                f"{subject} cannot be loaded: {_words(exc)}{_place(exc, point)}"
+                f"{subject} cannot be loaded: {_words(exc)}{_place(exc, point)}",
+                code="extension-broken",
             ) from exc
         base: type[T] = pkgutil.resolve_name(self._base)
         if not (isinstance(kind, type) and issubclass(kind, base)):
-            raise ExtensionError(f"{subject} is no {base.__name__} class")
+            raise ExtensionError(
+                f"{subject} is no {base.__name__} class", code="extension-incomplete"
+            )
         lacking = sorted({*_abstract(kind), *_unset(base, kind)})
         if lacking:
-            raise ExtensionError(f"{subject} lacks {', '.join(lacking)}")
+            raise ExtensionError(
+                f"{subject} lacks {', '.join(lacking)}", code="extension-incomplete"
+            )
         return kind
 
 
@@ -144,7 +153,7 @@ def blaming() -> Iterator[None]:
         blamed = _blamed(exc)
         if blamed is None or blamed.itself:
             raise
-        error = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located)
+        error = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located, code=exc.code)
         error.advise(f"{blamed} asked for it")
         raise error from exc
     except V6tError:
@@ -153,7 +162,7 @@ def blaming() -> Iterator[None]:
         message = blame(exc)
         if message is None:
             raise
-        raise ExtensionError(message, BLAMED) from exc
+        raise ExtensionError(message, BLAMED, code="extension-broken") from exc
 
 
 class _Blamed(NamedTuple):

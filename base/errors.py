@@ -1,4 +1,4 @@
-"""The errors every room may raise.
+"""The errors that every folder may raise, each with a code.
 
     V6tError
     ├── UsageError          exit 2: a file, flag, rule or frame size is wrong
@@ -9,27 +9,58 @@
     │   └── BeyondTester            one benchmark asks for more than it can; others do not
     └── TranslationError    exit 6: the device answers, but not with the right frames
 
-A message is one sentence that says what is wrong; ``hint`` says what to do about it.
+A message is one sentence that says what is wrong; ``hint`` says what to do about it. ``code`` is the kind of
+error, stable across versions and described in :mod:`v6t.base.error_codes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class V6tError(Exception):
-    """Base of everything the command line turns into one or two lines and an exit status."""
+    """Base class of errors that the command line shows in one or two lines, with an exit status.
+
+    Attributes:
+        message: the problem in one sentence.
+        hint: what to do about it; may be empty.
+        code: the kind of error, one of :data:`v6t.base.error_codes.ERROR_CODES`.
+        path: keys and indices from the top of the user's file to the wrong setting.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, code: str, path: Sequence[str | int] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
+        self.path = tuple(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without calling the constructor, whose keywords pickle does not know."""
+        return _restore, (type(self), self.args), self.__dict__
 
     def advise(self, words: str) -> None:
         """Say something further to do, behind what is said already."""
         self.hint = "; ".join(filter(None, (self.hint, words)))
+
+
+def _restore(kind: type[V6tError], arguments: tuple[Any, ...]) -> V6tError:
+    return kind.__new__(kind, *arguments)
+
+
+class InvalidValue(ValueError):
+    """A validator of a pydantic model rejects a value; code and hint survive in the complaint."""
+
+    def __init__(self, message: str, hint: str = "", *, code: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code
 
 
 def interrupted(error: BaseException | None) -> bool:
@@ -56,7 +87,6 @@ class UsageError(V6tError):
     Attributes:
         params: of the technology, with which it could be used.
         dut_params: of the device's driver, likewise.
-        path: keys and indices that lead from what was given to its wrong part.
         located: the message begins with file and line.
         technology: one that the device of another driver can be; empty: another driver is no remedy.
     """
@@ -68,16 +98,16 @@ class UsageError(V6tError):
         message: str,
         hint: str = "",
         *,
+        code: str,
         params: Mapping[str, object] | None = None,
         dut_params: Mapping[str, object] | None = None,
         path: Sequence[str | int] = (),
         located: bool = False,
         technology: str = "",
     ) -> None:
-        super().__init__(message, hint)
+        super().__init__(message, hint, code=code, path=path)
         self.params = dict(params or {})
         self.dut_params = dict(dut_params or {})
-        self.path = tuple(path)
         self.located = located
         self.technology = technology
 

@@ -65,14 +65,16 @@ def acquire_lock(directory: Path) -> FileLock:
         UsageError: another process holds the lock, or the directory is not writable.
     """
     if not directory.is_dir():  # FileLock would create it
-        raise UsageError(f"{directory} is not a directory")
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory")
     lock = FileLock(directory / LOCK, timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()
     except Timeout as exc:
-        raise UsageError(f"another v6t is at work in {directory}") from exc
+        raise UsageError(f"another v6t is at work in {directory}", code="directory-locked") from exc
     except OSError as exc:
-        raise UsageError(f"{directory} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{directory} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     return lock
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Network
 from typing import TypeVar
 
+from v6t.base.errors import InvalidValue
+
 Value = TypeVar("Value")
 
 
@@ -25,5 +27,8 @@ def refuse_zone(value: Value) -> Value:
             refuse_zone(each)
     address = value.network_address if isinstance(value, IPv6Network) else value
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        raise ValueError(f"{value} has a zone identifier; write it without %{address.scope_id}")
+        raise InvalidValue(
+            f"{value} has a zone identifier; write it without %{address.scope_id}",
+            code="zone-identifier",
+        )
     return value

@@ -11,7 +11,7 @@ TITLES = {
     **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
     **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
-    **{"results": "Results", "stateful": "Stateful devices"},
+    **{"results": "Results", "stateful": "Stateful devices", "errors": "Error codes"},
 }
 FIXED = {
     "index",

@@ -32,4 +32,4 @@ def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, A
         else:
             place = f"{name} option {wrong.name}" if wrong.path else f"{name} {noun}"
             text = f"{place}: {wrong.reason}"
-        raise UsageError(text, wrong.hint, path=wrong.path) from exc
+        raise UsageError(text, wrong.hint, path=wrong.path, code=wrong.code) from exc

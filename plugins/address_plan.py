@@ -342,4 +342,5 @@ def _refusal(subject: Address | Network, problem: str, hint: str, names: Names) 
         f"{name or 'the device configuration'}: {subject} {problem}",
         hint,
         path=(name,) if name else (),
+        code="invalid-intent",
     )

@@ -11,6 +11,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
+from v6t.base.errors import InvalidValue
+
 UNFORWARDED = {
     "this network (RFC 1122, section 3.2.1.3)": ip_network("0.0.0.0/8"),
     "loopback": ip_network("127.0.0.0/8"),
@@ -43,6 +45,10 @@ def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
             continue
         if value.subnet_of(net):  # type: ignore[arg-type]
             shown = value.network_address if value.num_addresses == 1 else value
-            raise ValueError(f"{shown} is {what} ({net}), which no device forwards")
+            raise InvalidValue(
+                f"{shown} is {what} ({net}), which no device forwards", code="not-forwarded"
+            )
         if partly and value.overlaps(net):
-            raise ValueError(f"{value} contains {what} ({net}), which no device forwards")
+            raise InvalidValue(
+                f"{value} contains {what} ({net}), which no device forwards", code="not-forwarded"
+            )

@@ -50,6 +50,7 @@ class Resolving(Technology):
             raise UsageError(
                 f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}",
                 "leave the frame size out",
+                code="frame-too-small",
             )
         return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
 
@@ -63,6 +64,7 @@ class Resolving(Technology):
             raise UsageError(
                 "queries have one size: a mix of frame sizes means nothing to name resolution",
                 "leave the frame size out",
+                code="invalid-frame-size-mix",
             )
         return self.frame_pair(listed)
 
@@ -72,7 +74,9 @@ class Resolving(Technology):
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"{self.name} forwards no frames", "it answers queries: see zone")
+        raise UsageError(
+            f"{self.name} forwards no frames", "it answers queries: see zone", code="no-frames"
+        )
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
         """There are no streams.
@@ -83,4 +87,5 @@ class Resolving(Technology):
         raise UsageError(
             f"{self.name} has no streams of frames: its queries are made one by one",
             "measure it with `v6t run --measure resolution`",
+            code="no-frames",
         )

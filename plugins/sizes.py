@@ -46,6 +46,7 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
             f"an IPv6 test frame of {size} octets cannot be: UDP and the tester's "
             f"{TRAILER_OCTETS} octets of mark need {smallest}",
             "sizes are those of the IPv6 frame, FCS included",
+            code="frame-too-small",
         )
     ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
     if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
@@ -54,6 +55,7 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
             f"{MIN_FRAME_OCTETS} octets: {name} adds {overhead}",
             f"the smallest is {MIN_FRAME_OCTETS + overhead + tag_octets(ipv6)}; sizes are those "
             "of the IPv6 frame, FCS included",
+            code="frame-too-small",
         )
     check_mtu(size, ipv6, "IPv6")
     check_mtu(ipv4_size, ipv4, "IPv4")
@@ -73,6 +75,7 @@ def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
             f"an IPv{version} test frame of {size} octets cannot be: UDP and the tester's "
             f"{TRAILER_OCTETS} octets of mark need {smallest}",
             f"choose {smallest} octets or more, FCS included",
+            code="frame-too-small",
         )
     other = size - tag_octets(left) + tag_octets(right)
     check_mtu(size, left, f"IPv{version}")
@@ -88,6 +91,7 @@ def check_mtu(size: int, link: Link, version: str) -> None:
             f"an {version} frame of {size} octets does not fit a link with an MTU of "
             f"{link.mtu}: {largest} octets at most, FCS included",
             "choose a smaller frame size or raise the link's mtu in the testbed file",
+            code="frame-too-long",
         )
 
 
@@ -111,4 +115,5 @@ def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> 
             f"IPv6: more than its lowest_ipv6_mtu of {lowest_ipv6_mtu}",
             f"set df, choose IPv6 frames of at most {largest} octets, or raise lowest_ipv6_mtu, where "
             "the technology has it, here and on the device",
+            code="frame-too-long",
         )

@@ -117,7 +117,10 @@ def ends_of(frame: bytes | U8, first: str = "Ethernet") -> Ends:
     networks = tuple((int(h.name[3]), h.start) for h in known if h.name in ("IPv4", "IPv6"))
     last = known[-1] if known else None
     if last is None or not networks or last.name not in _PORTS:
-        raise TesterError("a frame without ports or query identifier belongs to no connection")
+        raise TesterError(
+            "a frame without ports or query identifier belongs to no connection",
+            code="invalid-traffic-model",
+        )
     return Ends(networks, last.name, last.start, last.limit)
 
 

@@ -143,7 +143,10 @@ class _Draws:
                 continue
             listed = v.get("value_list")
             if int(v["size"]) > 4:
-                raise UsageError("the expander does not draw 8-octet random variables")
+                raise UsageError(
+                    "the expander does not draw 8-octet random variables",
+                    code="expander-unsupported",
+                )
             need = 1 if int(v["size"]) <= 2 or listed else 2
             columns = list(range(draws, draws + need))
             draws += need
@@ -278,12 +281,20 @@ def _word_programs(
             fixed = True
             continue
         if kind not in ("write_flow_var", "write_mask_flow_var"):
-            raise UsageError(f"the expander does not interpret '{kind}' instructions")
+            raise UsageError(
+                f"the expander does not interpret '{kind}' instructions",
+                code="expander-unsupported",
+            )
         if fixed:
-            raise UsageError("a write after a checksum instruction would leave it stale")
+            raise UsageError(
+                "a write after a checksum instruction would leave it stale",
+                code="expander-unsupported",
+            )
         for word, term in _terms(instruction, variables):
             if 2 * word + 2 > len(packet):
-                raise UsageError("a program writes past the end of its frame")
+                raise UsageError(
+                    "a program writes past the end of its frame", code="expander-unsupported"
+                )
             constant = int.from_bytes(packet[2 * word : 2 * word + 2], "big")
             before = programs.get(word, _Word(constant, ()))
             others = tuple(
@@ -302,7 +313,10 @@ def _terms(
     name = str(instruction["name"])
     size = int(variables[name]["size"])
     if not instruction.get("is_big_endian", True) or variables[name].get("next_var"):
-        raise UsageError("the expander interprets big-endian writes of independent variables")
+        raise UsageError(
+            "the expander interprets big-endian writes of independent variables",
+            code="expander-unsupported",
+        )
     add = int(instruction.get("add_value", 0))
     at = int(instruction["pkt_offset"])
     if instruction["type"] == "write_mask_flow_var":
@@ -313,7 +327,9 @@ def _terms(
     elif size <= 4:
         yield from _cut(_Term(name, add, 0, (1 << 8 * size) - 1), at, size)
     elif add:
-        raise UsageError("the expander does not add to 8-octet variables")
+        raise UsageError(
+            "the expander does not add to 8-octet variables", code="expander-unsupported"
+        )
     else:
         yield from _cut(_Term(name + _HIGH, 0, 0, _U32), at, 4)
         yield from _cut(_Term(name, 0, 0, _U32), at + 4, 4)
@@ -360,12 +376,16 @@ def _checksum(
     if instruction["type"] == "fix_checksum_ipv4":
         return [_ipv4_checksum(int(instruction["pkt_offset"]), packet, words)]
     if instruction["type"] != "fix_checksum_hw":
-        raise UsageError(f"the expander does not interpret '{instruction['type']}'")
+        raise UsageError(
+            f"the expander does not interpret '{instruction['type']}'", code="expander-unsupported"
+        )
     l3 = int(instruction["l2_len"])
     l4 = l3 + int(instruction["l3_len"])
     kind = int(instruction["l4_type"])
     if kind not in (ins.L4_UDP, ins.L4_TCP):
-        raise UsageError("the expander finishes UDP and TCP checksums only")
+        raise UsageError(
+            "the expander finishes UDP and TCP checksums only", code="expander-unsupported"
+        )
     out = []
     if packet[l3] >> 4 == 4:
         out.append(_ipv4_checksum(l3, packet, words))
@@ -400,7 +420,9 @@ def _sum_of(
     udp: bool,
 ) -> _Checksum:
     if field % 2 or any(at % 2 for at in covered):
-        raise UsageError("the expander sums headers at even offsets only")
+        raise UsageError(
+            "the expander sums headers at even offsets only", code="expander-unsupported"
+        )
     parts = [at // 2 for at in covered if at != field and at // 2 in words]
     fixed = [at for at in covered if at != field and at // 2 not in words]
     octets = np.frombuffer(packet.ljust(max(covered) + 2, b"\0"), dtype=np.uint8)

@@ -79,10 +79,12 @@ class Layout:
                 raise UsageError(
                     f"layer {label} has no field '{name}'",
                     "its fields: " + ", ".join(f.name for f in header.fields),
+                    code="invalid-traffic-model",
                 )
         raise UsageError(
             f"the frame has no layer '{label}' for the field '{path}'",
             "its layers: " + ", ".join(h.label for h in self.headers),
+            code="invalid-traffic-model",
         )
 
     def describe(self, first: int, last: int) -> str:
@@ -112,11 +114,13 @@ def bound_bits(layout: Layout, binding: Binding) -> tuple[int, int]:
     if not 0 <= binding.first <= binding.last < field.width:
         raise UsageError(
             f"bits {binding.first}..{binding.last} are not within {binding.field} "
-            f"(bits 0..{field.width - 1})"
+            f"(bits 0..{field.width - 1})",
+            code="invalid-traffic-model",
         )
     if field.name in COMPUTED and field.name not in header.given:
         raise UsageError(
-            f"{binding.field} cannot be bound: the compiler itself keeps lengths and checksums"
+            f"{binding.field} cannot be bound: the compiler itself keeps lengths and checksums",
+            code="invalid-traffic-model",
         )
     return field.first + binding.first, field.first + binding.last
 

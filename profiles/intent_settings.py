@@ -55,6 +55,7 @@ class IntentSettings(BaseModel):
             raise UsageError(
                 f"the intent of {intent.technology} has no usable {name}: {problem['msg']}",
                 "the technology's plugin makes it; see docs/tutorials/plugin.md",
+                code="invalid-intent",
             ) from exc
 
     def listed(self) -> dict[str, Any]:

@@ -157,14 +157,28 @@ def _parts(spec: str, text: str) -> tuple[tuple[int, int], ...]:
     matches = [_PART.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
     parts = tuple((int(m[1]), int(m[2])) for m in matches if m)
     if len(parts) < len(matches) or any(count == 0 for _, count in parts):
-        raise UsageError(f"'{text:.60}' is no mix of frame sizes", hint)
+        raise UsageError(
+            f"'{text:.60}' is no mix of frame sizes", hint, code="invalid-frame-size-mix"
+        )
     sizes = [size for size, _ in parts]
     if min(sizes) < MIN_FRAME_OCTETS:
-        raise UsageError(f"no Ethernet frame has {min(sizes)} octets, '{text:.60}' has", hint)
+        raise UsageError(
+            f"no Ethernet frame has {min(sizes)} octets, '{text:.60}' has",
+            hint,
+            code="frame-too-small",
+        )
     if len(set(sizes)) < len(sizes):
-        raise UsageError(f"'{text:.60}' has a size twice", hint)
+        raise UsageError(f"'{text:.60}' has a size twice", hint, code="duplicate")
     if not 2 <= len(parts) <= MOST_SIZES:
-        raise UsageError(f"a mix has 2 to {MOST_SIZES} sizes, '{text:.60}' has {len(parts)}", hint)
+        raise UsageError(
+            f"a mix has 2 to {MOST_SIZES} sizes, '{text:.60}' has {len(parts)}",
+            hint,
+            code="out-of-range",
+        )
     if sum(count for _, count in parts) > MOST_FRAMES * math.gcd(*(count for _, count in parts)):
-        raise UsageError(f"a round of '{text:.60}' has more than {MOST_FRAMES:,} frames", hint)
+        raise UsageError(
+            f"a round of '{text:.60}' has more than {MOST_FRAMES:,} frames",
+            hint,
+            code="out-of-range",
+        )
     return parts

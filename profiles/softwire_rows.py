@@ -42,7 +42,9 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
     try:
         lines = read_text(path).splitlines()
     except OSError as exc:
-        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(
+            f"the binding table {path} cannot be read: {exc.strerror}", code="file-unreadable"
+        ) from exc
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
@@ -52,11 +54,12 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
                 f"{path}:{number}: {len(words)} column{'s' * (len(words) != 1)} found, "
                 "5 or 6 wanted",
                 _COLUMNS,
+                code="invalid-table-row",
             )
         try:
             yield number, _row(words)
         except ValueError as exc:
-            raise UsageError(f"{path}:{number}: {exc}", _COLUMNS) from exc
+            raise UsageError(f"{path}:{number}: {exc}", _COLUMNS, code="invalid-table-row") from exc
 
 
 def _row(words: list[str]) -> SoftwireRow:

@@ -84,12 +84,15 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
         scapy_layer = _make(layer)
         packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
-        raise UsageError("a traffic class without header layers has no frame")
+        raise UsageError(
+            "a traffic class without header layers has no frame", code="invalid-traffic-model"
+        )
     length = frame_size - FCS_OCTETS
     if not MIN_FRAME_OCTETS <= frame_size <= MAX_PACKET_OCTETS + FCS_OCTETS:
         raise UsageError(
             f"a frame of {frame_size} octets (FCS included) cannot be sent",
             f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets",
+            code="out-of-range",
         )
     headers = len(_render(packet))
     layout = layout_of(packet, explicit)
@@ -98,11 +101,15 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
         raise UsageError(
             f"a frame of {frame_size} octets is too small for {names}",
             f"its headers and the FCS take {headers + FCS_OCTETS} octets",
+            code="frame-too-small",
         )
     _check_widths(layers, layout)
     octets = _render(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
-        raise UsageError(f"the headers make a packet of {len(octets)} octets instead of {length}")
+        raise UsageError(
+            f"the headers make a packet of {len(octets)} octets instead of {length}",
+            code="frame-too-long",
+        )
     return Template(octets, layout)
 
 
@@ -154,7 +161,8 @@ def _check_widths(layers: Sequence[Layer], layout: Layout) -> None:
             value = layer.fields.get(field.name)
             if isinstance(value, int) and not 0 <= value < 1 << field.width:
                 raise UsageError(
-                    f"{header.label}.{field.name} has {field.width} bits, {value} does not fit"
+                    f"{header.label}.{field.name} has {field.width} bits, {value} does not fit",
+                    code="invalid-traffic-model",
                 )
 
 
@@ -186,15 +194,21 @@ def _make(layer: Layer) -> Any:
     known = _scapy_layers()
     if layer.name not in known:
         raise UsageError(
-            f"'{layer.name}' is no header layer", "known: " + ", ".join(sorted(known)[:40])
+            f"'{layer.name}' is no header layer",
+            "known: " + ", ".join(sorted(known)[:40]),
+            code="invalid-traffic-model",
         )
     for name in ADDRESSED.get(layer.name, ()):
         if layer.fields.get(name) is None:
-            raise UsageError(f"the layer {layer.name} needs its field '{name}'")
+            raise UsageError(
+                f"the layer {layer.name} needs its field '{name}'", code="invalid-traffic-model"
+            )
     try:
         return known[layer.name](**layer.fields)
     except (AttributeError, TypeError, ValueError, OSError) as exc:
-        raise UsageError(f"scapy cannot make the layer {layer.name}: {exc}") from exc
+        raise UsageError(
+            f"scapy cannot make the layer {layer.name}: {exc}", code="invalid-traffic-model"
+        ) from exc
 
 
 def _render(packet: Any) -> bytes:
@@ -204,7 +218,9 @@ def _render(packet: Any) -> bytes:
         return bytes(packet)
     except (AttributeError, TypeError, ValueError, OSError, struct.error) as exc:
         reason = str(exc).splitlines()
-        raise UsageError(f"scapy cannot build the frame: {' '.join(reason[:2])}") from exc
+        raise UsageError(
+            f"scapy cannot build the frame: {' '.join(reason[:2])}", code="invalid-traffic-model"
+        ) from exc
 
 
 @lru_cache(maxsize=1)

@@ -43,11 +43,14 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
         UsageError: a size or rate that cannot be.
     """
     if line_rate_bps <= 0:
-        raise UsageError(f"a line rate of {line_rate_bps} bit/s is not positive")
+        raise UsageError(
+            f"a line rate of {line_rate_bps} bit/s is not positive", code="out-of-range"
+        )
     if frame_size < MIN_FRAME_OCTETS or overhead < 0:
         raise UsageError(
             f"a frame of {frame_size} + {overhead} octets cannot be on an Ethernet",
             f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included",
+            code="out-of-range",
         )
     return int(Fraction(line_rate_bps) // (8 * (Fraction(frame_size) + overhead + GAP_OCTETS)))
 
@@ -72,11 +75,14 @@ def parse_line_rate(text: str) -> float:
         raise UsageError(
             f"'{text:.40}' is not a line rate: B stands for bytes",
             f"write {octets[1]}{octets[2]} or {octets[1]}{octets[2]}bit/s if bits are meant",
+            code="not-a-number",
         )
     match = _LINE.fullmatch(text.strip())
     value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
     if not 0 < value <= MAX_RATE:
         raise UsageError(
-            f"'{text:.40}' is not a line rate", "write for example 10G, 2.5Gbps or 100M"
+            f"'{text:.40}' is not a line rate",
+            "write for example 10G, 2.5Gbps or 100M",
+            code="not-a-number",
         )
     return value

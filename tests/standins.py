@@ -41,7 +41,7 @@ def nat46() -> Standing:
     """OpenWrt's module of ``V6T_NAT46`` beside Debian's kernel."""
     module = os.environ.get("V6T_NAT46", "")
     if not module:
-        raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46")
+        raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46", code="missing-program")
     image = _possible(JOOL)
     place = f"usr/lib/modules/{kernel_of(image)}/updates/dkms/nat46.ko"
     files = [cpio.file("etc/v6t-built", "nat46\n"), cpio.file(place, Path(module).read_bytes())]
@@ -57,7 +57,7 @@ def _jool_mapt() -> Standing:
     try:
         return Standing(image, built_mapt().files(image))
     except LackingError as exc:
-        raise EnvironmentLacking(str(exc)) from exc
+        raise EnvironmentLacking(str(exc), code="missing-program") from exc
 
 
 def _tunnel() -> Standing:
@@ -66,11 +66,15 @@ def _tunnel() -> Standing:
 
 def _openbsd() -> openbsd.Standing:
     if wanted := openbsd.lacking():
-        raise EnvironmentLacking("there is no OpenBSD that boots in a virtual machine", wanted)
+        raise EnvironmentLacking(
+            "there is no OpenBSD that boots in a virtual machine", wanted, code="missing-program"
+        )
     return openbsd.Standing(plain=True)
 
 
 def _possible(recipe: Recipe) -> Image:
     if packages := lacking():
-        raise EnvironmentLacking("no virtual machine", f"apt-get install {' '.join(packages)}")
+        raise EnvironmentLacking(
+            "no virtual machine", f"apt-get install {' '.join(packages)}", code="missing-program"
+        )
     return recipe.image()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from v6t.base.error_codes import ERROR_CODES
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
 from v6t.procedures.trial import ABILITIES
@@ -28,6 +29,7 @@ def pages() -> dict[str, str]:
         "testbed-file.md": _testbed_file,
         "campaign-file.md": _campaign_file,
         "results.md": _results,
+        "errors.md": _errors,
     }
     texts = {name: HEAD + "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
     return {**texts, "results-1.json": _lines(results_schema())}
@@ -45,6 +47,17 @@ def write(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (directory / name).write_text(text, encoding="utf-8")
+
+
+def _errors() -> Iterator[str]:
+    yield "# Error codes\n"
+    yield "v6t prints the code of an error in brackets behind its message."
+    yield "`v6t explain CODE` shows its meaning."
+    yield "Codes are stable: programs can compare them.\n"
+    yield "| code | meaning |"
+    yield "|---|---|"
+    yield from (f"| `{code}` | {meaning} |" for code, meaning in ERROR_CODES.items())
+    yield ""
 
 
 # ------------------------------------------------------------------ commands

@@ -118,9 +118,13 @@ def audit_from(values: Any, place: str) -> Audit:
         UsageError: it is no audit.
     """
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise UsageError(f"{place} is no audit of a version that is known here")
+        raise UsageError(
+            f"{place} is no audit of a version that is known here", code="invalid-audit"
+        )
     try:
         return Audit.model_validate(values)
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
-        raise UsageError(f"{place} is damaged: {where}: {exc.errors()[0]['msg']}") from exc
+        raise UsageError(
+            f"{place} is damaged: {where}: {exc.errors()[0]['msg']}", code="invalid-audit"
+        ) from exc

@@ -234,7 +234,9 @@ def audit(
             trouble = exc
             _leave_out(bound, suite, words, wanted, findings)
     if not findings.rows:
-        raise UsageError("no clause has such a name", "`v6t audit --list` shows them")
+        raise UsageError(
+            "no clause has such a name", "`v6t audit --list` shows them", code="unknown-name"
+        )
     return Done(record(findings.rows), findings.frames, trouble)
 
 
@@ -269,7 +271,7 @@ def asked_of(bound: BoundRun, names: Sequence[str]) -> tuple[BoundRun, suites.As
             return bound, suites.asked(chosen, bound.technology)
         except UsageError as none:
             hint = f"{none.hint}; the suites' own choice is refused: {exc.message}"
-            raise UsageError(none.message, hint) from None
+            raise UsageError(none.message, hint, code=none.code) from None
     return bound, suites.asked(chosen, bound.technology)
 
 
@@ -295,7 +297,7 @@ def further(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     changed.driver.check_intent(changed.intent)
     differs = bound.intent != changed.intent
     if differs and changed.driver.configured_alike(bound.intent, changed.intent):
-        raise UsageError("its driver has no way to tell it")
+        raise UsageError("its driver has no way to tell it", code="setting-untellable")
     return changed
 
 
@@ -368,12 +370,16 @@ def reserved(out: Path) -> Iterator[None]:
     for name, what in ((CONFIG, "a run"), (FILES["json"], "an audit")):
         if (out / name).is_file():
             raise UsageError(
-                f"{out} holds {what}", "give the audit a directory of its own: -o DIRECTORY"
+                f"{out} holds {what}",
+                "give the audit a directory of its own: -o DIRECTORY",
+                code="file-exists",
             )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise UsageError(f"{out} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     try:
         yield
     finally:
@@ -409,4 +415,6 @@ def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
             write_atomically(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _FPS, overwrite=True)
     except OSError as exc:
-        raise UsageError(f"{out} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc

@@ -149,7 +149,9 @@ def _in_lab(
     bound: BoundRun, links: Links, listening: Listening, keep: Path | None, say: Say
 ) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
-        raise UsageError("there is no device to audit", "name a driver with --dut")
+        raise UsageError(
+            "there is no device to audit", "name a driver with --dut", code="device-absent"
+        )
     device = bound.driver.probed_device(bound.device, bound.intent, keep, say)
     bed = Bed(links, device)
     try:
@@ -216,6 +218,7 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
                 f"single frames do not go through the {bound.tester.name} tester",
                 "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
                 "that are cabled to the device",
+                code="unsupported-by-tester",
             )
         return own
     for name in interfaces:
@@ -225,6 +228,7 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
             raise EnvironmentLacking(
                 f"the interface {name} cannot be used: this machine has none of that name",
                 "`ip -br link` lists them",
+                code="unknown-interface",
             ) from exc
     try:
         return SocketProber(links, None, interfaces)
@@ -232,6 +236,7 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
         raise EnvironmentLacking(
             f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
             "they must be there and up, and raw sockets need CAP_NET_RAW",
+            code=exc.code,
         ) from exc
 
 

@@ -67,7 +67,9 @@ def core(technology: Technology) -> list[Clause]:
     ends = tuple(end for suite in selection.suites for end in suite.core)
     clauses = [clause for clause in selection.clauses if clause.name.endswith(ends)]
     if not clauses:
-        raise UsageError(f"no clause of {technology.name} is asked before a run", advice)
+        raise UsageError(
+            f"no clause of {technology.name} is asked before a run", advice, code="no-clauses"
+        )
     return clauses
 
 
@@ -91,13 +93,16 @@ def asked(suites: Sequence[Suite], technology: Technology, advice: str = _KNOWN)
         raise UsageError(
             f"no clause applies to {technology.name} with these parameters: {problem}",
             fix if advice == _KNOWN else f"{fix}; or {advice}",
+            code="no-clauses",
         )
     if not applying:
         names = ", ".join(suite.name for suite in suites)
-        raise UsageError(f"no clause is known for {technology.name} ({names})", advice)
+        raise UsageError(
+            f"no clause is known for {technology.name} ({names})", advice, code="no-clauses"
+        )
     clauses = tuple(clause for _, some in by_suite for clause in some)
     names_ = [clause.name for clause in clauses]
     twice = next((n for n in names_ if names_.count(n) > 1), None)
     if twice is not None:
-        raise ExtensionError(f"two clauses are called '{twice}'")
+        raise ExtensionError(f"two clauses are called '{twice}'", code="duplicate")
     return Asked(applying, clauses, tuple(unmet))

@@ -77,6 +77,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
             raise UsageError(
                 f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
                 "a table that is too small must be slower than one that is large enough",
+                code="out-of-range",
             )
         most = self.most_connections(bound)
         if c.first > most:
@@ -85,6 +86,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
                 f"than {most}",
                 "lower capacity.first, raise capacity.most, or widen the "
                 "ranges of ports and addresses",
+                code="out-of-range",
             )
 
     def cost(self, point: Point) -> Cost:

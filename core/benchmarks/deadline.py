@@ -50,11 +50,14 @@ class Deadline(Benchmark[Any, Any]):
         deadline_ms = self.deadline_ms(bound)
         if deadline_ms is None:
             raise UsageError(
-                f"{self.name} needs a deadline", "give --frame-timeout in milliseconds"
+                f"{self.name} needs a deadline",
+                "give --frame-timeout in milliseconds",
+                code="missing-setting",
             )
         longest = 1000 * (self.trial_s(bound) + bound.settings.procedure.residual_wait_s)
         if deadline_ms >= longest:
             raise UsageError(
                 f"a deadline of {deadline_ms:g} ms never ends before the trial: "
-                f"it must be below {longest:g} ms"
+                f"it must be below {longest:g} ms",
+                code="out-of-range",
             )

@@ -95,18 +95,22 @@ class Delay(Benchmark[DelayRecord, D]):
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
                 "RFC 8219 asks for at least 20 repetitions there",
                 f"measure {self.name} in a run of its own",
+                code="invalid-setting",
             )
         s = self.own(bound)
         if s.rate_fps is not None and s.rate_bps is not None:
             raise UsageError(
-                f"the rate of {self.name} is given in fps and in bit/s", "leave out one"
+                f"the rate of {self.name} is given in fps and in bit/s",
+                "leave out one",
+                code="conflict",
             )
         for size, longest, media in _media(bound):
             rate_fps = s.given_fps(longest)
             if rate_fps is not None and rate_fps > media:
                 raise UsageError(
                     f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
-                    "the medium carries"
+                    "the medium carries",
+                    code="out-of-range",
                 )
 
     def cost(self, point: Point) -> Cost:
@@ -192,6 +196,7 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 raise UsageError(
                     f"latency at {size} octets: {problem}",
                     "fewer --tags, a longer latency.duration_s or an earlier latency.first_tag_s",
+                    code="out-of-range",
                 )
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:

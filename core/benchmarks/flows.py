@@ -112,6 +112,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
                 raise UsageError(
                     f"flows.also: {each.name} is no benchmark that flows are added to",
                     "name for example frame-loss, latency, pdv, ipdv, back-to-back, system-recovery",
+                    code="unknown-name",
                 )
             each.check(bound)
         if bound.settings.connects:  # each connection is a flow

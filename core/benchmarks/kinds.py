@@ -33,7 +33,9 @@ def load(name: str) -> BenchmarkKind[Any, Any]:
     kind = BENCHMARKS.load(name)
     for row in listing() if kind.sections() else ():
         if row.name == name and row.kind is None:
-            raise ExtensionError(row.error, "its author must choose another section")
+            raise ExtensionError(
+                row.error, "its author must choose another section", code="extension-broken"
+            )
     return kind()
 
 

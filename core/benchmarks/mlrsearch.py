@@ -112,13 +112,14 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
         """Refuse durations in the wrong order, and goals that nobody can tell apart."""
         goals = self.goals(bound)
         if len({goal.name for goal in goals}) < len(goals):
-            raise UsageError("two of mlrsearch.goals have the same name")
+            raise UsageError("two of mlrsearch.goals have the same name", code="duplicate")
         for goal in goals:
             if not goal.initial_trial_s <= goal.final_trial_s <= goal.duration_sum_s:
                 raise UsageError(
                     f"goal {goal.name}: initial trials of {goal.initial_trial_s:g} s, final ones of "
                     f"{goal.final_trial_s:g} s, duration sum {goal.duration_sum_s:g} s",
                     "none may be longer than the next",
+                    code="conflict",
                 )
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:

@@ -55,6 +55,7 @@ class Reconfiguration(
             raise UsageError(
                 f"a change at {own.at_s:g} s is not within a stream of {own.duration_s:g} s",
                 "raise reconfiguration.duration_s",
+                code="out-of-range",
             )
         if bound.tester.simulates:
             return
@@ -62,6 +63,7 @@ class Reconfiguration(
             raise UsageError(
                 "reconfiguration needs a device driver that changes the device under traffic",
                 "name one with --dut or in the testbed file",
+                code="unsupported-by-device",
             )
         bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 

@@ -46,16 +46,20 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
         """Refuse a reset that nobody can carry out, or outside the stream."""
         r = self.own(bound)
         if r.hook not in HOOKS:
-            raise UsageError(f"there is no reset '{r.hook}'", "one of " + ", ".join(HOOKS))
+            raise UsageError(
+                f"there is no reset '{r.hook}'", "one of " + ", ".join(HOOKS), code="unknown-name"
+            )
         if r.at_s >= r.duration_s:
             raise UsageError(
                 f"a reset at {r.at_s:g} s is not within a stream of {r.duration_s:g} s",
                 "raise reset.duration_s",
+                code="out-of-range",
             )
         if not bound.tester.simulates and r.hook not in bound.driver.hooks:
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
                 "give its command in the testbed file: dut.options.hooks",
+                code="unknown-name",
             )
 
     def cost(self, point: Point) -> Cost:

@@ -105,6 +105,7 @@ class OfTcp(OfConnections[R, S]):
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
                 "`v6t selftest` measures the tester alone",
+                code="unsupported-by-device",
             )
         for _ in self._on_tester(bound):
             pass
@@ -215,6 +216,7 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
                 f"the search begins with {first} connections, but may not ask for more than {most}",
                 "lower tcp_capacity.first, raise tcp_capacity.most, or widen the ranges of ports "
                 "and addresses",
+                code="out-of-range",
             )
 
     def cost(self, point: Point) -> Cost:

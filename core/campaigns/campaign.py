@@ -133,6 +133,7 @@ def lay_out(file: Path | Document, overrides: Overrides | None = None) -> Campai
         raise UsageError(
             f"the campaign {path.stem} comes without a testbed",
             "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
+            code="missing-setting",
         )
     compiled: dict[str, tuple[str, ...]] = {}
     runs = [_laid_out(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
@@ -164,14 +165,19 @@ def start(campaign: Campaign, directory: Path) -> None:
         raise UsageError(
             f"{directory} holds a campaign already",
             f"v6t campaign --resume {shlex.quote(str(directory))}",
+            code="file-exists",
         )
     try:
         if directory.exists() and any(directory.iterdir()):
-            raise UsageError(f"{directory} is not empty", "choose another directory with -o")
+            raise UsageError(
+                f"{directory} is not empty", "choose another directory with -o", code="file-exists"
+            )
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_plan(directory, campaign)
     except OSError as exc:
-        raise UsageError(f"{directory} cannot be made: {exc.strerror}") from exc
+        raise UsageError(
+            f"{directory} cannot be made: {exc.strerror}", code="file-unwritable"
+        ) from exc
 
 
 def opened(directory: Path) -> Campaign:
@@ -197,14 +203,18 @@ def opened(directory: Path) -> Campaign:
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
         raise UsageError(
-            f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}"
+            f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}", code="damaged-file"
         ) from exc
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise UsageError(
-            f"{directory} holds no campaign", "give the directory of an earlier `v6t campaign`"
+            f"{directory} holds no campaign",
+            "give the directory of an earlier `v6t campaign`",
+            code="no-campaign",
         ) from exc
     except (OSError, ValueError, AttributeError, TypeError) as exc:
-        raise UsageError(f"{directory / PLAN} cannot be read: {exc}") from exc
+        raise UsageError(
+            f"{directory / PLAN} cannot be read: {exc}", code="file-unreadable"
+        ) from exc
 
 
 def write_plan(directory: Path, campaign: Campaign) -> None:

@@ -30,6 +30,7 @@ def extend(directory: Path, campaign: Campaign) -> int:
         raise UsageError(
             f"{directory} holds the campaign {planned.name}, not {campaign.name}",
             "give it another directory with -o",
+            code="campaign-changed",
         )
     known = {_key(run): run for run in planned.runs}
     runs, number = [], len(planned.runs)
@@ -43,6 +44,7 @@ def extend(directory: Path, campaign: Campaign) -> int:
             raise UsageError(
                 f"{before.directory} was planned otherwise than the file says now",
                 "measure the campaign anew in another directory with -o",
+                code="campaign-changed",
             )
         runs.append(before)
     gone = [run for run in planned.runs if run not in runs]

@@ -131,16 +131,22 @@ def read(
     names = [e.name for e in content.experiments]
     for name in only:
         if name not in names:
-            raise UsageError(f"{path} has no experiment '{name}'", "one of " + ", ".join(names))
+            raise UsageError(
+                f"{path} has no experiment '{name}'",
+                "one of " + ", ".join(names),
+                code="unknown-name",
+            )
     if len(set(names)) != len(names):
-        raise UsageError(f"{path}: two experiments have the same name")
+        raise UsageError(f"{path}: two experiments have the same name", code="duplicate")
     if content.paper is not None:
         from v6t.analysis.published.library import sources
 
         with within(document, ("paper",)):
             if content.paper not in sources():
                 raise UsageError(
-                    f"there is no paper '{content.paper}'", "one of " + ", ".join(sources())
+                    f"there is no paper '{content.paper}'",
+                    "one of " + ", ".join(sources()),
+                    code="unknown-name",
                 )
     runs = []
     for number, experiment in enumerate(content.experiments):
@@ -148,7 +154,7 @@ def read(
             continue
         runs += list(_runs(document, content, number, experiment))
         if len(runs) > MOST_RUNS:
-            raise UsageError(f"{path}: these are more than {MOST_RUNS:,} runs")
+            raise UsageError(f"{path}: these are more than {MOST_RUNS:,} runs", code="out-of-range")
     return content, runs
 
 
@@ -158,10 +164,14 @@ def _runs(
     keys = ("experiments", number)
     for axis, values in experiment.matrix.items():
         if not values:
-            raise UsageError(f"{place_of(document, keys)}the axis {axis} has no values")
+            raise UsageError(
+                f"{place_of(document, keys)}the axis {axis} has no values", code="invalid-setting"
+            )
     for axis in experiment.along:
         if axis not in experiment.matrix:
-            raise UsageError(f"{place_of(document, keys)}the matrix has no axis {axis}")
+            raise UsageError(
+                f"{place_of(document, keys)}the matrix has no axis {axis}", code="invalid-setting"
+            )
     columns = [
         [(name, value, beside) for (name, value), beside in zip(
             _named(values), _alongside(document, keys, experiment, axis), strict=True
@@ -200,7 +210,8 @@ def _alongside(
         if len(values) != many:
             raise UsageError(
                 f"{place_of(document, keys)}along {axis}, {name} has {len(values)} values, the axis "
-                f"{many}"
+                f"{many}",
+                code="invalid-setting",
             )
     return [{name: values[n] for name, values in columns.items()} for n in range(many)]
 
@@ -214,6 +225,7 @@ def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
                 f"which testbed does {path} stand for?" if not name
                 else f"the campaign has no testbed '{name}'",
                 "--testbed NAME=FILE, with one of " + (", ".join(content.testbeds) or "none"),
+                code="missing-setting",
             )  # fmt: skip
         content.testbeds[known or path.stem] = str(path.absolute())
 
@@ -233,6 +245,7 @@ def _bed(
             f"{place_of(document, keys)}which testbed?" if not name
             else f"{place_of(document, keys)}there is no testbed '{name}'",
             "testbeds of this file: " + (", ".join(content.testbeds) or "none"),
+            code="missing-setting",
         )  # fmt: skip
     given = content.testbeds[name]
     if isinstance(given, str):
@@ -247,7 +260,9 @@ def _put(values: dict[str, Any], axis: str, value: Any) -> None:
     for part in path:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise UsageError(f"the axis {axis} leads into '{part}', which is one value")
+            raise UsageError(
+                f"the axis {axis} leads into '{part}', which is one value", code="invalid-setting"
+            )
         place = inner
     if isinstance(value, dict) and isinstance(place.get(last), dict):
         place[last] = _merged(place[last], value)

@@ -31,9 +31,9 @@ def interface_pair(
         return None
     left, comma, right = (part.strip() for part in value.partition(","))
     if not comma or not left or not right or "," in right:
-        raise UsageError("--interfaces takes two names: LEFT,RIGHT")
+        raise UsageError("--interfaces takes two names: LEFT,RIGHT", code="wrong-interface")
     if left == right:
-        raise UsageError("--interfaces takes two interfaces, not one twice")
+        raise UsageError("--interfaces takes two interfaces, not one twice", code="duplicate")
     return left, right
 
 

@@ -34,7 +34,7 @@ def map_command(as_json: bool, **given: Any) -> None:
 
     if given["iid_format"] not in ("rfc7597", "draft"):
         raise UsageError(f"there is no interface identifier format '{given['iid_format']}'",
-                         "rfc7597 or draft")  # fmt: skip
+                         "rfc7597 or draft", code="unknown-name")  # fmt: skip
     rule = [given.pop(n) for n in ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset")]
     _show(calc_map(*rule, **given), as_json, map_warnings(*rule, **given))
 
@@ -65,7 +65,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
     if any(pair.count("=") != 1 for pair in pairs):
         raise UsageError("a mapping is an IPv4 and an IPv6 prefix",
-                         "write --map 198.18.0.0/24=2001:2::/120")  # fmt: skip
+                         "write --map 198.18.0.0/24=2001:2::/120", code="not-name-and-value")  # fmt: skip
     mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
     _show(calc_eam(mappings, **given), as_json)
 

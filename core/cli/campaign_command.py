@@ -55,7 +55,11 @@ def command(
     if file is not None:
         document = Document(locate(file))
     elif resume is None and not listing:
-        raise UsageError("which campaign?", "give a FILE, a packaged name (--list) or --resume DIR")
+        raise UsageError(
+            "which campaign?",
+            "give a FILE, a packaged name (--list) or --resume DIR",
+            code="missing-setting",
+        )
     from v6t.core.cli import campaign_console as session
 
     if listing:
@@ -64,7 +68,9 @@ def command(
     changed = (testbeds, only, tester, preset, reps, set_procedure)
     if resume is not None and (output or dry_run or (file is None and any(changed))):
         raise UsageError(
-            "--resume continues what was planned", "only a FILE, with what it needs, adds to that"
+            "--resume continues what was planned",
+            "only a FILE, with what it needs, adds to that",
+            code="conflicting-options",
         )
     if resume is not None and file is None:
         return session.continue_campaign(resume, report, group, live)
@@ -78,7 +84,7 @@ def command(
         session.show_plan(campaign)
         return 0
     if output is None:
-        raise UsageError("where to?", "give a new directory with -o")
+        raise UsageError("where to?", "give a new directory with -o", code="missing-setting")
     return session.begin(campaign, output, report, live)
 
 
@@ -90,6 +96,8 @@ def _beds(given: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
         if not equals:
             name, file = "", text
         if name in found:
-            raise UsageError("--testbed is given twice for the same testbed", "write NAME=FILE")
+            raise UsageError(
+                "--testbed is given twice for the same testbed", "write NAME=FILE", code="duplicate"
+            )
         found[name] = Path(file)
     return tuple(found.items())

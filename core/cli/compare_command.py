@@ -58,7 +58,7 @@ def command(
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
             raise UsageError("a comparison needs two runs: here or below ./runs is no later one",
-                             "or --published for published results")  # fmt: skip
+                             "or --published for published results", code="no-such-run")  # fmt: skip
     with reading(directories[-1]):
         _compare(directories, anyway, published, output, as_json)
 
@@ -72,7 +72,8 @@ def _compare(
     if published:
         if as_json or anyway:
             raise UsageError("--published goes with neither --json nor --anyway",
-                             "`v6t report --format json` holds published results")  # fmt: skip
+                             "`v6t report --format json` holds published results",
+                             code="conflicting-options")  # fmt: skip
         deliver(published_document(directories), output)
     else:
         _give(comparison_of(directories, anyway), output, as_json)
@@ -95,9 +96,13 @@ def _compare_audits(
     from v6t.core.runs.rundir import AUDIT
 
     if published:
-        raise UsageError("--published is for runs", "audits are compared with one another")
+        raise UsageError(
+            "--published is for runs", "audits are compared with one another", code="no-such-run"
+        )
     if len(directories) < 2:
-        raise UsageError("a comparison needs two audits", "v6t compare DIRECTORY DIRECTORY")
+        raise UsageError(
+            "a comparison needs two audits", "v6t compare DIRECTORY DIRECTORY", code="no-such-run"
+        )
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     for path, other in zip(directories[1:], audits[1:], strict=True):
         if other.plugin != audits[0].plugin and not anyway:
@@ -105,5 +110,6 @@ def _compare_audits(
                 f"{directories[0]} and {path} are not alike: technology {audits[0].plugin}, "
                 f"{other.plugin}",
                 "--anyway compares them all the same",
+                code="not-comparable",
             )
     give(lambda: to_json(audits), lambda: document(audits), output, as_json)

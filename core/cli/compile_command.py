@@ -71,13 +71,15 @@ def command(
     from v6t.profiles.export import stl
 
     if direction not in ("forward", "reverse"):
-        raise UsageError(f"there is no direction '{direction}'", "forward or reverse")
+        raise UsageError(
+            f"there is no direction '{direction}'", "forward or reverse", code="unknown-name"
+        )
     if kind not in FORMATS:
-        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS))
+        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS), code="unknown-name")
     if count is not None and count < 1:
-        raise UsageError(f"{count} frames cannot be sent")
+        raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:
-        raise UsageError(f"{cores} cores cannot send")
+        raise UsageError(f"{cores} cores cannot send", code="out-of-range")
     bound = resolve_and_bind(
         None,
         testbed,
@@ -103,7 +105,7 @@ def command(
         cores=cores,
     )
     if kind == "pcap" and (output is None or str(output) == "-"):
-        raise UsageError("a capture needs a file", "add -o FILE.pcap")
+        raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
     if kind == "pcap" or expected is not None:
         from v6t.profiles.expand import expand_set
 
@@ -142,9 +144,12 @@ def _check_expected(technology: Technology, expected: Path, output: Path | None)
             f"--expected is not available for {technology.name}",
             "it is stateful: what it emits depends on the addresses and ports that the device "
             "chooses; use a stateless technology",
+            code="missing-reference",
         )
     if output is not None and expected.resolve() == output.resolve():
-        raise UsageError(f"{expected} is also the output", "choose another name for --expected")
+        raise UsageError(
+            f"{expected} is also the output", "choose another name for --expected", code="conflict"
+        )
 
 
 def _write_capture(
@@ -160,7 +165,9 @@ def _write_capture(
     try:
         written = write_pcap(path, frames, rate_fps, overwrite=force)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     print(f"{written} frames in {path}", file=sys.stderr)
 
 
@@ -177,11 +184,15 @@ def _warn_of_name(path: Path) -> None:
 def _write(path: Path, text: str, force: bool) -> None:
     """The file appears whole or not at all."""
     if path.exists() and not force:
-        raise UsageError(f"{path} exists already", "choose another name or use --force")
+        raise UsageError(
+            f"{path} exists already", "choose another name or use --force", code="file-exists"
+        )
     try:
         write_atomically(path, text, private=False)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
 
 
 def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:
@@ -196,6 +207,7 @@ def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:
             f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
             f"{line_rate_bps / 1e9:g} Gbit/s carries",
             "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
+            code="out-of-range",
         )
 
 
@@ -210,6 +222,8 @@ def _frame_rate(text: str, octets: float) -> float:
         rate_fps = math.nan
     if not math.isfinite(rate_fps):
         raise UsageError(
-            f"a rate of '{text}' cannot be sent", "write for example 10000, 10k, 1Gbps"
+            f"a rate of '{text}' cannot be sent",
+            "write for example 10000, 10k, 1Gbps",
+            code="out-of-range",
         )
     return rate_fps

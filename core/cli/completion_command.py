@@ -15,5 +15,7 @@ def command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise UsageError(f"there is no completion for '{shell}'", "bash, zsh or fish")
+        raise UsageError(
+            f"there is no completion for '{shell}'", "bash, zsh or fish", code="unknown-name"
+        )
     click.echo(kind(cli, {}, "v6t", "_V6T_COMPLETE").source())

@@ -38,7 +38,11 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
 
         tester = tester_of(testbed)
     elif plugin is not None:
-        raise UsageError("--plugin is for the device of a testbed", "add --testbed FILE")
+        raise UsageError(
+            "--plugin is for the device of a testbed",
+            "add --testbed FILE",
+            code="conflicting-options",
+        )
     findings = examine(tester)
     if testbed is not None:
         from v6t.core.runs.device_check import examine_device

@@ -70,7 +70,11 @@ def deliver(document: Document, output: Path | None) -> None:
 
     render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
     if render is None:
-        raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
+        raise UsageError(
+            f"{output} is no file that can be written",
+            "use .html, .md or .json",
+            code="not-a-regular-file",
+        )
     write_file(output, render(document))
 
 
@@ -101,5 +105,7 @@ def write_file(path: Path, text: str) -> None:
     try:
         write_atomically(path, text)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     print(path, file=sys.stderr)

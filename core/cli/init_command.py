@@ -37,9 +37,12 @@ def command(
     Taken over from another tester, run.yaml ends with what became of each of its parameters.
     """
     if sum(map(bool, (siitperf, maptperf, run))) > 1:
-        raise UsageError("one file at a time: --from-siitperf, --from-maptperf or --from-run")
+        raise UsageError(
+            "one file at a time: --from-siitperf, --from-maptperf or --from-run",
+            code="conflicting-options",
+        )
     if plugin and not maptperf:
-        raise UsageError("--plugin goes with --from-maptperf")
+        raise UsageError("--plugin goes with --from-maptperf", code="conflicting-options")
     if siitperf:
         from v6t.core.migrate.siitperf import read_siitperf
 

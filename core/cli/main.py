@@ -44,6 +44,14 @@ UNREAD = 141
 """Exit status where nobody reads what is printed any more, as a shell has it."""
 
 WITH_PARAMETERS = ("run", "audit", "compile", "dut")
+CLICK_CODES: dict[type[click.ClickException], str] = {
+    click.NoSuchOption: "unknown-option",
+    click.MissingParameter: "missing-argument",
+    click.BadParameter: "invalid-argument",
+    click.FileError: "file-unreadable",
+    click.UsageError: "invalid-command-line",
+}
+"""The code of each of click's errors; derived classes come first."""
 SET, SET_DUT = "--set", "--set-dut"
 """What takes parameters of the technology and of the device, and how."""
 
@@ -58,6 +66,10 @@ def _unread() -> Iterator[None]:
         yield
     except BrokenPipeError as exc:
         raise Unread from exc
+
+
+class UnknownCommand(click.UsageError):
+    """The first word is not a command."""
 
 
 class LazyGroup(click.Group):
@@ -93,7 +105,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = near_names(args[0], COMMANDS)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise click.UsageError(f"no such command '{args[0]}'.{hint}", ctx)
+            raise UnknownCommand(f"no such command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -158,7 +170,9 @@ def _open_standard_streams() -> None:
 def _run(arguments: list[str] | None) -> int:
     for word in sys.argv[1:] if arguments is None else arguments:
         if not is_text(word):  # it could be neither printed nor written into a record
-            return _complain(f"{word!a} is no UTF-8 text", "names of files count, too", 2)
+            return _complain(
+                f"{word!a} is no UTF-8 text", "names of files count, too", 2, "not-text"
+            )
     try:
         with blaming():
             status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
@@ -172,13 +186,13 @@ def _run(arguments: list[str] | None) -> int:
                 from v6t.core.cli.another_driver import another_driver
 
                 exc.advise(another_driver(words, exc.technology))
-        return _complain(exc.message, exc.hint, exc.exit_code)
+        return _complain(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
         hint = ""
         context = getattr(exc, "ctx", None)
         if context is not None:
             hint = f"`{context.command_path} --help` shows what it takes"
-        return _complain(exc.format_message(), hint, 2)
+        return _complain(exc.format_message(), hint, 2, _click_code(exc))
     except (click.Abort, KeyboardInterrupt):
         print("v6t: interrupted", file=sys.stderr)
         return 130
@@ -220,26 +234,37 @@ def _unforeseen(exc: Exception) -> int:
     """What no room said in a sentence of its own: the machine's fault, or v6t's."""
     if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
-        return _complain(f"{what}{exc.strerror or exc}", KEPT, 3)
+        return _complain(f"{what}{exc.strerror or exc}", KEPT, 3, "system-error")
     if isinstance(exc, MemoryError):
-        return _complain("there is not enough memory", KEPT, 3)
+        return _complain("there is not enough memory", KEPT, 3, "no-memory")
     if os.environ.get("V6T_DEBUG"):
         raise exc
     return _complain(
         f"internal error: {type(exc).__name__}: {exc}",
         "this is a defect of v6t; `v6t --debug ...` shows where",
         1,
+        "internal-error",
     )
 
 
-def _complain(message: str, hint: str, status: int) -> int:
+def _click_code(error: click.ClickException) -> str:
+    """Return the code of an error that click found in the command line."""
+    if isinstance(error, UnknownCommand):
+        return "unknown-command"
+    return next(
+        (code for kind, code in CLICK_CODES.items() if isinstance(error, kind)), "internal-error"
+    )
+
+
+def _complain(message: str, hint: str, status: int, code: str) -> int:
     if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
         import traceback
 
         traceback.print_exc()
     message = (in_one_line if status in ONE_LINE else visible)(message)
     hint = in_one_line(hint)
-    print(f"v6t: {message}", file=sys.stderr)
+    first, newline, rest = message.partition("\n")
+    print(f"v6t: {first} [{code}]{newline}{rest}", file=sys.stderr)
     if hint:
         print(f"     {hint}", file=sys.stderr)
     return status

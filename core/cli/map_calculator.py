@@ -42,7 +42,9 @@ def calc_map(
     )
     if ipv6 is not None:
         if ipv4 is not None or psid is not None or port is not None:
-            raise UsageError("give either --ipv6, or --ipv4 with --psid or --port")
+            raise UsageError(
+                "give either --ipv6, or --ipv4 with --psid or --port", code="missing-setting"
+            )
         address, number = _from_ipv6(rule, address6(ipv6, "IPv6 address"))
     elif ipv4 is not None:
         address = address4(ipv4, "IPv4 address")
@@ -50,7 +52,11 @@ def calc_map(
     elif psid is not None and rule.suffix_len == 0:
         address, number = rule.ipv4_prefix.network_address, psid
     else:
-        raise UsageError("which CE is meant?", "give --ipv6, or --ipv4 with --psid or --port")
+        raise UsageError(
+            "which CE is meant?",
+            "give --ipv6, or --ipv4 with --psid or --port",
+            code="missing-setting",
+        )
     ports = rule.port_set(number)
     return {
         "end_user_prefix": str(rule.end_user_prefix(address, number)),
@@ -121,7 +127,7 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
     """
     network = rfc6052.check_prefix(network6(prefix, "prefix"))
     if (ipv4 is None) == (ipv6 is None):
-        raise UsageError("give either --ipv4 or --ipv6")
+        raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
     if ipv4 is not None:
         four = address4(ipv4, "IPv4 address")
         six = rfc6052.embed(network, four)
@@ -151,7 +157,7 @@ def calc_eam(
     """
     mappings = mappings_from_text(pairs, prefix)
     if (ipv4 is None) == (ipv6 is None):
-        raise UsageError("give either --ipv4 or --ipv6")
+        raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
     if ipv4 is not None:
         four = address4(ipv4, "IPv4 address")
         mapping = mappings.of_ipv4(four)
@@ -189,22 +195,25 @@ def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, A
 
 def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
     if port is not None and not 0 <= port <= 65535:
-        raise UsageError(f"port {port} is outside 0..65535")
+        raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
     owner = rule.psid_of(port) if port is not None else None
     if port is not None and owner is None:
         raise UsageError(
             f"port {port} belongs to no CE: PSID offset {rule.psid_offset} excludes ports below "
-            f"{1 << 16 - rule.psid_offset}"
+            f"{1 << 16 - rule.psid_offset}",
+            code="conflict",
         )
     if psid is not None and owner is not None and psid != owner:
-        raise UsageError(f"port {port} belongs to PSID {owner}, not {psid}")
+        raise UsageError(f"port {port} belongs to PSID {owner}, not {psid}", code="conflict")
     if psid is not None:
         return psid
     if owner is not None:
         return owner
     if rule.shared:
         raise UsageError(
-            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule", "add --psid or --port"
+            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule",
+            "add --psid or --port",
+            code="missing-setting",
         )
     return 0
 
@@ -212,11 +221,13 @@ def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
 def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
     """The CE that owns an address, by its end-user prefix."""
     if ipv6 not in rule.ipv6_prefix:
-        raise UsageError(f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}")
+        raise UsageError(
+            f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}", code="outside-prefix"
+        )
     if not rule.ea_len:
         decoded = rule.decode(ipv6)
         if decoded is None:
-            raise UsageError(f"{ipv6} is no MAP address of this rule")
+            raise UsageError(f"{ipv6} is no MAP address of this rule", code="outside-prefix")
         return decoded
     length = rule.ipv6_prefix.prefixlen + rule.ea_len
     return rule.ce_of(int(ipv6) >> 128 - length & (rule.ce_count - 1))

@@ -67,7 +67,9 @@ def assignments(
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{param.opts[0]} takes name=value, not '{text}'")
+            raise UsageError(
+                f"{param.opts[0]} takes name=value, not '{text}'", code="not-name-and-value"
+            )
         out[name.strip()] = value
     return out
 
@@ -77,7 +79,9 @@ def names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     del ctx
     found = tuple(name.strip() for text in values for name in text.split(","))
     if not all(found):
-        raise UsageError(f"{param.opts[0]} takes names separated by commas")
+        raise UsageError(
+            f"{param.opts[0]} takes names separated by commas", code="not-name-and-value"
+        )
     return found
 
 
@@ -258,7 +262,7 @@ def read_first(path: Path | None) -> Document | None:
 
 def _preset(name: str | None) -> str | None:
     if name not in (None, "quick", "rfc"):
-        raise UsageError(f"there is no preset '{name}'", "quick or rfc")
+        raise UsageError(f"there is no preset '{name}'", "quick or rfc", code="unknown-name")
     return name
 
 
@@ -269,5 +273,6 @@ def _with_variant(params: dict[str, str], variant: str | None) -> dict[str, str]
         raise UsageError(
             f"--variant {variant} and --set variant={params['variant']} contradict each other",
             "give one of them",
+            code="conflict",
         )
     return {**params, "variant": variant}

@@ -56,7 +56,9 @@ def _check(name: str | None, as_json: bool) -> None:
     from v6t.plugins.conformance.suite import check
 
     if name is None:
-        raise UsageError("which plugin shall be checked?", "v6t plugins --check NAME")
+        raise UsageError(
+            "which plugin shall be checked?", "v6t plugins --check NAME", code="missing-setting"
+        )
     report = check(load_plugin(name), entry=name)
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))
@@ -69,6 +71,7 @@ def _check(name: str | None, as_json: bool) -> None:
         raise ExtensionError(
             f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
             "what each asks is told in docs/tutorials/plugin.md",
+            code="not-conformant",
         )
     if not as_json:
         click.echo(f"{name} conforms: {report.checks} checks found nothing wrong")

@@ -40,14 +40,17 @@ def command(
         from v6t.core.campaigns.summary import write_summary
 
         if paper:
-            raise UsageError("a campaign's paper is named in its file, not by --paper")
+            raise UsageError(
+                "a campaign's paper is named in its file, not by --paper",
+                code="conflicting-options",
+            )
         for path in write_summary(directory, formats or tuple(FILES), output,
                                   figures=not no_figures):  # fmt: skip
             click.echo(path)
         return
     for kind in formats:
         if kind not in ASKED:
-            raise UsageError(f"there is no format '{kind}'", ", ".join(ASKED))
+            raise UsageError(f"there is no format '{kind}'", ", ".join(ASKED), code="unknown-name")
     chosen = formats or tuple(FILES)
     for path in write(directory, output, chosen, paper=paper, figures=not no_figures):
         click.echo(path)

@@ -84,9 +84,14 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
         raise UsageError(
             f"the device of the {bound.tester.name} tester is computed: no frame can ask it anything",
             "leave out --audit, or take --tester embedded",
+            code="unsupported-by-tester",
         )
     if bound.driver.absent:
-        raise UsageError("without a device there is nobody to be asked", "leave out --audit")
+        raise UsageError(
+            "without a device there is nobody to be asked",
+            "leave out --audit",
+            code="device-absent",
+        )
     number = len(core(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
     then = "ends the run" if audit == "refuse" else "is said"
@@ -113,6 +118,7 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
         raise TranslationError(
             f"the device deviates: {words}",
             "`v6t audit` shows the frames; --audit warn measures it",
+            code="device-deviates",
         )
     if not found:
         _say("audit: the core of what RFCs ask is followed")

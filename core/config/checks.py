@@ -36,6 +36,7 @@ def check_ttl(bound: BoundRun) -> None:
             f"ttl {ttl} ends within this device, which takes {hops} hops",
             f"set ttl to {hops + 1} or more",
             params={"ttl": hops + 1},
+            code="out-of-range",
         )
 
 
@@ -49,23 +50,27 @@ def check_measures(bound: BoundRun) -> None:
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)
     if bound.tester.no_negative and _sends_negative(bound):
-        raise UsageError(*bound.tester.no_negative)
+        raise UsageError(*bound.tester.no_negative, code="unsupported-by-tester")
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
             raise UsageError(
                 f"{benchmark.name} has a run of its own: its traffic varies more than that of "
                 "others",
                 "leave the others out of --measure",
+                code="invalid-setting",
             )
         if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
             raise UsageError(
                 f"{benchmark.name} counts connections, with frames of one frame size: a mix means "
                 "nothing to it",
                 "give it a frame size, or leave it out of --measure",
+                code="invalid-frame-size-mix",
             )
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
-        raise UsageError("adaptive repetition: the most repetitions are below the fewest")
+        raise UsageError(
+            "adaptive repetition: the most repetitions are below the fewest", code="out-of-range"
+        )
 
 
 def _sends_negative(bound: BoundRun) -> bool:
@@ -92,6 +97,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
             f"modifiers go on beside test frames, and {bound.technology.name} is a technology of "
             f"{bound.technology.exchange}",
             "leave the modifier out",
+            code="invalid-setting",
         )
     if not modifier.driven or bound.tester.simulates:
         return
@@ -99,12 +105,14 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
         raise UsageError(
             f"the modifier {modifier.name} needs a device driver that carries it out",
             "name one with --dut or in the testbed file",
+            code="unsupported-by-device",
         )
     for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} goes on beside a stream, and {benchmark.name} sends none",
                 "leave one of them out",
+                code="invalid-setting",
             )
     modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
@@ -124,10 +132,11 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
         raise EnvironmentLacking(
             f"the search 'mlrsearch' needs {mlr.wanted()}",
             "pip install 'v6t[mlrsearch]', or --search binary",
+            code="invalid-setting",
         )
     benchmarks = [registry.load(name) for name in run.benchmarks]
     for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):
-        raise EnvironmentLacking(*missing)
+        raise EnvironmentLacking(*missing, code="unsupported-by-tester")
     if not run.connects and not any(b.needs(bound) for b in benchmarks):
         return
     able = tester.abilities
@@ -135,6 +144,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
         raise EnvironmentLacking(
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
             "use --tester embedded or sim",
+            code="unsupported-by-tester",
         )
     for benchmark in benchmarks:
         lacking = sorted(benchmark.needs(bound) - able)
@@ -143,4 +153,5 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
                 f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
                 f"{' and '.join(ABILITIES[a] for a in lacking)}",
                 "leave it out of --measure, or choose another tester or other options of this one",
+                code="unsupported-by-tester",
             )

@@ -30,16 +30,20 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
                 f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
                 f"technology of {plugin.exchange}",
                 "one of " + ", ".join(fit),
+                code="invalid-setting",
             )
         if not run.connects and benchmark.connections == "only":
             raise UsageError(
                 f"{benchmark.name} is for stateful devices, and {run.plugin} keeps no connections",
                 "leave it out of --measure, or choose a stateful technology such as nat44",
+                code="invalid-setting",
             )
         if run.connects and benchmark.connections == "never":
             others = [b.name for b in kinds.installed() if b.connections != "never"]
             raise UsageError(
-                f"{benchmark.name} is not measured with connections", "one of " + ", ".join(others)
+                f"{benchmark.name} is not measured with connections",
+                "one of " + ", ".join(others),
+                code="conflict",
             )
     if not run.connects:
         return
@@ -51,15 +55,19 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
             f"{combinations}",
             "widen initiator_ports, responder_ports or the address counts, or lower "
             "connections.count",
+            code="not-enough-addresses",
         )
     if c.entries is not None and c.entries > c.count:
         raise UsageError(
             f"the Responder cannot send in {c.entries} of {c.count} connections",
             "lower connections.entries",
+            code="out-of-range",
         )
     if c.entries == 1 and c.reading != "fixed":
         raise UsageError(
-            "one table entry has no order to be read in", "set connections.reading to fixed"
+            "one table entry has no order to be read in",
+            "set connections.reading to fixed",
+            code="conflict",
         )
     for _ in on_tester(bound, benchmarks):
         pass
@@ -96,6 +104,7 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
                 "sessions (session_limit)",
                 f"set session_limit to {needed} or more, or lower the number of connections",
                 params={"session_limit": needed},
+                code="out-of-range",
             )
 
 
@@ -121,6 +130,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
             f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "
             f"and a trial take at least {needed_s:.1f} s",
             "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
+            code="conflict",
         )
 
 
@@ -134,9 +144,11 @@ def _check_device(bound: BoundRun) -> None:
             "connections",
             "choose a device driver (--dut), or simulate with --tester sim",
             technology=bound.settings.plugin,
+            code="missing-reference",
         )
     if "flush" not in bound.driver.hooks:
         raise UsageError(
             "nothing empties the device's table before each trial",
             "choose a device driver (--dut), or give the command dut.options.hooks.flush",
+            code="unsupported-by-device",
         )

@@ -84,7 +84,9 @@ def write_files(wanted: Mapping[Path, str]) -> list[Path]:
     """
     for path in wanted:
         if os.path.lexists(path):
-            raise UsageError(f"{path} exists already", "choose another directory with --dir")
+            raise UsageError(
+                f"{path} exists already", "choose another directory with --dir", code="file-exists"
+            )
     created: list[Path] = []
     try:
         for path, text in wanted.items():
@@ -95,5 +97,7 @@ def write_files(wanted: Mapping[Path, str]) -> list[Path]:
     except OSError as exc:
         for path in created:
             path.unlink(missing_ok=True)
-        raise UsageError(f"{path.parent} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{path.parent} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     return list(wanted)

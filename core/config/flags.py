@@ -17,7 +17,9 @@ def expanded(flags: Mapping[str, str]) -> dict[str, Any]:
         for part in path:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
-                raise UsageError(f"--set {name}: '{part}' is given as a whole already")
+                raise UsageError(
+                    f"--set {name}: '{part}' is given as a whole already", code="conflict"
+                )
         place[last] = _value(name, value)
     return out
 
@@ -42,4 +44,4 @@ def _value(name: str, text: str) -> Any:
     try:
         return flow_value(text)
     except ValueError as exc:
-        raise UsageError(f"--set {name}: '{text:.80}' {exc}") from exc
+        raise UsageError(f"--set {name}: '{text:.80}' {exc}", code="unknown-setting") from exc

@@ -21,7 +21,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     Raises:
         UsageError: there is none.
     """
-    known = [*every_setting(plugin), *_benchmarks(), *_terms()]
+    known = [*every_setting(plugin), *_benchmarks(), *_terms(), *_codes()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if _parts(row) == wanted]
     if not wanted:
@@ -30,9 +30,10 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
-            f"there is no setting, benchmark or term '{name}'",
+            f"there is no setting, benchmark, term or error code '{name}'",
             meant(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
+            code="unknown-name",
         )
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
@@ -52,6 +53,13 @@ def _terms() -> Iterator[Setting]:
         yield Setting(
             term, "word of tables and figures", "", meaning[0].upper() + meaning[1:] + "."
         )
+
+
+def _codes() -> Iterator[Setting]:
+    from v6t.base.error_codes import ERROR_CODES
+
+    for code, meaning in ERROR_CODES.items():
+        yield Setting(code, "error code", "", meaning)
 
 
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:

@@ -81,7 +81,11 @@ def resolve_and_bind(
     if name is None and flags == Flags() and testbed_doc is None and run_doc is None:
         name = DEMONSTRATION
     if name is None:
-        raise UsageError("which technology?", "give --plugin NAME; `v6t plugins` lists them")
+        raise UsageError(
+            "which technology?",
+            "give --plugin NAME; `v6t plugins` lists them",
+            code="missing-setting",
+        )
     with within(None if flags.plugin else run_doc, ("plugin",)):
         plugin_type = load_plugin(name)
     links = _links(testbed, testbed_doc)
@@ -107,7 +111,9 @@ def resolve_and_bind(
     except UsageError as exc:
         if run.plugin in (None, name) or not run.params:
             raise
-        raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
+        raise UsageError(
+            exc.message, f"the parameters of this file are {run.plugin}'s", code=exc.code
+        ) from exc
     plugin = make_technology(
         plugin_type,
         params,
@@ -185,9 +191,15 @@ def _read(model: type[Any], document: Document | None) -> Any:
         return model()
     keys = set(document.data)
     if keys and model is RunFile and keys <= set(TestbedFile.model_fields):
-        raise UsageError(f"{document.path} is a testbed file", "give it as --testbed FILE")
+        raise UsageError(
+            f"{document.path} is a testbed file",
+            "give it as --testbed FILE",
+            code="wrong-kind-of-file",
+        )
     if keys and model is TestbedFile and keys <= set(RunFile.model_fields):
-        raise UsageError(f"{document.path} is a run file", "give it without --testbed")
+        raise UsageError(
+            f"{document.path} is a run file", "give it without --testbed", code="wrong-kind-of-file"
+        )
     return validated(model, document.data, document)
 
 
@@ -205,6 +217,7 @@ def _links(testbed: TestbedFile, document: Document | None) -> dict[str, LinkSet
         raise UsageError(
             f"{place_of(document, ('links',))}only one of the links has a VLAN for the background",
             "write background: {vlan: ...} within left and right",
+            code="vlan-missing",
         )
     return links
 
@@ -225,6 +238,7 @@ def _link(document: Document | None, side: str, link: LinkFile, default: Link) -
             raise UsageError(
                 f"{place_of(document, ('links', side, name))}'{values[name]}' is no MAC address",
                 "write it as 02:00:00:00:01:02",
+                code="not-an-address",
             )
     return validated(LinkSettings, values, document, ("links", side))  # type: ignore[no-any-return]
 
@@ -238,6 +252,7 @@ def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, An
             f"{place_of(document, ('links', side, 'background'))}the {side} link needs a VLAN of its own "
             "beside that of the background",
             f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
+            code="vlan-missing",
         )
     default = Aside.on("left" if side == "left" else "right", aside.vlan)
     return {
@@ -273,7 +288,7 @@ def _sizes(
             plugin.sizes_of(size)
     with within(source, ("frame_sizes",)):
         if len(set(chosen)) != len(chosen):
-            raise UsageError("a frame size is given twice")
+            raise UsageError("a frame size is given twice", code="duplicate")
     return tuple(chosen)
 
 
@@ -287,6 +302,7 @@ def _line_rate(
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",
+                    code="out-of-range",
                 )
     return rate_bps
 
@@ -363,7 +379,11 @@ def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str
         meant = [setting for setting in known if setting.partition(".")[0] in measured]
         if not meant:
             whose = [name for s in known for name in kinds.of_section(s.partition(".")[0])]
-            raise UsageError(f"{flag} is for {', '.join(whose)}", "add one of them to --measure")
+            raise UsageError(
+                f"{flag} is for {', '.join(whose)}",
+                "add one of them to --measure",
+                code="unknown-setting",
+            )
         if is_bit_rate(text):
             meant = [re.sub("_fps$", "_bps", setting) for setting in meant]
         texts.update(dict.fromkeys(meant, text))

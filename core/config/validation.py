@@ -39,6 +39,7 @@ def refuse_empty(name: str, values: Sequence[Any] | None, known: Sequence[str] =
             f"{name} is an empty list: nothing would be measured",
             "leave it out for the default"
             + (f", or name some of {', '.join(known)}" if known else ""),
+            code="invalid-setting",
         )
 
 
@@ -51,10 +52,13 @@ def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, .
     for number, name in enumerate(names):
         if name not in known:
             raise UsageError(
-                f"there is no {what} '{name}'", nearest(str(name), known), path=(number,)
+                f"there is no {what} '{name}'",
+                nearest(str(name), known),
+                path=(number,),
+                code="unknown-name",
             )
     if len(set(names)) != len(names):
-        raise UsageError(f"a {what} is given twice")
+        raise UsageError(f"a {what} is given twice", code="duplicate")
     return tuple(names)
 
 
@@ -87,7 +91,9 @@ def validated(
             if wrong.unknown
             else f"{name or model.__name__}: {wrong.reason}"
         )
-        raise UsageError(place + text, wrong.hint, located=bool(place)) from exc
+        raise UsageError(
+            place + text, wrong.hint, path=keys, located=bool(place), code=wrong.code
+        ) from exc
 
 
 def place_of(document: Document | None, keys: Sequence[Any]) -> str:
@@ -113,4 +119,5 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
             path=path,
             located=bool(place),
             technology=exc.technology,
+            code=exc.code,
         ) from exc

@@ -55,33 +55,41 @@ class Document:
         try:
             text = read_text(path, SETTINGS_OCTETS)
         except OSError as exc:
-            raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
+            raise UsageError(
+                f"{path} cannot be read: {exc.strerror}", code="file-unreadable"
+            ) from exc
         try:
             self._tree = _parser("rt").load(text)
         except _Refused as exc:
-            raise UsageError(f"{path}:{exc.line}: {exc}") from exc
+            raise UsageError(f"{path}:{exc.line}: {exc}", code="invalid-yaml") from exc
         except MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
             where = f":{mark.line + 1}" if mark else ""
             raise UsageError(
                 f"{path}{where}: {(exc.problem or 'no YAML').strip()}",
                 "this is no YAML: a name, a colon, a space, a value; sections indented by spaces",
+                code="invalid-yaml",
             ) from exc
         except ReaderError as exc:
             line = text.count("\n", 0, exc.position) + 1
             raise UsageError(
-                f"{path}:{line}: the character U+{exc.character:04X} cannot stand here"
+                f"{path}:{line}: the character U+{exc.character:04X} cannot stand here",
+                code="not-text",
             ) from exc
         except Exception as exc:  # the parser fails in many ways on odd scalars
-            raise UsageError(f"{path}: {_first_line(exc)}") from exc
+            raise UsageError(f"{path}: {_first_line(exc)}", code="invalid-yaml") from exc
         if not isinstance(self._tree, Mapping):
-            raise UsageError(f"{path} holds no settings", "`v6t init` writes an example")
+            raise UsageError(
+                f"{path} holds no settings", "`v6t init` writes an example", code="empty-file"
+            )
         try:
             self.data: dict[str, Any] = _plain(self._tree, ())
         except _Refused as exc:
-            raise UsageError(f"{self.where(exc.keys)}: {exc}") from exc
+            raise UsageError(f"{self.where(exc.keys)}: {exc}", code="invalid-yaml") from exc
         except RecursionError as exc:
-            raise UsageError(f"{path}: an alias refers to its own anchor") from exc
+            raise UsageError(
+                f"{path}: an alias refers to its own anchor", code="invalid-yaml"
+            ) from exc
 
     def where(self, keys: Sequence[str | int]) -> str:
         """``file:line`` of the value the keys lead to, or of the nearest one above it."""

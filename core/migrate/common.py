@@ -78,7 +78,11 @@ class Parameters:
             else:
                 self._given[name] = given
         if not self._given:
-            raise UsageError(f"{path} holds no parameter that is known", "is it the right file?")
+            raise UsageError(
+                f"{path} holds no parameter that is known",
+                "is it the right file?",
+                code="wrong-kind-of-file",
+            )
         self._spelt = spelt
 
     def text(self, name: str, default: str, became: str) -> str:
@@ -107,12 +111,18 @@ class Parameters:
         except ValueError as exc:
             given = self._given[name]
             where = f"{self.path}:{given.line}"
-            raise UsageError(f"{where}: {given.name} is no IPv{version} address: {value}") from exc
+            raise UsageError(
+                f"{where}: {given.name} is no IPv{version} address: {value}", code="not-an-address"
+            ) from exc
 
     def refuse(self, name: str, reason: str, hint: str) -> UsageError:
         """Make the error for a parameter of the file whose value cannot be converted."""
         given = self._given[name]
-        return UsageError(f"{self.path}:{given.line}: {given.name} {given.value}: {reason}", hint)
+        return UsageError(
+            f"{self.path}:{given.line}: {given.name} {given.value}: {reason}",
+            hint,
+            code="invalid-foreign-file",
+        )
 
     def choice(self, name: str, default: str, became: str, values: Iterable[str]) -> str:
         """A parameter that is one of few values.
@@ -126,6 +136,7 @@ class Parameters:
             raise UsageError(
                 f"{self.path}:{given.line}: {given.name} cannot be {value}",
                 "one of " + ", ".join(values),
+                code="invalid-foreign-file",
             )
         return value
 
@@ -141,7 +152,7 @@ class Parameters:
         except ValueError as exc:
             given = self._given[name]
             raise UsageError(
-                f"{self.path}:{given.line}: {given.name} is no number: {value}"
+                f"{self.path}:{given.line}: {given.name} is no number: {value}", code="not-a-number"
             ) from exc
 
     def turned(self, others: Mapping[str, str]) -> Parameters:
@@ -203,7 +214,9 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
             plan(resolve_and_bind(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml"))
         except UsageError as exc:
             message = exc.message.replace(f"{scratch}/", "")
-            raise UsageError(f"{source} makes no run of v6t: {message}", exc.hint) from exc
+            raise UsageError(
+                f"{source} makes no run of v6t: {message}", exc.hint, code="wrong-kind-of-file"
+            ) from exc
     write_files({directory / name: text for name, text in texts.items()})
     return found
 
@@ -226,7 +239,10 @@ def modes(parameters: Parameters, forward: str, reverse: str) -> list[str]:
     """
     ways = [parameters.choice(name, "1", "modes", ("0", "1")) == "1" for name in (forward, reverse)]
     if not any(ways):
-        raise UsageError(f"{parameters.path}: {forward} and {reverse} are both 0: nothing is sent")
+        raise UsageError(
+            f"{parameters.path}: {forward} and {reverse} are both 0: nothing is sent",
+            code="invalid-foreign-file",
+        )
     return ["bidirectional"] if all(ways) else ["forward" if ways[0] else "reverse"]
 
 
@@ -234,7 +250,7 @@ def _lines(path: Path) -> list[Given]:
     try:
         text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -242,7 +258,8 @@ def _lines(path: Path) -> list[Given]:
             continue
         if len(words) != 2:
             raise UsageError(
-                f"{path}:{number}: a parameter and its value are wanted, not '{line.strip():.40}'"
+                f"{path}:{number}: a parameter and its value are wanted, not '{line.strip():.40}'",
+                code="invalid-foreign-file",
             )
         found.append(Given(words[0], words[1], number))
     return found

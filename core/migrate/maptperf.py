@@ -42,7 +42,11 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
     """
     p = Parameters(path, KNOWN, ALIASES)
     if plugin not in (None, *PLUGINS):
-        raise UsageError(f"this file is not for {plugin}", "--plugin " + " or ".join(PLUGINS))
+        raise UsageError(
+            f"this file is not for {plugin}",
+            "--plugin " + " or ".join(PLUGINS),
+            code="wrong-kind-of-file",
+        )
     chosen = plugin or ("mape-br" if p.has("DUT-L-IPv6") else "mapt-br")
     imported = Imported()
     params = _addresses(p, imported, chosen) | _rule(p, chosen) | _ports(p)
@@ -95,7 +99,7 @@ def _addresses(p: Parameters, imported: Imported, plugin: str) -> dict[str, Any]
         }
         own = str(_beside6(left))
     except ValueError as exc:
-        raise UsageError(f"{p.path}: {exc}") from exc
+        raise UsageError(f"{p.path}: {exc}", code="invalid-foreign-file") from exc
     imported.remarks.append(
         "The device's own addresses are not in the file; chosen beside the tester's: "
         + ", ".join(f"{k} {v}" for k, v in beside.items())

@@ -175,7 +175,9 @@ def _hosts(
     try:
         net4, packed6 = int(IPv4Address(ipv4)) >> 16 << 16, bytearray(IPv6Address(ipv6).packed)
     except ValueError as exc:
-        raise UsageError(f"{p.path}: addresses of the {letter} side: {exc}") from exc
+        raise UsageError(
+            f"{p.path}: addresses of the {letter} side: {exc}", code="invalid-foreign-file"
+        ) from exc
     packed6[offset6 : offset6 + 2] = bytes(2)
     if any(packed6[offset6 + 2 :]):
         raise p.refuse(

@@ -43,6 +43,7 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
             f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be taken "
             "over",
             "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
+            code="invalid-foreign-file",
         )
     plugin = PLUGINS[versions]
     params = _ports(p) | _addresses(p, versions[0], imported)

@@ -68,6 +68,7 @@ def address_of(text: str) -> tuple[str, int]:
         raise UsageError(
             f"--live takes ADDRESS:PORT, not '{text}'",
             "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
+            code="not-an-endpoint",
         ) from exc
     return str(where), number
 
@@ -110,6 +111,7 @@ class LiveView:
             raise UsageError(
                 f"nothing can be served at {address[0]} port {address[1]}: {exc.strerror}",
                 "--live=127.0.0.1:0 takes any free port",
+                code="socket-failed",
             ) from exc
         self.url = f"http://{_authority(*self._server.server_address[:2])}/"
         self._thread = threading.Thread(

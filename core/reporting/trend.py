@@ -46,7 +46,9 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
         unknown = [run.name for run in runs if not when(run)]
         if unknown:
             raise UsageError(
-                f"{unknown[0]} has no {order} to be ordered by", "--by given takes the order given"
+                f"{unknown[0]} has no {order} to be ordered by",
+                "--by given takes the order given",
+                code="not-comparable",
             )
         runs.sort(key=lambda run: _natural(when(run)))
     last, known = runs[-1], presentations()
@@ -68,7 +70,9 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
         for s in series
     )
     if not lines:
-        raise UsageError(f"nothing in {last.name} was measured that has a trend")
+        raise UsageError(
+            f"nothing in {last.name} was measured that has a trend", code="no-such-run"
+        )
     left_out += known.failures
     return Trend(tuple(run.name for run in comparable), order, lines, tuple(left_out))
 

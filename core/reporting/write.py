@@ -51,7 +51,9 @@ def load(path: Path) -> RunData:
     try:
         run = saved_run(config)
     except ValueError as exc:
-        raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
+        raise UsageError(
+            f"{path / names.CONFIG} is no configuration of this v6t", code="damaged-file"
+        ) from exc
     of_plugin = _technology(run)
     if manifest and "setup" in manifest:
         of_plugin["setup"] = manifest["setup"]
@@ -96,7 +98,9 @@ def write(
     from v6t.analysis.published.library import sources
 
     if paper is not None and paper not in sources():
-        raise UsageError(f"there is no paper '{paper}'", "one of " + ", ".join(sources()))
+        raise UsageError(
+            f"there is no paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
+        )
     with names.reading(path):
         data = load(path)
         texts = _texts(path, data, paper, figures)
@@ -112,7 +116,9 @@ def write(
                 write_atomically(target, text)
             written.append(target)
     except OSError as exc:
-        raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc
+        raise UsageError(
+            f"{place} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
     return written
 
 
@@ -166,6 +172,6 @@ def _json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except NotADirectoryError as exc:
-        raise UsageError(f"{path.parent} is no directory") from exc
+        raise UsageError(f"{path.parent} is no directory", code="not-a-directory") from exc
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc

@@ -259,7 +259,9 @@ class Bench:
     @property
     def _driven(self) -> DeviceSession:
         if self.session is None:
-            raise DutError("nobody drives the device that is to be changed")
+            raise DutError(
+                "nobody drives the device that is to be changed", code="unsupported-by-device"
+            )
         return self.session
 
     def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:

@@ -70,6 +70,7 @@ def check_watchable(bound: BoundRun) -> None:
         raise UsageError(
             "there is no device driver that could watch the device",
             "name a driver with --dut or in the testbed file",
+            code="unsupported-by-device",
         )
 
 
@@ -308,7 +309,9 @@ def _refused(result: TrialResult) -> PhaseOneResult | None:
 def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
     """Every driven device, with its name."""
     if bench.session is None:
-        raise UsageError("this run's device has no driver that could watch it")
+        raise UsageError(
+            "this run's device has no driver that could watch it", code="unsupported-by-device"
+        )
     return bench.session.devices()
 
 
@@ -319,7 +322,9 @@ def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
         if r.get("benchmark") == THROUGHPUT and r.get("median")
     ]
     if not records:
-        raise UsageError("this run found no throughput", "a finished `v6t run` is needed")
+        raise UsageError(
+            "this run found no throughput", "a finished `v6t run` is needed", code="no-such-run"
+        )
     return records
 
 

@@ -76,6 +76,7 @@ def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
             f"{path}: these trials sent the enumerated addresses and ports in the order of an "
             "earlier version, which this v6t no longer has",
             "use the v6t that wrote it (manifest.json names its version), or begin a new run",
+            code="damaged-file",
         )
 
 
@@ -83,7 +84,9 @@ def check_there(path: Path, held: Mapping[str, Any]) -> None:
     """A run that has results has a journal."""
     if held and not path.is_file():
         raise UsageError(
-            f"{path} is missing, and with it the trials of {RESULTS} beside it", NOTHING_TOUCHED
+            f"{path} is missing, and with it the trials of {RESULTS} beside it",
+            NOTHING_TOUCHED,
+            code="damaged-file",
         )
 
 
@@ -95,4 +98,5 @@ def check_trials(path: Path, held: Mapping[str, Any], known: Collection[str]) ->
                 raise UsageError(
                     f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it",
                     NOTHING_TOUCHED,
+                    code="damaged-file",
                 )

@@ -175,16 +175,21 @@ def verify(bound: BoundRun, say: Say) -> str:
             mode=preflight_mode(plugin),
         )
         if not bench.verify_device():
-            raise DutError("nothing of the device's configuration was read back")
+            raise DutError(
+                "nothing of the device's configuration was read back", code="no-read-back"
+            )
     finally:
         bench.close()
     if finding is not None and finding.tester:
-        raise TesterError(f"the tester cannot even send a few frames: {finding.why}")
+        raise TesterError(
+            f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
+        )
     if finding is not None:
         raise TranslationError(
             f"the device is configured, but {finding.direction or 'a'} frames are wrong: "
             f"{finding.why}",
             "`v6t run` shows the expected and the received frame side by side",
+            code="translation-incorrect",
         )
     if plugin.exchange == "queries":
         return "queries were answered rightly; the device is as it was"
@@ -258,7 +263,9 @@ def any_plugin(driver: str) -> str | None:
 def _check(bound: BoundRun) -> None:
     if not bound.driver.configures:
         raise UsageError(
-            "the reference device needs no configuration", "name a driver with --driver"
+            "the reference device needs no configuration",
+            "name a driver with --driver",
+            code="device-absent",
         )
 
 
@@ -282,15 +289,20 @@ def _session(bound: BoundRun, say: Say, keep: Path | None, *, partly: bool) -> D
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
+            code="device-absent",
         )
     gone = [lab.name for lab in labs if not lab.running()]
     if gone and not partly:
         raise UsageError(
-            f"the lab device {' and '.join(gone)} does not stand", "it stands while a run uses it"
+            f"the lab device {' and '.join(gone)} does not stand",
+            "it stands while a run uses it",
+            code="device-absent",
         )
     session = driver.session(bound.intent, keep, say, bound.again, standing)
     if session is None:
-        raise UsageError("nobody drives this device", "name a driver with --driver")
+        raise UsageError(
+            "nobody drives this device", "name a driver with --driver", code="device-absent"
+        )
     return session
 
 

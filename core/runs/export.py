@@ -48,10 +48,12 @@ def configuration(source: Path) -> ResolvedRun:
         return saved_run(read_json(path))
     except OSError as exc:
         raise UsageError(
-            f"{path} cannot be read: {exc.strerror}", "give the directory of an earlier `v6t run`"
+            f"{path} cannot be read: {exc.strerror}",
+            "give the directory of an earlier `v6t run`",
+            code="file-unreadable",
         ) from exc
     except ValidationError as exc:
-        raise UsageError(f"{path} is no configuration of this v6t") from exc
+        raise UsageError(f"{path} is no configuration of this v6t", code="damaged-file") from exc
 
 
 def run_file(run: ResolvedRun) -> dict[str, Any]:

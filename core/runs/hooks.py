@@ -30,7 +30,7 @@ def run_hook(name: str, hook: Hook) -> str:
         except DutError as exc:
             if not left:
                 tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
-                raise DutError(f"{exc}{tried}") from exc
+                raise DutError(f"{exc}{tried}", code=exc.code) from exc
         time.sleep(RETRY_AFTER_S)
     raise AssertionError("a hook is tried at least once")
 
@@ -47,14 +47,15 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
             env=without_passwords(),
         )
     except (OSError, ValueError) as exc:
-        raise DutError(f"the hook {name} cannot be run: {exc}") from exc
+        raise DutError(f"the hook {name} cannot be run: {exc}", code="hook-failed") from exc
     except subprocess.TimeoutExpired as exc:
-        raise DutError(f"the hook {name} took longer than {timeout_s:g} s") from exc
+        raise DutError(f"the hook {name} took longer than {timeout_s:g} s", code="timeout") from exc
     if done.returncode:
         output = (done.stderr or done.stdout).strip().splitlines()
         raise DutError(
             f"the hook {name} failed with status {done.returncode}"
-            + (f": {output[-1]:.200}" if output else "")
+            + (f": {output[-1]:.200}" if output else ""),
+            code="hook-failed",
         )
     return done.stdout
 

@@ -69,7 +69,9 @@ class Journal:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
         except OSError as exc:
-            raise UsageError(f"{path} cannot be opened: {exc.strerror}") from exc
+            raise UsageError(
+                f"{path} cannot be opened: {exc.strerror}", code="file-unreadable"
+            ) from exc
         try:
             self._read()
         except BaseException:
@@ -135,7 +137,7 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
     except FileNotFoundError:
         return []
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
     return [(entry["trial"], result) for _, entry, result in _trials(path, data, run)]
 
 
@@ -153,6 +155,7 @@ def _trials(
             raise UsageError(
                 f"{where}: this line is damaged",
                 "the run cannot be resumed; results already written are not touched",
+                code="journal-corrupt",
             )
         schema = entry.get("schema")
         if schema is not None and schema != SCHEMA:
@@ -160,11 +163,13 @@ def _trials(
                 f"{where}: this trial is of another version: its schema is {schema!r}, "
                 f"this v6t reads '{SCHEMA}'",
                 "use the v6t that wrote it; manifest.json names its version",
+                code="journal-other-version",
             )
         if run is not None and entry.get("run", "") != run:
             raise UsageError(
                 f"{where}: this trial belongs to another run",
                 "nothing was touched: put back the journal that this run wrote",
+                code="journal-mismatch",
             )
         try:
             if not isinstance(entry["trial"]["key"], str):
@@ -174,6 +179,7 @@ def _trials(
             raise UsageError(
                 f"{where}: this is no trial as v6t writes them: {exc}",
                 "nothing was touched: put back the journal that this run wrote",
+                code="journal-corrupt",
             ) from exc
         yield line, entry, result
 
@@ -208,6 +214,7 @@ class JournaledMeasure:
                 raise UsageError(
                     f"the journal's trial {trial.key} is not the one this run asks for",
                     "journal and configuration do not belong together; start a new run",
+                    code="journal-mismatch",
                 )
             self.replayed += 1
             return self._journal.entries[trial.key]

@@ -32,11 +32,11 @@ def read_results(directory: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except NotADirectoryError as exc:
-        raise UsageError(f"{directory} is no directory") from exc
+        raise UsageError(f"{directory} is no directory", code="not-a-directory") from exc
     except (OSError, UsageError) as exc:
         words = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
         raise UsageError(
-            words, "put it aside: `v6t resume` makes it anew from the journal"
+            words, "put it aside: `v6t resume` makes it anew from the journal", code="damaged-file"
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
     schema = content.get("schema")
@@ -45,6 +45,7 @@ def read_results(directory: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} is of another version: its schema is {words}, this v6t reads '{SCHEMA}'",
             OTHER_VERSION,
+            code="journal-other-version",
         )
     return content
 
@@ -66,6 +67,7 @@ def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
             raise UsageError(
                 f"record {number} of {directory / RESULTS} is none: {key}: {first['msg']}",
                 OTHER_VERSION,
+                code="damaged-file",
             ) from exc
     return records
 

@@ -32,8 +32,11 @@ def no_run(path: Path) -> UsageError:
         return UsageError(
             f"{path} holds an audit, no run",
             "its report is audit.html; `v6t compare` sets audits beside audits, runs beside runs",
+            code="no-such-run",
         )
-    return UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
+    return UsageError(
+        f"{path} holds no run", "give the directory of an earlier `v6t run`", code="no-such-run"
+    )
 
 
 def refuse_absent(paths: Iterable[Path]) -> None:
@@ -45,7 +48,9 @@ def refuse_absent(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             raise UsageError(
-                f"there is no {path}", "give the directory of an earlier run or campaign"
+                f"there is no {path}",
+                "give the directory of an earlier run or campaign",
+                code="file-not-found",
             )
 
 
@@ -94,7 +99,9 @@ class RunDir:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise UsageError(f"{self.path / name} cannot be read: {exc.strerror}") from exc
+            raise UsageError(
+                f"{self.path / name} cannot be read: {exc.strerror}", code="file-unreadable"
+            ) from exc
 
     def config(self) -> ResolvedRun:
         """The run's resolved configuration."""
@@ -103,7 +110,9 @@ class RunDir:
         try:
             return saved_run(self.read_json(CONFIG))
         except ValidationError as exc:
-            raise UsageError(f"{self.path / CONFIG} is no configuration of this v6t") from exc
+            raise UsageError(
+                f"{self.path / CONFIG} is no configuration of this v6t", code="damaged-file"
+            ) from exc
 
     def close(self) -> None:
         """Give the lock back."""
@@ -115,7 +124,9 @@ class RunDir:
                 self._check_free()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
-            raise UsageError(f"{self.path} cannot be made: {exc.strerror or exc}") from exc
+            raise UsageError(
+                f"{self.path} cannot be made: {exc.strerror or exc}", code="file-unwritable"
+            ) from exc
 
     def _check_free(self) -> None:
         """Nothing is here, or a run that has measured nothing and left no device configured."""
@@ -125,9 +136,12 @@ class RunDir:
             raise UsageError(
                 f"{self.path} holds a run already",
                 f"v6t resume {shlex.quote(str(self.path))}, or choose another -o",
+                code="file-exists",
             )
         if begun or not entries.keys() <= _BEGINNINGS:
-            raise UsageError(f"{self.path} is not empty", "choose another directory with -o")
+            raise UsageError(
+                f"{self.path} is not empty", "choose another directory with -o", code="file-exists"
+            )
 
     def _empty(self) -> None:
         """Take away what a run left that never began; the lock is held."""
@@ -156,6 +170,7 @@ def reading(directory: Path) -> Iterator[None]:
             f"({type(exc).__name__}: {exc})",
             "put back what was changed; if nothing was, this is a defect of v6t and "
             "`v6t --debug ...` shows where",
+            code="file-unreadable",
         ) from exc
 
 
@@ -187,6 +202,7 @@ def latest_runs(count: int) -> list[Path]:
         raise UsageError(
             f"there {many} here or below ./runs",
             "`latest` looks nowhere else: give the directory, as you did with -o",
+            code="no-such-run",
         )
     return runs[-count:]
 

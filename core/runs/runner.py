@@ -276,10 +276,14 @@ def _measure_all(state: _State) -> None:
         except PhaseOneFailed as exc:
             if exc.tester:
                 raise TesterError(
-                    str(exc), "close other programs, or lower connections.rate_cps or rate_share"
+                    str(exc),
+                    "close other programs, or lower connections.rate_cps or rate_share",
+                    code="tester-fault",
                 ) from exc
             raise DutError(
-                str(exc), "lower connections.rate_cps or rate_share, or look at the device's limits"
+                str(exc),
+                "lower connections.rate_cps or rate_share, or look at the device's limits",
+                code="tester-fault",
             ) from exc
 
 
@@ -512,6 +516,7 @@ def _find_capacity(
             "the tester loses frames even without a device: "
             + (capacity.faults[0] if capacity.faults else "no rate passed"),
             "close other programs on this machine; `v6t selftest` repeats this check",
+            code="tester-fault",
         )
     _begin(state, around)
     return capacity, source
@@ -606,7 +611,9 @@ class JournaledTester:
 def _refuse(state: _State, finding: Finding) -> None:
     """End the run: the device translates wrongly, or the tester cannot tell."""
     if finding.tester:
-        raise TesterError(f"the tester cannot even send a few frames: {finding.why}")
+        raise TesterError(
+            f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
+        )
     frames = dict(finding.frames or {})
     state.finding = {"direction": finding.direction, "why": finding.why, **frames}
     name = frames.get("class")
@@ -616,6 +623,7 @@ def _refuse(state: _State, finding: Finding) -> None:
     raise TranslationError(
         f"{text}: {finding.why}{picture}",
         "compare the device's configuration with `v6t run --dry-run`, which prints what it must be",
+        code="translation-incorrect",
     )
 
 

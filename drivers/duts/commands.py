@@ -102,6 +102,7 @@ class PartOf:
             exc.hint,
             params=params if len(params) == len(exc.params) else {},
             dut_params={f"parts.{self.name}.options.{n}": v for n, v in exc.dut_params.items()},
+            code=exc.code,
         )
 
 
@@ -261,6 +262,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {self.name} driver starts no SNMP agent",
                 "take the modifier management, which asks over the driver's own connection",
+                code="unsupported-by-device",
             )
         steps, query = agent
         return replace(plan, steps=(*plan.steps, *steps), asked=query)
@@ -280,6 +282,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {self.name} driver changes no routes under traffic{how}",
                 "leave the modifier out, or choose another driver",
+                code="unsupported-by-device",
             )
         return replace(plan, steps=(*plan.steps, *steps, change.kept), updates=change)
 
@@ -289,6 +292,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {self.name} driver makes no filters for {intent.technology}",
                 "leave the modifier out, or choose another driver",
+                code="unsupported-by-device",
             )
         return replace(plan, steps=(*plan.steps, *steps))
 
@@ -299,6 +303,7 @@ class Commands(ABC):
                 f"the {self.name} driver has nothing of {intent.technology} that it could change "
                 "under traffic",
                 "leave reconfiguration out of --measure, or choose another driver",
+                code="unsupported-by-device",
             )
         return replace(plan, steps=(*plan.steps, change.kept), beside=change)
 
@@ -316,6 +321,7 @@ class Commands(ABC):
                 f"the {cls.name} driver cannot make a device for {technology}",
                 f"it can be: {', '.join(cls.technologies)}" + (parts and f"; in a chain: {parts}"),
                 technology=technology,
+                code="unsupported-by-device",
             )
 
 
@@ -335,6 +341,7 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
             raise DutError(
                 f"the {side} interface {name} is not touched: {untouchable[name]}",
                 f"name another one with dut.options.{side}",
+                code="interface-protected",
             )
         interface = facts.interfaces.get(name)
         if interface is None:
@@ -343,13 +350,17 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
             raise DutError(
                 f"the device has no interface {name} (dut.options.{side}); it has {known}",
                 f"{near[0]} has the MAC address {wanted}" if near else "",
+                code="unknown-interface",
             )
         if interface.mac != wanted:
             raise DutError(
                 f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}",
                 f"set links.{side}.dut_mac in the testbed file, or name another interface",
+                code="wrong-interface",
             )
         if interface.up and not interface.carrier:
             raise DutError(
-                f"the {side} interface {name} has no carrier", "is the cable plugged in?"
+                f"the {side} interface {name} has no carrier",
+                "is the cable plugged in?",
+                code="no-carrier",
             )

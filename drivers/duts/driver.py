@@ -69,6 +69,7 @@ def over_ssh(ssh: SshOptions) -> Transport:
         raise UsageError(
             f"{ssh.lab} is a device of the lab: this tester does not reach it",
             "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here",
+            code="unsupported-by-tester",
         )
     return SshTransport(ssh)
 
@@ -116,6 +117,7 @@ class Driver(Commands):
             raise UsageError(
                 f"the {self.name} driver gives the background no VLANs of its own",
                 "leave links.*.background out, or choose another driver",
+                code="no-background",
             )
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:

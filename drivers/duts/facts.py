@@ -114,7 +114,7 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     """
     system = sections.get("system", "")
     if not system.startswith("Linux"):
-        raise DutError(f"the device is no Linux: uname says '{system[:80]}'")
+        raise DutError(f"the device is no Linux: uname says '{system[:80]}'", code="wrong-system")
     interfaces = {}
     for link in _json(sections, "links"):
         flags = link.get("flags", [])
@@ -155,5 +155,7 @@ def _json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     try:
         entries = json.loads(text)
     except ValueError as exc:
-        raise DutError(f"the device's {name} cannot be read: {text[:80]!r}") from exc
+        raise DutError(
+            f"the device's {name} cannot be read: {text[:80]!r}", code="unexpected-answer"
+        ) from exc
     return [entry for entry in entries if entry]

@@ -45,6 +45,7 @@ def start(transport: Transport, directory: str, limit_s: int) -> None:
             f"{transport.name}: the timer that would undo everything if the connection is lost "
             f"does not run: {done.words}",
             "nothing was changed; dut.options.undo_after_s: 0 does without it",
+            code="rollback-timer-failed",
         )
 
 
@@ -56,7 +57,10 @@ def stop(transport: Transport, directory: str) -> None:
     """
     done = transport.run(f"{_drop(directory)}; [ ! -e {shlex.quote(directory)}/{GUARD} ]")
     if done.status:
-        raise DutError(f"{transport.name}: the timer on the device cannot be stopped: {done.words}")
+        raise DutError(
+            f"{transport.name}: the timer on the device cannot be stopped: {done.words}",
+            code="rollback-timer-failed",
+        )
 
 
 def fired(transport: Transport, directory: str) -> str:

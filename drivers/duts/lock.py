@@ -111,6 +111,7 @@ class Lock:
                 "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
                 if transport.where == ON_DEVICE
                 else "name a directory of your own with dut.options.state_dir",
+                code="command-failed",
             ) from exc
         except DutError:
             self._held.release()
@@ -142,6 +143,7 @@ def _refused(transport: Transport, directory: str, answer: str, owner: str) -> N
         raise DutError(
             f"{name}: {directory} is not for v6t alone: {text}",
             "what is in it would be run as root; name another one with dut.options.state_dir",
+            code="device-busy",
         )
     pid, _, who = text.partition(" ")
     run, _, part = who.partition(PART)
@@ -149,13 +151,16 @@ def _refused(transport: Transport, directory: str, answer: str, owner: str) -> N
         raise DutError(
             f"{name}: the part {part} of the same run is on this machine already, by another name",
             "write both ways to it alike, or give one a directory of its own with its option state_dir",
+            code="device-busy",
         )
     ends = (
         "seconds"
         if who == TIMER
         else f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
     )
-    raise Busy(f"{name} is in use by {who or 'another v6t'}", f"wait for {ends}")
+    raise Busy(
+        f"{name} is in use by {who or 'another v6t'}", f"wait for {ends}", code="device-busy"
+    )
 
 
 class Beats:

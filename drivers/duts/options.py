@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.procedures.reset import HOOKS as RESETS
@@ -42,7 +42,7 @@ class HookOptions(StrictModel):
     def _commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
         for name, hook in hooks.items():
             if not hook.command.strip():
-                raise ValueError(f"the hook {name} is no command")
+                raise InvalidValue(f"the hook {name} is no command", code="wrong-form")
         return hooks
 
 
@@ -85,34 +85,41 @@ class DutOptions(HookOptions):
     def _resets(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
         for name in hooks:
             if name not in RESETS:
-                raise ValueError(f"the driver does that itself; hooks are {' and '.join(RESETS)}")
+                raise InvalidValue(
+                    f"the driver does that itself; hooks are {' and '.join(RESETS)}",
+                    code="conflict",
+                )
         return hooks
 
     @field_validator("left", "right")
     @classmethod
     def _interface(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
-            raise ValueError(f"'{value}' is no interface name")
+            raise InvalidValue(f"'{value}' is no interface name", code="wrong-form")
         return value
 
     @field_validator("state_dir")
     @classmethod
     def _directory(cls, value: str) -> str:
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
-            raise ValueError(f"'{value}' is no absolute path of plain characters")
+            raise InvalidValue(
+                f"'{value}' is no absolute path of plain characters", code="wrong-form"
+            )
         return value.rstrip("/")
 
     @field_validator("undo_after_s")
     @classmethod
     def _after(cls, value: int) -> int:
         if value == 1:
-            raise ValueError("a second of silence is no sign of anything: 2 or more, or 0")
+            raise InvalidValue(
+                "a second of silence is no sign of anything: 2 or more, or 0", code="out-of-range"
+            )
         return value
 
     @model_validator(mode="after")
     def _two(self) -> DutOptions:
         if self.left == self.right:
-            raise ValueError("left and right are the same interface")
+            raise InvalidValue("left and right are the same interface", code="duplicate")
         return self
 
 
@@ -155,5 +162,6 @@ def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
         raise UsageError(
             f"how is {what} reached?",
             f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here",
+            code="missing-setting",
         )
     return ssh

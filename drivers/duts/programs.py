@@ -19,7 +19,7 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
     hint = f"see {source}" if "://" in source else f"apt-get install {source}"
     if named:
         hint += "; dut.options.program says where it is"
-    return DutError(f"the device lacks the program {program}{use}", hint)
+    return DutError(f"the device lacks the program {program}{use}", hint, code="missing-program")
 
 
 def version_in(text: str, pattern: str, words: str, command: str) -> str:
@@ -39,5 +39,6 @@ def version_in(text: str, pattern: str, words: str, command: str) -> str:
         raise DutError(
             f"the device has no {words}: '{command}' does not say its version",
             "set dut.options.program to where it is",
+            code="unexpected-answer",
         )
     return found[1]

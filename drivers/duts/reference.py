@@ -46,7 +46,9 @@ class Unconfigured(WithoutCommands):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """There is no plan for it."""
         raise UsageError(
-            f"the {self.name} device needs no configuration", "name a driver with --driver"
+            f"the {self.name} device needs no configuration",
+            "name a driver with --driver",
+            code="unsupported-by-device",
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

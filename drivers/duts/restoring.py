@@ -123,6 +123,7 @@ def _lost(exc: DutError, session: Configured, guarded_s: float) -> DutError:
     return DutError(
         f"{exc.message}; what v6t changed on the device may still be there{by_itself}",
         session.undo_hint,
+        code=exc.code,
     )
 
 
@@ -143,6 +144,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
             f"{session.name}: {record.owner} has configured it since: what this v6t did is gone, and "
             "the other's is left as it is",
             f"`{session.again}` would undo that",
+            code="changed-by-another-owner",
         )
     done = guard.fired(session.transport, record.directory)
     if done:
@@ -156,6 +158,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
             f"{session.name}: not everything could be put back: "
             + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
             f"{record.by_hand} {session.transport.where}, or `{session.again}`, tries again",
+            code="device-not-restored",
         )
     different = session.differences(record)
     if different and not forget:
@@ -177,6 +180,7 @@ def _keep(session: Configured, store: Store, different: dict[Undo, str]) -> None
         + "; ".join(f"{u.why}: {words}" for u, words in different.items()),
         f"the undo record is kept: `{session.again}` tries these steps again; if somebody else "
         "changed them meanwhile, `--forget` with it leaves them as they are",
+        code="device-not-restored",
     )
 
 
@@ -187,6 +191,7 @@ def _by_script_alone(session: Configured, store: Store, forget: bool) -> list[st
         raise StillChanged(
             f"{session.name}: {SCRIPT} could not take everything back: {output}",
             "`--forget` with it drops what is left of the record",
+            code="device-not-restored",
         )
     store.remove()
     return [f"{SCRIPT} has taken back what it could; without a record nothing could be compared"]

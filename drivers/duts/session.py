@@ -209,7 +209,7 @@ class Session:
         for number, check in checks.items():
             trouble = check.checker(read[str(number)].text)
             if trouble is not None:
-                raise DutError(f"{self.name}: {check.command}: {trouble}")
+                raise DutError(f"{self.name}: {check.command}: {trouble}", code="check-failed")
             readbacks.append(f"{check.command}: {' '.join(check.says.split())}")
         answers = {number: len(read[str(number)].text) for number in checks}
         short = [number for number, octets in answers.items() if 0 < octets <= ONE_FRAME]
@@ -234,7 +234,10 @@ class Session:
             command = doing(self._directory, step.command)
             done = self.transport.run(command, step.text, step.deadline_s)
             if done.status or (step.silent and (done.out + done.err).strip()):
-                raise DutError(f"{self.name}: {step.why}: '{step.command}' failed: {done.words}")
+                raise DutError(
+                    f"{self.name}: {step.why}: '{step.command}' failed: {done.words}",
+                    code="command-failed",
+                )
             if step.check is not None:
                 self._await(step.check)
 
@@ -251,11 +254,13 @@ class Session:
         command = doing(self._directory, change.command(action))
         done = self.transport.run(command, "", change.deadline_s)
         if done.status:
-            raise DutError(f"{self.name}: {action} {change.what} failed: {done.words}")
+            raise DutError(
+                f"{self.name}: {action} {change.what} failed: {done.words}", code="command-failed"
+            )
         looked = self.transport.run(change.look, "", change.deadline_s)
         trouble = change.wrong(action, looked.out)
         if trouble is not None:
-            raise DutError(f"{self.name}: {action} {change.what}: {trouble}")
+            raise DutError(f"{self.name}: {action} {change.what}: {trouble}", code="check-failed")
         return change.command(action)
 
     def update_routes(self) -> str:
@@ -266,7 +271,10 @@ class Session:
         """
         change = (self.plan or self.make_plan()).updates
         if change is None:
-            raise DutError(f"{self.name}: no route of it is changed under traffic")
+            raise DutError(
+                f"{self.name}: no route of it is changed under traffic",
+                code="unsupported-by-device",
+            )
         self._updates += 1
         soon = replace(change, deadline_s=QUERY_DEADLINE_S)
         return self._change(soon, "add" if self._updates % 2 else "change")
@@ -285,6 +293,7 @@ class Session:
             raise UsageError(
                 f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",
                 "leave the modifier out",
+                code="unsupported-by-device",
             )
         return self._query
 
@@ -297,7 +306,7 @@ class Session:
         check = self.question
         trouble = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if trouble is not None:
-            raise DutError(f"{self.name}: {check.command}: {trouble}")
+            raise DutError(f"{self.name}: {check.command}: {trouble}", code="check-failed")
         return check.command
 
     def ready_for(self, action: Action) -> None:
@@ -312,7 +321,9 @@ class Session:
     def _beside(self) -> Change:
         change = (self.plan or self.make_plan()).beside
         if change is None:
-            raise DutError(f"{self.name}: nothing of it is changed under traffic")
+            raise DutError(
+                f"{self.name}: nothing of it is changed under traffic", code="unsupported-by-device"
+            )
         return change
 
     def _reboot(self, step: Step) -> None:
@@ -338,9 +349,13 @@ class Session:
                     raise DutError(
                         f"{self.name}: no login within {step.deadline_s:g} s of its reboot",
                         "look at its console",
+                        code="not-rebooted",
                     ) from exc
             if time.monotonic() > end:
-                raise DutError(f"{self.name}: it did not reboot within {step.deadline_s:g} s")
+                raise DutError(
+                    f"{self.name}: it did not reboot within {step.deadline_s:g} s",
+                    code="not-rebooted",
+                )
             time.sleep(REBOOT_PAUSE_S)
         self.apply()
 
@@ -386,7 +401,7 @@ class Session:
         why = "the connection was lost" if silent == float("inf") else f"{silent:.0f} s of silence"
         text = f"{self.name}: {why} while it was measured: it may no longer be configured"
         self.say(text)  # restoring it may raise an error of its own
-        raise ConnectionLost(text, self.undo_hint)
+        raise ConnectionLost(text, self.undo_hint, code="check-failed")
 
     def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Put everything back, over a new connection if need be; nothing to do is fine.
@@ -472,13 +487,15 @@ class Session:
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
                 raise ConnectionLost(
-                    f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
+                    f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}",
+                    code="command-failed",
                 )
             odd = "\\x" in sections[name].text and not done.clean
             if odd and (noted is None or not name.startswith(noted)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is no plain text: "
-                    f"{shown(sections[name].text)}"
+                    f"{shown(sections[name].text)}",
+                    code="unexpected-answer",
                 )
         return sections
 
@@ -492,11 +509,13 @@ class Session:
                 raise DutError(
                     f"{self.name}: what is to be restored cannot be read (status {part.status})",
                     f"nothing was changed; the command was: {step.before}",
+                    code="command-failed",
                 )
             if step.was is Was.FOREIGN and part.text.strip():
                 raise DutError(
                     f"{self.name}: not v6t's own, in the way of '{step.why}': {shown(part.text)}",
                     "nothing was changed; remove it yourself if it is not needed",
+                    code="foreign-configuration",
                 )
         return {n: read[str(n)].text for n in steps}
 
@@ -514,12 +533,15 @@ class Session:
         if done.status or (step.silent and text):
             words = text.splitlines()[-1] if text else f"status {done.status}"
             command = step.command.splitlines()[0][:160]
-            raise DutError(f"{self.name}: {step.why}: '{command}' failed: {words}")
+            raise DutError(
+                f"{self.name}: {step.why}: '{command}' failed: {words}", code="command-failed"
+            )
         trouble = step.check.checker(answer) if step.check else None
         if step.check and trouble is not None:
             raise DutError(
                 f"{self.name}: {step.why}: {step.check.command}: {trouble}",
                 done.err.strip().splitlines()[-1] if done.err.strip() else "",
+                code="check-failed",
             )
 
     def _await(self, check: Check) -> None:
@@ -529,7 +551,10 @@ class Session:
             if trouble is None:
                 return
             time.sleep(FLUSH_PAUSE_S)
-        raise DutError(f"{self.name}: the state was not emptied: {check.command}: {trouble}")
+        raise DutError(
+            f"{self.name}: the state was not emptied: {check.command}: {trouble}",
+            code="check-failed",
+        )
 
     def boot(self) -> str:
         """Identifier of the device's present boot."""
@@ -564,7 +589,7 @@ class Session:
         except V6tError as exc:
             text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
             raise DutError(
-                f"{text}; and the device is not restored: {exc.message}", exc.hint
+                f"{text}; and the device is not restored: {exc.message}", exc.hint, code=exc.code
             ) from cause
         if isinstance(cause, V6tError):
             cause.advise("the device is as it was before")

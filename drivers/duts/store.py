@@ -67,7 +67,10 @@ class Store:
             f"echo lost; [ ! -s {SCRIPT} ] || echo script; fi"
         )
         if done.status:
-            raise DutError(f"{self._transport.name}: the undo record cannot be read: {done.words}")
+            raise DutError(
+                f"{self._transport.name}: the undo record cannot be read: {done.words}",
+                code="unexpected-answer",
+            )
         what, _, text = done.out.partition("\n")
         if what == "record":
             try:
@@ -96,6 +99,7 @@ class Store:
                 + ", ".join(part.removeprefix(PART_PREFIX) for part in left),
                 "nothing was changed; `v6t dut restore` with the directory or the testbed file of that "
                 f"run puts them back, or by hand {self._transport.where}: {by_hand}",
+                code="device-not-restored",
             )
 
     def _damaged(self, why: str, has_script: bool) -> DamagedRecord:
@@ -103,12 +107,15 @@ class Store:
         if has_script:
             how = f"{SCRIPT} beside it takes everything back: `{self._again} --by-script` runs it"
             return DamagedRecord(
-                f"{self._transport.name}: {why}", f"{how}, or `{by_hand}` {self._transport.where}"
+                f"{self._transport.name}: {why}",
+                f"{how}, or `{by_hand}` {self._transport.where}",
+                code="undo-record-failed",
             )
         return DamagedRecord(
             f"{self._transport.name}: {why}",
             f"{LOCAL_SCRIPT} in the run's directory takes everything back: copy it to the device "
             f"as {self._directory}/{SCRIPT} and run it with sh",
+            code="undo-record-failed",
         )
 
     def write(self, record: Record) -> None:
@@ -156,7 +163,8 @@ class Store:
         if done.out.strip():
             raise DutError(
                 f"{self._transport.name}: files are left in {self._directory}: "
-                + " ".join(done.out.split())
+                + " ".join(done.out.split()),
+                code="device-not-restored",
             )
         if self._keep is not None:
             for name in (LOCAL_RECORD, LOCAL_SCRIPT):
@@ -173,4 +181,5 @@ class Store:
                 f"{self._transport.name}: the undo record cannot be written to {self._directory}: "
                 f"{done.words if done.status else 'it reads back differently'}",
                 "nothing was changed on the device",
+                code="undo-record-failed",
             )

@@ -120,7 +120,9 @@ class Record:
             entries = tuple(Undo(**u) for u in data.pop("undo"))
             return Record(**data, undo=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise DutError(f"the undo record on the device cannot be read: {exc}") from exc
+            raise DutError(
+                f"the undo record on the device cannot be read: {exc}", code="unexpected-answer"
+            ) from exc
 
     @property
     def by_hand(self) -> str:

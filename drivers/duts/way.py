@@ -160,6 +160,7 @@ def check_way(way: Way, intent: Intent, plan: Plan) -> None:
         raise DutError(
             f"what carries this SSH session cannot be determined: {way.unknown}",
             "nothing was changed: v6t configures no device it could cut off unawares",
+            code="operator-path-unknown",
         )
     for peer in way.peers:
         for what, net in () if way.vrf else (*_of_sides(intent), *_of_steps(plan)):
@@ -174,6 +175,7 @@ def _refuse(what: str, peer: Peer) -> None:
     raise DutError(
         f"the test's {what} would take the way to {peer.text}",
         "nothing was changed: use other addresses for the test, or another way to the device",
+        code="operator-path-in-use",
     )
 
 

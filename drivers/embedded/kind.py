@@ -53,6 +53,7 @@ class Embedded(TesterKind):
             raise UsageError(
                 f"the embedded tester has no option '{next(iter(given))}'",
                 "options are for other testers: --tester sim, --tester trex",
+                code="unknown-setting",
             )
         return super().read(given)
 

@@ -126,7 +126,7 @@ class Conversing:
     @property
     def _known(self) -> Account:
         if self._account is None:
-            raise TesterError("no connection of TCP was opened yet")
+            raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._account
 
     def _step(self, step: Step, pace: Pace, count: int, wait_s: float) -> dict[str, Any]:
@@ -197,5 +197,5 @@ def _nothing() -> dict[str, Any]:
 
 def _tcp_of(connections: Connections) -> Tcp:
     if connections.tcp is None:
-        raise TesterError("these connections are none of TCP")
+        raise TesterError("these connections are none of TCP", code="not-learned")
     return connections.tcp

@@ -111,7 +111,10 @@ class EmbeddedTester:
         asked = []
         for direction, stream_set in streams.items():
             if longest_frame(stream_set) > frame_octets(self._links):
-                raise TesterError(f"a {direction} frame is longer than the lab's links carry")
+                raise TesterError(
+                    f"a {direction} frame is longer than the lab's links carry",
+                    code="frame-too-long",
+                )
             out, back = self._ports[direction]
             self._workers[f"{out} sender"].tell("load", streams=stream_set)
             self._workers[f"{back} receiver"].tell(
@@ -135,7 +138,7 @@ class EmbeddedTester:
             return result
         directions = [d for d in self._ports if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
-            raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+            raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         self._pause(trial)
         table = None
         if trial.connections is not None:
@@ -316,7 +319,7 @@ class EmbeddedTester:
     def _place(self) -> dict[str, Any]:
         """Where workers run, and the longest frame there."""
         if self._bed.lab is None:
-            raise TesterError("the lab is not open")
+            raise TesterError("the lab is not open", code="lab-failed")
         pid = self._bed.lab.tester.pid
         return {"namespace": pid, "frame_octets": frame_octets(self._links)}
 

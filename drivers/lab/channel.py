@@ -68,14 +68,18 @@ class Worker:
         """
         try:
             if not self._pipe.poll(deadline_s):
-                raise TesterError(f"the {self.role} did not answer within {deadline_s:g} s")
+                raise TesterError(
+                    f"the {self.role} did not answer within {deadline_s:g} s", code="worker-failed"
+                )
             status, value = self._pipe.recv()
         except (EOFError, OSError) as exc:
-            raise TesterError(f"the {self.role} died: {self._last_words()}") from exc
+            raise TesterError(
+                f"the {self.role} died: {self._last_words()}", code="worker-failed"
+            ) from exc
         if status == "blamed":
-            raise ExtensionError(value, BLAMED)
+            raise ExtensionError(value, BLAMED, code="worker-failed")
         if status == "error":
-            raise TesterError(f"the {self.role} failed: {value}")
+            raise TesterError(f"the {self.role} failed: {value}", code="worker-failed")
         return value
 
     def close(self) -> None:
@@ -88,7 +92,9 @@ class Worker:
         try:
             self._pipe.send(message)
         except OSError as exc:
-            raise TesterError(f"the {self.role} died: {self._last_words()}") from exc
+            raise TesterError(
+                f"the {self.role} died: {self._last_words()}", code="worker-failed"
+            ) from exc
 
     def _last_words(self) -> str:
         status = self._end()  # its end of the pipe is closed: it has said what it had to say
@@ -117,4 +123,6 @@ def _started(pipe: int, output: int) -> tuple[Nursery, int]:
     try:
         return _nursery, _nursery.start(pipe, output)
     except OSError as exc:
-        raise TesterError(f"no worker could be started: {_nursery.last_words()}") from exc
+        raise TesterError(
+            f"no worker could be started: {_nursery.last_words()}", code="lab-failed"
+        ) from exc

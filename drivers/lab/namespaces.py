@@ -141,4 +141,5 @@ def _ip(holder: Worker, lines: Sequence[str]) -> None:
         raise EnvironmentLacking(
             f"the lab's interfaces could not be made: {output.strip() or lines[0]}",
             "the kernel needs veth support (module veth); `v6t doctor` tells more",
+            code="lab-failed",
         )

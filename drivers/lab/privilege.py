@@ -24,7 +24,9 @@ def acquire() -> str:
     """
     if shutil.which("ip") is None:
         raise EnvironmentLacking(
-            "the lab needs the `ip` command", "apt-get install iproute2, or use --tester sim"
+            "the lab needs the `ip` command",
+            "apt-get install iproute2, or use --tester sim",
+            code="missing-program",
         )
     if os.geteuid() == 0:
         trouble = _try("root")
@@ -33,17 +35,22 @@ def acquire() -> str:
         raise EnvironmentLacking(
             f"root may not make network namespaces here: {trouble}",
             "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or use --tester sim",
+            code="missing-permission",
         )
     trouble = _try("user")
     if trouble is not None:
         raise EnvironmentLacking(
-            f"this user may not make network namespaces: {trouble}", _user_hint()
+            f"this user may not make network namespaces: {trouble}",
+            _user_hint(),
+            code="missing-permission",
         )
     try:
         netns.become_root_of_new_user_namespace()
     except OSError as exc:
         raise EnvironmentLacking(
-            f"a user namespace could not be entered: {exc}", "run as root, or use --tester sim"
+            f"a user namespace could not be entered: {exc}",
+            "run as root, or use --tester sim",
+            code="missing-permission",
         ) from exc
     return "user namespace"
 

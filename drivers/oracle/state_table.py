@@ -45,7 +45,9 @@ class MemoryFile:
             os.ftruncate(self._file, max(octets, 1))
         except OSError as exc:
             os.close(self._file)
-            raise TesterError(f"no memory for a table of {octets} octets: {exc}") from exc
+            raise TesterError(
+                f"no memory for a table of {octets} octets: {exc}", code="no-memory"
+            ) from exc
         self.path = f"/proc/{os.getpid()}/fd/{self._file}"
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ class Preparing:
     ) -> TrialResult:
         standing = self._standing
         if standing is None:
-            raise DutError("the connections of phase 1 are gone")
+            raise DutError("the connections of phase 1 are gone", code="not-learned")
         result = self._stream(replace(trial, pause_s=connections.gap_s))
         after = self._tester.now()
         sent = (d.sending_time_s for d in result.directions.values())
@@ -167,7 +167,10 @@ class Preparing:
         self._standing = None
         ended = self._tester.disconnect(trial, connections)
         if ended.tcp is None:
-            raise TesterError("the tester does not say what became of connections of TCP")
+            raise TesterError(
+                "the tester does not say what became of connections of TCP",
+                code="unsupported-by-tester",
+            )
         (count,) = ended.result.classes.values()
         faults = ended.faults
         if count.sent < count.required:
@@ -196,6 +199,7 @@ class Preparing:
             raise DutError(
                 f"the device's table cannot be emptied: {left} connections are left",
                 "stop what else makes connections through the device",
+                code="table-not-emptied",
             )
         return left
 
@@ -228,7 +232,10 @@ class Preparing:
             times.append(self._tester.now() - begin)
         left = device.sessions()
         if left is not None and left > NEARLY_EMPTY:
-            raise DutError(f"the device's table cannot be emptied: {left} connections are left")
+            raise DutError(
+                f"the device's table cannot be emptied: {left} connections are left",
+                code="table-not-emptied",
+            )
         return replace(phase_one, emptied_s=times[0], idle_emptied_s=times[1])
 
     def _reusable(self, connections: Connections) -> PhaseOneResult | None:
@@ -264,6 +271,7 @@ class Preparing:
                 f"the device forgets idle connections after {limit:g} s, but the trial needs them "
                 f"for {needed:.1f} s",
                 "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
+                code="idle-timeout",
             )
 
     def _check_age(self, gap_s: float, began_s: float, after_s: float) -> None:
@@ -273,6 +281,7 @@ class Preparing:
                 f"{gap_s:.1f} s passed between the phases, but the device forgets idle "
                 f"connections after {limit:g} s",
                 f"the first connection was {after_s - began_s:.1f} s old: raise the timeout",
+                code="idle-timeout",
             )
 
 
@@ -290,4 +299,5 @@ def _compare(connections: Connections, phase_one: PhaseOneResult) -> None:
     raise DutError(
         phase_one.counts_apart,
         "other traffic passes the device, its connections expire, or it replaces them",
+        code="phase-one-lost",
     )

@@ -146,7 +146,7 @@ class SimTester:
         ways = directions_of(trial.mode)
         slow = self._slow_repetition(trial.key)
         if any(way not in self._streams for way in ways):
-            raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+            raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         gone = self._gone(trial)
         directions = {
             way: self._direction(way, trial, self._device(way, len(ways), chance, slow), gone)
@@ -226,7 +226,7 @@ class SimTester:
     def disconnect(self, trial: Trial, connections: Connections) -> Phase:
         """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
         if self._tcp is None:
-            raise TesterError("no connection of TCP was opened yet")
+            raise TesterError("no connection of TCP was opened yet", code="not-learned")
         closed = self._tcp.established if self._loopback else self.table.alive()
         began, count = self.clock_s, self._tcp.established
         self.clock_s += connections.filling_s
@@ -249,7 +249,9 @@ class SimTester:
     def _next_trial(self) -> None:
         self._trials += 1
         if self._trials == self.options.crash_at:
-            raise TesterError(f"simulated failure of the tester in trial {self._trials}")
+            raise TesterError(
+                f"simulated failure of the tester in trial {self._trials}", code="simulated-failure"
+            )
         if self.options.trial_delay_s:
             time.sleep(self.options.trial_delay_s)
 

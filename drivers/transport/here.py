@@ -42,10 +42,13 @@ class HereTransport:
         outputs = finish(process, text, limit)
         if outputs is None:
             raise DeadlinePassed(
-                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}"
+                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
+                code="timeout",
             )
         if process.returncode == -signal.SIGKILL:
-            raise ConnectionLost(f"{self.name}: it vanished during: {command[:120]}")
+            raise ConnectionLost(
+                f"{self.name}: it vanished during: {command[:120]}", code="connection-lost"
+            )
         return Output.of(self.name, process.returncode, *outputs)
 
     def hold(self, command: str) -> ProcessHeld:

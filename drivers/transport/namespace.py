@@ -25,7 +25,7 @@ class NamespaceTransport(HereTransport):
     def open(self) -> None:
         """Nothing to connect to; see whether it is there."""
         if self.run("true").status:
-            raise DutError(f"{self.name}: its namespaces cannot be entered")
+            raise DutError(f"{self.name}: its namespaces cannot be entered", code="lab-failed")
 
 
 def enter(pid: int) -> list[str]:

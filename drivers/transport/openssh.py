@@ -111,6 +111,7 @@ class SshTransport:
             raise DeadlinePassed(
                 f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
                 "it may still be running on the device",
+                code="timeout",
             )
         out, err = outputs
         before, marked, after = err.rpartition(mark.encode())
@@ -120,6 +121,7 @@ class SshTransport:
                 f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
                 "what the command did is unknown",
+                code="connection-lost",
             )
         return Output.of(self.name, int(status[0]), out, before)
 
@@ -153,7 +155,7 @@ class SshTransport:
     def _words(self, *options: str) -> list[str]:
         """A command line that uses the one connection and never makes another."""
         if self._client is None or not self._alive:
-            raise ConnectionLost(f"{self.name}: there is no connection")
+            raise ConnectionLost(f"{self.name}: there is no connection", code="connection-lost")
         socket = f"ControlPath={self._client.place / 'mux'}"
         never = ("-o", "ControlMaster=no", "-o", socket, "-o", "ProxyCommand=false")
         return [*self._client.words(*never, *options), "--", self._client.host]
@@ -190,6 +192,7 @@ class SshTransport:
             raise DutError(
                 f"{self.name}: its network namespace cannot be entered: {done.words}",
                 f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it, too",
+                code="lab-failed",
             )
 
     def _refused(self, stderr: str) -> DutError:
@@ -201,20 +204,27 @@ class SshTransport:
                 f"{where}: the host key is not the known one: {text}",
                 "compare its fingerprint on the device's console, then correct known_hosts "
                 "(ssh-keygen -R, ssh-keyscan); v6t never accepts a key by itself",
+                code="host-key-mismatch",
             )
         if _LOGIN_REFUSED.search(stderr):
             return DutError(
                 f"{where}: the login was refused: {text}",
                 "check user and key (`ssh -v` shows which are tried)",
+                code="login-refused",
             )
         if _TIMED_OUT.search(stderr):
             return self._late(where)
-        return Unreachable(f"{where}: cannot be reached: {text}", "check address, port and sshd")
+        return Unreachable(
+            f"{where}: cannot be reached: {text}",
+            "check address, port and sshd",
+            code="unreachable",
+        )
 
     def _late(self, where: str) -> Unreachable:
         return Unreachable(
             f"{where}: no login within {self._options.connect_deadline_s:g} s",
             "is the device up, and is port 22 open?",
+            code="timeout",
         )
 
     def _where(self, stderr: str) -> str:
@@ -240,6 +250,7 @@ class SshTransport:
                 raise UsageError(
                     f"{self.name}: there is no terminal to ask for the password",
                     "set V6T_DUT_PASSWORD, or better use a key",
+                    code="login-refused",
                 ) from exc
         return self._secret
 

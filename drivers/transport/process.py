@@ -85,6 +85,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                         f"a command said more than {MOST_OCTETS >> 20} MiB: "
                         f"{as_text(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
                         "nothing of it was used",
+                        code="too-much-output",
                     )
                 chunks[key.fd].append(more)
                 if not more:
@@ -148,13 +149,20 @@ class ProcessHeld:
         while b"\n" not in self._buffer and out is not None:
             left = end - time.monotonic()
             if left <= 0 or not select.select([out], [], [], left)[0]:
-                raise DeadlinePassed(f"{self._name}: nothing came within {deadline_s:g} s")
+                raise DeadlinePassed(
+                    f"{self._name}: nothing came within {deadline_s:g} s", code="timeout"
+                )
             more = os.read(out.fileno(), 65536)
             if not more:
-                raise ConnectionLost(f"{self._name}: a watching command ended by itself")
+                raise ConnectionLost(
+                    f"{self._name}: a watching command ended by itself", code="connection-lost"
+                )
             self._buffer += more
             if len(self._buffer) > MOST_OCTETS:
-                raise ConnectionLost(f"{self._name}: a watching command says a line without end")
+                raise ConnectionLost(
+                    f"{self._name}: a watching command says a line without end",
+                    code="too-much-output",
+                )
         line, _, self._buffer = self._buffer.partition(b"\n")
         return as_text(line)[0]
 
@@ -166,7 +174,9 @@ class ProcessHeld:
                 return
         except (OSError, ValueError):
             pass
-        raise ConnectionLost(f"{self._name}: a watching command ended by itself")
+        raise ConnectionLost(
+            f"{self._name}: a watching command ended by itself", code="connection-lost"
+        )
 
     @property
     def ended(self) -> bool:

@@ -46,7 +46,9 @@ def no_client() -> EnvironmentLacking | None:
     """This machine has no ssh; None: it has."""
     if shutil.which("ssh") is not None:
         return None
-    return EnvironmentLacking("there is no ssh", "apt-get install openssh-client")
+    return EnvironmentLacking(
+        "there is no ssh", "apt-get install openssh-client", code="missing-program"
+    )
 
 
 class SshClient:
@@ -138,7 +140,9 @@ def _files(paths: str) -> list[Path]:
 def _existing(text: str, what: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_file() or not os.access(path, os.R_OK):
-        raise UsageError(f"the SSH settings cannot be used: there is no {what} file {text}")
+        raise UsageError(
+            f"the SSH settings cannot be used: there is no {what} file {text}", code="missing-file"
+        )
     return path.resolve()
 
 

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Literal
 
 from pydantic import Field, model_validator
+from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 
 USER_CONFIG = "~/.ssh/config"
@@ -82,7 +83,7 @@ class SshOptions(StrictModel):
         for text in filter(None, self.jump.split(",")):
             match = _HOP.fullmatch(text)
             if match is None:
-                raise ValueError(f"jump '{text}' is not [user@]host[:port]")
+                raise InvalidValue(f"jump '{text}' is not [user@]host[:port]", code="wrong-form")
             user, host, port = match.groups()
             hops.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
         return tuple(hops)
@@ -99,13 +100,20 @@ class SshOptions(StrictModel):
     @model_validator(mode="after")
     def _jumps(self) -> SshOptions:
         if self.hops and self.lab:
-            raise ValueError("jump leads nowhere: the lab's own device is on this machine")
+            raise InvalidValue(
+                "jump leads nowhere: the lab's own device is on this machine", code="conflict"
+            )
         return self
 
     @model_validator(mode="after")
     def _somewhere(self) -> SshOptions:
         if bool(self.host) == bool(self.lab):
-            raise ValueError("host (or lab, for the lab's own device) must say where to log in")
+            raise InvalidValue(
+                "host (or lab, for the lab's own device) must say where to log in",
+                code="missing-setting",
+            )
         if self.lab and not (self.lab.isidentifier() or self.lab.replace("-", "_").isidentifier()):
-            raise ValueError(f"lab '{self.lab}' is no name: letters, digits and hyphens")
+            raise InvalidValue(
+                f"lab '{self.lab}' is no name: letters, digits and hyphens", code="wrong-form"
+            )
         return self

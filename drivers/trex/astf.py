@@ -120,19 +120,27 @@ def ends_of(technology: object) -> Ends:
     p, versions = technology.params, technology.ip_versions
     if len(technology.client_layers()) > 1:
         raise UsageError(
-            "TRex's stateful engine sends no tunnels", "measure TCP with --tester embedded"
+            "TRex's stateful engine sends no tunnels",
+            "measure TCP with --tester embedded",
+            code="unsupported-by-tester",
         )
     if p.transport != "UDP":
         raise UsageError(
-            "this technology's connections are none of TCP", "measure TCP with --tester embedded"
+            "this technology's connections are none of TCP",
+            "measure TCP with --tester embedded",
+            code="unsupported-by-tester",
         )
     if technology.links.left.vlan is not None or technology.links.right.vlan is not None:
         raise UsageError(
-            "connections of TCP by TRex carry no VLAN tag", "measure TCP with --tester embedded"
+            "connections of TCP by TRex carry no VLAN tag",
+            "measure TCP with --tester embedded",
+            code="unsupported-by-tester",
         )
     if getattr(p, "initiator_offset", 14) != 14:
         raise UsageError(
-            "TRex's stateful engine has consecutive clients", "leave initiator_offset at 14"
+            "TRex's stateful engine has consecutive clients",
+            "leave initiator_offset at 14",
+            code="unsupported-by-tester",
         )
     (first, last), (low, high) = (
         (_low(at), _low(at + count - 1))
@@ -162,11 +170,13 @@ def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
             "on TRex a connection whose SYN had to be sent again, which it does after 0.5 s, counts as "
             "not established",
             "leave out tcp.retransmissions and tcp.timeout_s, or use the embedded tester",
+            code="unsupported-by-tester",
         )
     if alpha != 1:
         raise UsageError(
             "TRex's connections ask for their objects at the rate at which they were opened",
             "set connections.alpha to 1 and leave validate_connections on",
+            code="unsupported-by-tester",
         )
     clients = int(IPv4Address(ends.clients[1])) - int(IPv4Address(ends.clients[0])) + 1
     if most > clients * PORTS_EACH:
@@ -175,6 +185,7 @@ def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
             f"addresses; {most:,} are more",
             "lower connections.count (tcp_capacity.most), or raise initiator_count and "
             "responder_count with enumerate_ips",
+            code="beyond-trex",
         )
 
 
@@ -373,7 +384,9 @@ def _high(address: IPv4Address | IPv6Address) -> str:
 def _translating(technology: object) -> Translating:
     if isinstance(technology, Translating):
         return technology
-    raise UsageError("this technology keeps no connections that TRex could open")
+    raise UsageError(
+        "this technology keeps no connections that TRex could open", code="unsupported-by-tester"
+    )
 
 
 def _late(counters: Counters) -> int:

@@ -104,6 +104,7 @@ class Attachment:
             raise TesterError(
                 f"TRex's {engine} engine needs a server of its own, and this one is not v6t's",
                 "have v6t start it (start: always, or lab: true)",
+                code="unsupported-by-tester",
             )
         self.close()
         self._engine = engine
@@ -137,13 +138,16 @@ class Attachment:
     def ask(self, op: str, /, **arguments: Any) -> Any:
         """A request to the worker; see :meth:`ClientWorker.ask`."""
         if self.worker is None:
-            raise TesterError("TRex is not open")
+            raise TesterError("TRex is not open", code="tester-fault")
         try:
             return self.worker.ask(op, **arguments)
         except WorkerError as exc:
             if exc.kind == "taken":
                 raise WorkerError(
-                    exc.message, exc.kind, "wait for its owner, or take it with force: true"
+                    exc.message,
+                    exc.kind,
+                    "wait for its owner, or take it with force: true",
+                    code=exc.code,
                 ) from exc
             raise
 
@@ -234,7 +238,9 @@ class Attachment:
 
         if options.ssh:
             if not options.trex_dir:
-                raise EnvironmentLacking("ssh needs trex_dir: where TRex is on that host")
+                raise EnvironmentLacking(
+                    "ssh needs trex_dir: where TRex is on that host", code="missing-setting"
+                )
             self.directory = options.trex_dir
             self.worker = worker(options.python or "python3")
             self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self.directory)
@@ -266,6 +272,7 @@ class Attachment:
                     f"no TRex server answers at {self._options.server}:{self._options.rpc_port}: "
                     f"{exc.message}",
                     start_it + other,
+                    code=exc.code,
                 ) from exc
             return False
         return True
@@ -281,6 +288,7 @@ class Attachment:
             raise EnvironmentLacking(
                 "no TRex server answers, and none can be started: its interfaces are not named",
                 "name them in the testbed (tester.options.interfaces), or start TRex yourself",
+                code="missing-setting",
             )
         mtu = max(self._links.left.mtu, self._links.right.mtu)
         pairs = 1 + len(options.pairs)
@@ -327,7 +335,9 @@ class Attachment:
             mount = unmounted(machine_facts(self.worker, options)) if self.worker else ""
             if mount and any(is_pci(name) for name in interfaces):
                 raise TesterError(
-                    exc.message, f"hugepages are not mounted: {mount}; {exc.hint}"
+                    exc.message,
+                    f"hugepages are not mounted: {mount}; {exc.hint}",
+                    code="tester-fault",
                 ) from exc
             raise
         if shared(plan):
@@ -350,6 +360,7 @@ class Attachment:
             raise EnvironmentLacking(
                 f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {why}",
                 "run as root with CPUs that are there, or leave out rps_cpus",
+                code="command-failed",
             )
         self.steered = {"cpus": cpus, "interfaces": steered, **({"trouble": why} if why else {})}
 
@@ -369,11 +380,14 @@ class Attachment:
             raise TesterError(
                 f"the TRex server runs in mode {mode}, but v6t needs {self._engine}",
                 "restart it with --astf" if self._engine == "ASTF" else "restart it without --astf",
+                code="unsupported-by-tester",
             )
         known = [p["index"] for p in facts["ports"]]
         for port in self._options.all_ports:
             if port not in known:
-                raise TesterError(f"the TRex server has no port {port}: it has {known}")
+                raise TesterError(
+                    f"the TRex server has no port {port}: it has {known}", code="unknown-interface"
+                )
 
     def _choose_counting(self) -> bool:
         """True: by trailer. A server that cannot do what is asked is refused or restarted."""
@@ -385,6 +399,7 @@ class Attachment:
             raise TesterError(
                 f"the running TRex server cannot give this measurement: {trouble}",
                 "restart it with `-c 1 --software --hdrh`, or say restart: true",
+                code="unsupported-by-tester",
             )
         wanted = self._options.by_trailer
         return self._stamps() if wanted is None else wanted

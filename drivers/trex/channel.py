@@ -45,8 +45,8 @@ STATEFUL = (*STATELESS, "trex/astf_worker.py")
 class WorkerError(TesterError):
     """The worker refused or failed; ``kind`` says how."""
 
-    def __init__(self, message: str, kind: str, hint: str = "") -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, kind: str, hint: str = "", *, code: str) -> None:
+        super().__init__(message, hint, code=code)
         self.kind = kind
 
 
@@ -120,7 +120,7 @@ class ClientWorker:
         while answer["id"] < self._number:  # to a request that was given up
             answer = self._read(op, until, deadline_s, watch)
         if "error" in answer:
-            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]))
+            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]), code="tester-fault")
         return answer["ok"]
 
     def close(self) -> None:
@@ -140,30 +140,36 @@ class ClientWorker:
     def _write(self, line: bytes) -> None:
         stdin = self._process.stdin
         if stdin is None or stdin.closed:
-            raise TesterError("the TRex worker is closed")
+            raise TesterError("the TRex worker is closed", code="worker-failed")
         try:
             stdin.write(line)
             stdin.flush()
         except OSError as exc:
-            raise TesterError(f"the TRex worker died: {self._last_words()}") from exc
+            raise TesterError(
+                f"the TRex worker died: {self._last_words()}", code="worker-failed"
+            ) from exc
 
     def _read(
         self, op: str, until: float, deadline_s: float, watch: Callable[[], None] | None
     ) -> Any:
         stdout = self._process.stdout
         if stdout is None:
-            raise TesterError("the TRex worker is closed")
+            raise TesterError("the TRex worker is closed", code="worker-failed")
         while b"\n" not in self._pending:
             left = until - time.monotonic()
             if left <= 0:
-                raise TesterError(f"TRex did not answer '{op}' within {deadline_s:g} s")
+                raise TesterError(
+                    f"TRex did not answer '{op}' within {deadline_s:g} s", code="timeout"
+                )
             if not select.select([stdout], [], [], min(left, WATCH_S))[0]:
                 if watch is not None:
                     watch()
                 continue
             block = stdout.read1(1 << 20)  # type: ignore[attr-defined]
             if not block:
-                raise TesterError(f"the TRex worker died: {self._last_words()}")
+                raise TesterError(
+                    f"the TRex worker died: {self._last_words()}", code="worker-failed"
+                )
             self._pending += block
         line, _, self._pending = self._pending.partition(b"\n")
         return json.loads(line)

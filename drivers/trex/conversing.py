@@ -86,7 +86,7 @@ class Conversing:
     @property
     def _made(self) -> tuple[Connections, Tcp]:
         if self._asked is None:
-            raise TesterError("no connection of TCP was opened yet")
+            raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._asked
 
     def _watch(
@@ -145,5 +145,5 @@ def _wall(ago_s: float) -> str:
 
 def _tcp_of(connections: Connections) -> Tcp:
     if connections.tcp is None:
-        raise TesterError("these connections are none of TCP")
+        raise TesterError("these connections are none of TCP", code="not-learned")
     return connections.tcp

@@ -86,7 +86,9 @@ def decode(text: str) -> Histogram:
     try:
         return _decode(base64.b64decode(text))
     except (binascii.Error, struct.error, zlib.error, IndexError, ValueError) as exc:
-        raise TesterError("TRex sent a delay histogram that cannot be read") from exc
+        raise TesterError(
+            "TRex sent a delay histogram that cannot be read", code="tester-fault"
+        ) from exc
 
 
 def _decode(data: bytes) -> Histogram:

@@ -64,10 +64,14 @@ def find(named: str = "") -> Installation | None:
         if not (path / "t-rex-64").exists():
             source = "trex_dir" if named else "TREX_DIR"
             raise UsageError(
-                f"{source} is {path}, but there is no t-rex-64", "name the directory that holds it"
+                f"{source} is {path}, but there is no t-rex-64",
+                "name the directory that holds it",
+                code="missing-installation",
             )
         if not (path / CLIENT / "trex" / "stl").is_dir():
-            raise UsageError(f"{path} holds no TRex Python client below {CLIENT}")
+            raise UsageError(
+                f"{path} holds no TRex Python client below {CLIENT}", code="missing-installation"
+            )
         return Installation(path)
     installations = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]
     newest = max(installations, key=_numbers, default=None)
@@ -85,6 +89,7 @@ def require(named: str = "") -> Installation:
         raise EnvironmentLacking(
             "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation",
             "set TREX_DIR to the directory with t-rex-64, or use --tester embedded or sim",
+            code="missing-program",
         )
     return installation
 
@@ -143,6 +148,7 @@ def start_client(
     raise EnvironmentLacking(
         f"no Python could import TRex's client from {installation.path}: {reason}",
         "name one of version 3.8 to 3.13 with the option python",
+        code="missing-program",
     )
 
 

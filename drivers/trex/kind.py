@@ -93,6 +93,7 @@ class Trex(TesterKind):
                         f"links.{name}, which "
                         + ("has none" if link.vlan is None else "has another for the background"),
                         f"set links.{name}.vlan, without a background there, or leave this one out",
+                        code="conflict",
                     )
 
     def prepare(self) -> None:
@@ -250,6 +251,7 @@ class Trex(TesterKind):
                 "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
                 "itself: that of the lab, on its interfaces of Linux",
                 "lab: true, or --tester embedded",
+                code="unsupported-by-tester",
             )
         astf.check(technology, most, tcp, alpha)
         yield astf.METHOD

@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     model_validator,
 )
+from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
@@ -53,7 +54,7 @@ def _distinct_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | Non
 
 def _distinct_ports(value: tuple[int, int]) -> tuple[int, int]:
     if value[0] == value[1]:
-        raise ValueError("left and right are the same port")
+        raise InvalidValue("left and right are the same port", code="duplicate")
     return value
 
 
@@ -180,28 +181,36 @@ class TrexOptions(StrictModel):
     @model_validator(mode="after")
     def _consistent(self) -> TrexOptions:
         if self.counting == "trailer" and self.cores > 1:
-            raise ValueError(
-                "counting by trailer needs cores: 1 (TRex sends latency streams from one core)"
+            raise InvalidValue(
+                "counting by trailer needs cores: 1 (TRex sends latency streams from one core)",
+                code="conflict",
             )
         if self.lab and (self.ssh or self.start == "never"):
-            raise ValueError("lab: true starts TRex here")
+            raise InvalidValue("lab: true starts TRex here", code="conflict")
         if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
-            raise ValueError("lab: true has interfaces of its own; only memif ports replace them")
+            raise InvalidValue(
+                "lab: true has interfaces of its own; only memif ports replace them",
+                code="conflict",
+            )
         if self.rps_cpus and (not self.lab or self.interfaces):
-            raise ValueError(
-                "rps_cpus is for the lab's interfaces; a device's own are its driver's"
+            raise InvalidValue(
+                "rps_cpus is for the lab's interfaces; a device's own are its driver's",
+                code="conflict",
             )
         self._check_starting()
         if self.lab and self.pairs:
-            raise ValueError("the lab has one pair of cables")
+            raise InvalidValue("the lab has one pair of cables", code="conflict")
         if len(set(self.all_ports)) < len(self.all_ports):
             raise ValueError("two pairs share a port")
         self._check_pairs()
         if self.cache and self.rows:
-            raise ValueError("cache and rows are two ways to the same end: choose one")
+            raise InvalidValue(
+                "cache and rows are two ways to the same end: choose one", code="conflict"
+            )
         if self.cache and self.counting == "trailer":
-            raise ValueError(
-                "TRex keeps no cache of frames it stamps: use rows, or counting: ports"
+            raise InvalidValue(
+                "TRex keeps no cache of frames it stamps: use rows, or counting: ports",
+                code="conflict",
             )
         self._check_cores()
         return self
@@ -210,14 +219,16 @@ class TrexOptions(StrictModel):
     def _one_queue_on_linux(self) -> TrexOptions:
         named = self.all_interfaces or ()
         if any(map(queues_unread, named)):
-            raise ValueError(
+            raise InvalidValue(
                 "qpairs: TRex reads one queue of an interface of Linux, and frames that the kernel put "
-                "into another would be lost; leave it out"
+                "into another would be lost; leave it out",
+                code="conflict",
             )
         if self.cores > 1 and (self.on_linux or any(map(through_af_packet, named))):
-            raise ValueError(
+            raise InvalidValue(
                 "TRex serves interfaces of Linux with one data path core: cores: 1, or memif or PCI "
-                "addresses as interfaces"
+                "addresses as interfaces",
+                code="conflict",
             )
         return self
 
@@ -248,14 +259,20 @@ class TrexOptions(StrictModel):
 
     def _check_starting(self) -> None:
         if self.elsewhere and (self.lab or self.restart or self.start == "always"):
-            raise ValueError(
+            raise InvalidValue(
                 f"v6t starts no server at {self.server}: leave out server, or say ssh: user@host where "
-                "all of TRex is on another host"
+                "all of TRex is on another host",
+                code="conflict",
             )
         if self.restart and self.start == "never":
-            raise ValueError("restart: true starts a server, which start: never forbids")
+            raise InvalidValue(
+                "restart: true starts a server, which start: never forbids", code="conflict"
+            )
         if self.restart and not self.lab and self.all_interfaces is None:
-            raise ValueError("restart: true needs the interfaces that the new server is to have")
+            raise InvalidValue(
+                "restart: true needs the interfaces that the new server is to have",
+                code="missing-setting",
+            )
 
     @property
     def elsewhere(self) -> bool:

@@ -87,6 +87,7 @@ class Recordings:
                 raise EnvironmentLacking(
                     f"the recording of {name} is not here: {path}",
                     "TRex writes it on the server's host: say ssh: user@host in the testbed",
+                    code="file-unreadable",
                 )
             recorded = read_timed(path)
             flows = latest_flows(frames for _, frames in recorded)
@@ -176,7 +177,7 @@ def read_timed(path: Path) -> list[tuple[F64, U8]]:
     magic = int.from_bytes(data[:4].tobytes(), "little")
     order = {0xA1B2C3D4: "<", 0xD4C3B2A1: ">"}.get(magic)
     if order is None:
-        raise TesterError(f"{path} is no recording of TRex's")
+        raise TesterError(f"{path} is no recording of TRex's", code="tester-fault")
     if len(data) < _HEAD + _RECORD:
         return []
     included, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())
@@ -203,7 +204,7 @@ def _mixed(data: bytes, order: str, path: Path) -> list[tuple[F64, U8]]:
     while at + _RECORD <= len(data):
         included, length = struct.unpack_from(f"{order}II", data, at + 8)
         if included != length:
-            raise TesterError(f"{path} holds frames that were cut")
+            raise TesterError(f"{path} holds frames that were cut", code="tester-fault")
         head = data[at : at + 8]
         at += _RECORD
         if at + included > len(data):

@@ -45,7 +45,11 @@ class Remote:
         try:
             done = subprocess.run(words, capture_output=True, timeout=FETCH_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as exc:
-            raise TesterError(f"{there} could not be fetched from {self.host}: {exc}") from exc
+            raise TesterError(
+                f"{there} could not be fetched from {self.host}: {exc}", code="download-failed"
+            ) from exc
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            raise TesterError(f"{there} could not be fetched from {self.host}: {reason}")
+            raise TesterError(
+                f"{there} could not be fetched from {self.host}: {reason}", code="download-failed"
+            )

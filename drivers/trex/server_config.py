@@ -156,6 +156,7 @@ def core_plan(
         raise EnvironmentLacking(
             f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
             "ask for fewer cores",
+            code="not-enough-cpus",
         )
     return [available[0]] * 2 + [available[-1]] * cores
 

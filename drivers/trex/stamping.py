@@ -99,6 +99,7 @@ def check_stamps(trial: Trial) -> None:
             f"{' and '.join(needs)}: that takes a stamp in every frame, which TRex can give "
             f"{limit_fps:,.0f} a second and direction, not {trial.most_fps:,.0f}",
             "ask for it at a lower rate, or bound the search by the line_rate of the testbed",
+            code="unsupported-by-tester",
         )
 
 
@@ -119,6 +120,7 @@ def _stamped(stream: Stream) -> Stream:
             f"a frame of '{stream.name}' has {len(packet) - headers.payload} octets of payload, "
             "but TRex's time stamp needs 16",
             "choose a larger frame size",
+            code="beyond-trex",
         )
     program = list(stream.trex["vm"]["instructions"])
     if any(i["type"] == "flow_var" and i["name"] == HEADER for i in program):
@@ -177,11 +179,13 @@ def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> li
                 f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and "
                 "TRex has no instruction that mends it",
                 "count by ports, or send frames without that checksum",
+                code="beyond-trex",
             )
         if below > ins.MAX_L2_OCTETS:
             raise UsageError(
                 f"the {checksum.protocol} header's network header begins at octet {below}, but "
-                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}"
+                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}",
+                code="beyond-trex",
             )
         instructions.append(ins.fix_hardware(below, checksum.header - below, kind))
         mended.add(below)
@@ -274,6 +278,7 @@ def _within(burst: Burst) -> list[Burst]:
             f"TRex stamps at most {MAX_FRAMES:,} frames of a stream in a trial, not "
             f"{burst.frames:,}",
             "choose shorter trials or a lower rate",
+            code="beyond-trex",
         )
     groups = -(-burst.frames // MAX_FRAMES)
     frames, slot_us = burst.frames // groups * groups, 1e6 / burst.pps
@@ -291,12 +296,14 @@ def _timed(whole: Burst, stream: Stream, tags: int, first: int) -> list[Burst]:
     """
     if tags > whole.frames - first:
         raise UsageError(
-            f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'"
+            f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'",
+            code="beyond-trex",
         )
     every = whole.pg_id is not None
     if every and stream.stream_id % GROUPS_PER_DIRECTION >= MAX_TIMED_CLASSES:
         raise UsageError(
-            f"TRex has latency groups for the tags of {MAX_TIMED_CLASSES} classes in each direction"
+            f"TRex has latency groups for the tags of {MAX_TIMED_CLASSES} classes in each direction",
+            code="beyond-trex",
         )
     period = (whole.frames - first) // tags
     before = whole.frames - tags * period

@@ -44,6 +44,7 @@ def successive(
         raise UsageError(
             f"TRex starts at most {marking.CLASS:,} flows one after the other, not {starts.flows:,}",
             "lower flows.counts, or leave 'successive' out of flows.starts",
+            code="beyond-trex",
         )
     weights = [s.weight for s in streams.streams]
     sent_streams: list[Stream] = []
@@ -56,7 +57,8 @@ def successive(
         if again is None or starts.flows % again:
             raise UsageError(
                 f"the frames of '{stream.name}' do not repeat after {starts.flows} flows: they "
-                "cannot begin one after the other"
+                "cannot begin one after the other",
+                code="beyond-trex",
             )
         pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
         for flow in range(starts.flows):

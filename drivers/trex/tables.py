@@ -40,12 +40,14 @@ def check(most: int, needs: frozenset[Ability]) -> None:
             f"{MOST_CONNECTIONS:,} rows; {most:,} connections are more",
             "lower connections.count (connections.capacity.most of a capacity search), or use "
             "the embedded tester, whose table takes 12 octets a connection",
+            code="beyond-trex",
         )
     if needs & {"two-rates", "flow-starts"}:
         raise UsageError(
             "TRex sends connections from lists at one rate, all from the first frame on: no system "
             "recovery, and no flows that begin one after the other",
             "leave system-recovery out and set flows.starts to [together], or use the embedded tester",
+            code="unsupported-by-tester",
         )
     stamped = IDS_PER_DIRECTION * MOST_ROWS
     if "frame-timeout" in needs and most > stamped:
@@ -53,12 +55,14 @@ def check(most: int, needs: frozenset[Ability]) -> None:
             f"a timeout for every frame needs TRex's stamp in every frame, and its 128 "
             f"identifiers stamp {stamped:,} connections; {most:,} are more",
             "lower connections.count, or leave the timeout out",
+            code="beyond-trex",
         )
     if "ipdv" in needs and most > MOST_ROWS:
         raise UsageError(
             f"IPDV needs neighbouring frames in one of TRex's lists, which hold {MOST_ROWS:,} "
             f"connections; {most:,} are more",
             "lower connections.count, or measure PDV",
+            code="beyond-trex",
         )
 
 

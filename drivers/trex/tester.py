@@ -162,13 +162,14 @@ class TrexTester:
             listed = with_rows(stream_set, self._options.rows)
             ready = stamped(listed) if self.attachment.compares() else listed
             if not self._trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
-                raise TesterError(*counting.NOT_TOLD_APART)
+                raise TesterError(*counting.NOT_TOLD_APART, code="unsupported-by-tester")
             if not self.attachment.compares():  # TRex keeps no cache of frames it stamps
                 ready = with_cache(ready, self._options.cache)
             if len(ready.streams) * len(self._cables[direction]) > IDS_PER_DIRECTION:
                 raise TesterError(
                     f"{len(ready.streams)} traffic classes on {len(self._cables[direction])} pairs "
-                    f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers"
+                    f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers",
+                    code="beyond-trex",
                 )
             self._streams[direction] = ready
             if self._trailer and self._marks is not False:
@@ -180,7 +181,7 @@ class TrexTester:
         """One trial: install exact bursts, start all, wait for late frames, count."""
         directions = [d for d in DIRECTIONS if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
-            raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+            raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         check_stamps(trial)
         self._check(trial)
         self._stream()
@@ -218,6 +219,7 @@ class TrexTester:
                 f"this takes a tester that {' and '.join(lacking)}, which the TRex server with "
                 f"{cores} data path core{'' if cores == 1 else 's'} cannot",
                 "attach to one with `-c 1 --software --hdrh`, and with counting: auto",
+                code="unsupported-by-tester",
             )
 
     def _with_losses(
@@ -452,6 +454,7 @@ class TrexTester:
                 "direction, the most of this search, and port "
                 "counters cannot tell frames that must be dropped from others",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
+                code="beyond-trex",
             )
         ipdv = trial.delays is not None and trial.delays.ipdv
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -67,16 +67,20 @@ class Mixture(PluginParams):
     @model_validator(mode="after")
     def _shares(self) -> Mixture:
         if self.m > self.n:
-            raise UsageError(f"m = {self.m} of n = {self.n} frames cannot be foreground")
+            raise UsageError(
+                f"m = {self.m} of n = {self.n} frames cannot be foreground", code="out-of-range"
+            )
         if 0 < self.m < self.n and math.gcd(self.m, self.n) != 1:
             raise UsageError(
                 f"n = {self.n} and m = {self.m} have a common divisor",
                 f"write n = {self.n // math.gcd(self.m, self.n)}, "
                 f"m = {self.m // math.gcd(self.m, self.n)}",
+                code="out-of-range",
             )
         if self.m == 0 and not self.reference:
             raise UsageError(
-                f"without foreground (m = 0) nothing of {self.measured} would be measured"
+                f"without foreground (m = 0) nothing of {self.measured} would be measured",
+                code="out-of-range",
             )
         return self
 
@@ -193,6 +197,7 @@ def background(
         raise UsageError(
             f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}",
             f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets",
+            code="frame-too-small",
         )
     size += tag_octets(link)
     for each in (links.left, links.right):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
+from v6t.base.errors import InvalidValue
 from v6t.plugins.base import PluginParams
 from v6t.profiles.model import Binding, Kind, Variable
 
@@ -28,7 +29,10 @@ class PortRange(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> PortRange:
         if self.min > self.max:
-            raise ValueError(f"the smallest port {self.min} is larger than the largest {self.max}")
+            raise InvalidValue(
+                f"the smallest port {self.min} is larger than the largest {self.max}",
+                code="conflict",
+            )
         return self
 
     def variable(self, name: str) -> Variable | None:

@@ -21,6 +21,7 @@ def network6(text: str, what: str, setting: str = "") -> IPv6Network:
             f"{what} '{text}' is no IPv6 prefix: {exc}",
             _masked6(text),
             path=(setting or what,),
+            code="not-a-prefix",
         ) from exc
     return _forwarded(network, what, setting, partly=True)
 
@@ -34,6 +35,7 @@ def network4(text: str, what: str, setting: str = "") -> IPv4Network:
             f"{what} '{text}' is no IPv4 prefix: {exc}",
             _masked4(text),
             path=(setting or what,),
+            code="not-a-prefix",
         ) from exc
     return _forwarded(network, what, setting)
 
@@ -48,7 +50,9 @@ def address4(text: str, what: str) -> IPv4Address:
     try:
         return IPv4Address(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv4 address", path=(what,)) from exc
+        raise UsageError(
+            f"{what} '{text}' is no IPv4 address", path=(what,), code="not-an-address"
+        ) from exc
 
 
 def address6(text: str, what: str) -> IPv6Address:
@@ -56,7 +60,9 @@ def address6(text: str, what: str) -> IPv6Address:
     try:
         return refuse_zone(IPv6Address(text))
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv6 address", path=(what,)) from exc
+        raise UsageError(
+            f"{what} '{text}' is no IPv6 address", path=(what,), code="not-an-address"
+        ) from exc
 
 
 def _forwarded(network: Network, what: str, setting: str, *, partly: bool = False) -> Network:
@@ -64,7 +70,7 @@ def _forwarded(network: Network, what: str, setting: str, *, partly: bool = Fals
         refuse_unforwarded(refuse_zone(network), partly=partly)
     except ValueError as exc:
         raise UsageError(
-            f"{what}: {exc}", "choose another prefix", path=(setting or what,)
+            f"{what}: {exc}", "choose another prefix", path=(setting or what,), code="not-a-prefix"
         ) from exc
     return network
 

@@ -89,9 +89,12 @@ def checked_ports(psid_offset: int, psid_len: int, psid: int) -> PortSet:
             f"psid_offset {psid_offset} plus PSID length {psid_len} is more than the 16 bits of a "
             "port",
             f"set psid_offset to at most {16 - psid_len}",
+            code="out-of-range",
         )
     if not 0 <= psid < 1 << psid_len:
-        raise UsageError(f"PSID {psid} does not fit {psid_len} bits")
+        raise UsageError(f"PSID {psid} does not fit {psid_len} bits", code="out-of-range")
     if psid_len == 16 and not psid:
-        raise UsageError("PSID 0 of 16 bits has no port but 0", "choose another PSID")
+        raise UsageError(
+            "PSID 0 of 16 bits has no port but 0", "choose another PSID", code="conflict"
+        )
     return PortSet(psid_offset, psid_len, psid)

@@ -73,7 +73,9 @@ class CustomerParams(Mixture):
     def _server(self) -> CustomerParams:
         if self.server_ipv4 in self.customer.ipv4:
             raise UsageError(
-                "server_ipv4 is the customer's own address", "choose one beyond the relay"
+                "server_ipv4 is the customer's own address",
+                "choose one beyond the relay",
+                code="conflict",
             )
         return self
 
@@ -110,7 +112,8 @@ class MapCeParams(CustomerParams, RuleParams):
         rule: MapRule = self.rule
         if self.ce_ipv4 not in rule.ipv4_prefix:
             raise UsageError(
-                f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}"
+                f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}",
+                code="outside-prefix",
             )
         length = rule.ipv4_prefix.prefixlen + rule.embedded_suffix_len if rule.prefix_ce else 32
         network = IPv4Network((int(self.ce_ipv4), length), strict=False)
@@ -118,6 +121,7 @@ class MapCeParams(CustomerParams, RuleParams):
             raise UsageError(
                 f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix",
                 f"write {network.network_address}",
+                code="conflict",
             )
         return network
 
@@ -163,7 +167,11 @@ class MapTCeParams(DmrParams, MapCeParams):
     def _dmr(self) -> MapTCeParams:
         self.refuse_overlap(self)
         if self.tester_left_ipv6 in self.dmr_prefix:
-            raise UsageError("tester_left_ipv6 lies within the DMR prefix", "choose one outside")
+            raise UsageError(
+                "tester_left_ipv6 lies within the DMR prefix",
+                "choose one outside",
+                code="outside-prefix",
+            )
         return self
 
 

@@ -82,12 +82,14 @@ class DsLiteParams(PoolParams):
             raise UsageError(
                 "native IPv6 does not pass an AFTR to an IPv4 network: there is no background",
                 "set n = m",
+                code="no-background",
             )
         b4s = span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
         if self.aftr_ipv6.ip in b4s or self.tester_left_ipv6 in b4s:
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {b4s}",
                 "choose another b4_ipv6",
+                code="conflict",
             )
         return self
 

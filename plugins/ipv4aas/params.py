@@ -188,6 +188,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                 "there is no background between two IPv4 networks: it could not be told from the "
                 "foreground (MIX-03)",
                 "set n = m",
+                code="no-background",
             )
         if self.variant == "464xlat":
             self._check_prefixes()
@@ -202,9 +203,12 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                 raise UsageError(
                     f"{name} {net} is no /{WIDEST}, which holds a whole IPv4 address at its end",
                     f"use a /{WIDEST}",
+                    code="not-a-prefix",
                 )
         if self.plat_prefix == self.clat_prefix:
-            raise UsageError("prefix and clat_ipv6 are the same", "choose two prefixes")
+            raise UsageError(
+                "prefix and clat_ipv6 are the same", "choose two prefixes", code="conflict"
+            )
 
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
@@ -214,11 +218,13 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                     f"public_ipv4 {self.public_first} is outside the rule's IPv4 prefix "
                     f"{rule.ipv4_prefix}",
                     "choose one within it",
+                    code="outside-prefix",
                 )
             if rule.prefix_ce:
                 raise UsageError(
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
+                    code="conflict",
                 )
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
@@ -226,6 +232,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                 f"the port set {first} to {last} of PSID {self.psid} holds ports below "
                 f"{LOWEST_PORT}",
                 "choose another psid, or set low_ports to true",
+                code="out-of-range",
             )
         if self.endpoints > self.outside.count:
             ranges = len(self.port_set.ranges)
@@ -234,6 +241,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                 f"{self.endpoints} source ports do not fit the {of} of {self.outside.count} (DD-03)",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
                 "(ea_len, psid_len, psid_offset)",
+                code="not-enough-addresses",
             )
 
     @property

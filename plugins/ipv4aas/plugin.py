@@ -87,6 +87,7 @@ class Ipv4aas(StatefulTechnology):
                 raise UsageError(
                     f"{name} {given[name]} has no effect on the variant {p.variant}",
                     f"leave {name} out, or set variant",
+                    code="setting-untellable",
                 )
 
     def _listed(self, params: Ipv4aasParams) -> list[dict[str, Any]]:

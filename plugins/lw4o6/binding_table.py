@@ -122,7 +122,9 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as exc:
-        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(
+            f"the binding table {path} cannot be read: {exc.strerror}", code="file-unreadable"
+        ) from exc
     return _read(path, stamp, br)
 
 
@@ -130,7 +132,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     rows = list(_rows(path, br))
     if not rows:
-        raise UsageError(f"the binding table {path} has no row")
+        raise UsageError(f"the binding table {path} has no row", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
     numbers = numbers[order]
@@ -167,6 +169,7 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
             raise UsageError(
                 f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}",
                 "PSID offset and length are 16 bits at most, and the PSID has that length",
+                code="invalid-table-row",
             )
         own = br if row.br is None else row.br
         yield (int(row.ipv4), row.psid, k, a, row.b4.packed, own.packed)
@@ -174,4 +177,8 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
 
 def _complain(path: Path, numbers: NDArray[np.uint64], row: int, what: str) -> None:
     address, psid = IPv4Address(int(numbers[row, 0])), int(numbers[row, 1])
-    raise UsageError(f"{path}: {address} (PSID {psid}) {what}", "correct the binding table")
+    raise UsageError(
+        f"{path}: {address} (PSID {psid}) {what}",
+        "correct the binding table",
+        code="invalid-table-row",
+    )

@@ -128,10 +128,12 @@ class LwAftrParams(TunnelRelayParams):
                     f"the binding table has {rows} rows; of a table from a file at most "
                     f"{MAX_LIST} softwires can send and receive at a time",
                     f"set simulated to at most {MAX_LIST}; the device still holds all rows",
+                    code="not-enough-addresses",
                 )
         if self.simulated > rows:
             raise UsageError(
-                f"{self.simulated} simulated softwires are more than the table's {rows} rows"
+                f"{self.simulated} simulated softwires are more than the table's {rows} rows",
+                code="not-enough-addresses",
             )
         self._check_server()
         return self
@@ -142,11 +144,13 @@ class LwAftrParams(TunnelRelayParams):
                 f"psid_offset {self.psid_offset} plus psid_len {self.psid_len} is more than the "
                 "16 bits of a port",
                 f"set psid_offset to at most {16 - self.psid_len}",
+                code="out-of-range",
             )
         if self.psid_len == 16 and not self.psid_offset:
             raise UsageError(
                 "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has no port but 0",
                 "shorten the PSID",
+                code="conflict",
             )
         needed = (self.softwires - 1 >> self.psid_len) + 1
         if needed > self.pool.num_addresses:
@@ -154,14 +158,18 @@ class LwAftrParams(TunnelRelayParams):
                 f"{self.softwires} softwires, {1 << self.psid_len} to an address, need {needed} "
                 f"addresses; {self.pool} has {self.pool.num_addresses}",
                 "widen ipv4_pool, or lengthen psid_len",
+                code="not-enough-addresses",
             )
         if self.b4_network.prefixlen + self.index_bits > 64:
             raise UsageError(
                 f"{self.b4_network} has no /64 for each of {self.softwires} lwB4s",
                 f"use a prefix of at most /{64 - self.index_bits}",
+                code="not-enough-addresses",
             )
         if self.br_address in self.b4_network:
-            raise UsageError("br_address lies within b4_prefix", "choose one outside")
+            raise UsageError(
+                "br_address lies within b4_prefix", "choose one outside", code="conflict"
+            )
 
     def _check_server(self) -> None:
         if self.binding_table is None:
@@ -172,4 +180,5 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(
                 "server_ipv4 is an address of the binding table, and hairpinning is off",
                 "choose one outside",
+                code="conflict",
             )

@@ -152,6 +152,7 @@ def _groups(params: LwAftrParams, direction: Direction, seed: int) -> Iterator[_
             f"the simulated softwires have {len(kinds)} different port sharings or lwAFTR "
             f"addresses, at most {_MAX_GROUPS} make a class of traffic each",
             "simulate fewer, or unify the table",
+            code="beyond-trex",
         )
     for (offset, length, _), members in kinds.items():
         ipv4_address, psid, b4, br = table.softwire(members[0])

@@ -43,5 +43,7 @@ class MapEParams(TunnelRelayParams, MapParams):
     @model_validator(mode="after")
     def _br(self) -> MapEParams:
         if any(self.br_address in d.rule.ipv6_prefix for d in self.all_domains):
-            raise UsageError("br_address lies within a rule IPv6 prefix", "choose one outside")
+            raise UsageError(
+                "br_address lies within a rule IPv6 prefix", "choose one outside", code="conflict"
+            )
         return self

@@ -87,18 +87,23 @@ class Domain(RuleParams):
         low, high = self.ea_bounds
         room = high - low + 1
         if room < 1:
-            raise UsageError("without its network and broadcast address the rule has no CE left")
+            raise UsageError(
+                "without its network and broadcast address the rule has no CE left",
+                code="not-enough-addresses",
+            )
         if self.ces > room and "ces" not in self.model_fields_set:
             object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
         if self.ces > room:
             raise UsageError(
                 f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits",
                 f"set ces to at most {room}, or to all",
+                code="not-enough-addresses",
             )
         if self.psid and rule.ea_len:
             raise UsageError(
                 f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
                 "leave psid out, or set ea_len to 0 and psid_len",
+                code="conflict",
             )
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
@@ -106,6 +111,7 @@ class Domain(RuleParams):
             raise UsageError(
                 "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
                 "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
+                code="conflict",
             )
         return self
 
@@ -119,10 +125,12 @@ class MapParams(RelayParams, Domain):
     def _domains(self) -> MapParams:
         nets = [d.rule.ipv6_prefix for d in self.all_domains]
         if len(set(nets)) != len(nets):
-            raise UsageError("two domains have the same rule IPv6 prefix")
+            raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
         if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
-            raise UsageError("server_ipv4 lies within a rule IPv4 prefix", "choose one outside")
+            raise UsageError(
+                "server_ipv4 lies within a rule IPv4 prefix", "choose one outside", code="conflict"
+            )
         for domain in self.all_domains:
             self._check_overlap(domain)
         return self
@@ -139,6 +147,7 @@ class MapParams(RelayParams, Domain):
                     "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs "
                     "apart",
                     "give each domain an IPv4 prefix of its own; one may lie within another",
+                    code="duplicate",
                 )
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
@@ -147,6 +156,7 @@ class MapParams(RelayParams, Domain):
                     f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
                     "not tell their CEs apart",
                     "give each domain a PSID of its own",
+                    code="conflict",
                 )
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
@@ -163,6 +173,7 @@ class MapParams(RelayParams, Domain):
                 f"set the domain's ces to at most {most}, or choose prefixes beside each other"
                 if room
                 else "choose prefixes beside each other",
+                code="not-enough-addresses",
             )
 
     def served_ea(self, domain: Domain, low: int) -> list[range]:

@@ -171,5 +171,7 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
         if not any(flipped in d.rule.ipv6_prefix for d in params.all_domains):
             return flipped
     raise UsageError(
-        "no address lies outside all rules, so none can be spoofed", "set negative_percent to 0"
+        "no address lies outside all rules, so none can be spoofed",
+        "set negative_percent to 0",
+        code="not-enough-addresses",
     )

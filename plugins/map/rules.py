@@ -83,14 +83,17 @@ class MapRule:
     def __post_init__(self) -> None:
         n, r, o = self.ipv6_prefix.prefixlen, self.ipv4_prefix.prefixlen, self.ea_len
         if not 0 <= o <= MAX_EA_LEN:
-            raise UsageError(f"ea_len {o} is outside 0..{MAX_EA_LEN}")
+            raise UsageError(f"ea_len {o} is outside 0..{MAX_EA_LEN}", code="out-of-range")
         if n + o > 64:
             raise UsageError(
                 f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n} plus {o} EA bits",
                 f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}",
+                code="out-of-range",
             )
         if not 0 <= self.psid_offset <= 16:
-            raise UsageError(f"psid_offset {self.psid_offset} is outside 0..16")
+            raise UsageError(
+                f"psid_offset {self.psid_offset} is outside 0..16", code="out-of-range"
+            )
         derived = max(0, o - self.suffix_len)
         if self.psid_len == -1:
             object.__setattr__(self, "psid_len", derived)
@@ -99,27 +102,32 @@ class MapRule:
                 f"psid_len {self.psid_len} contradicts {o} EA bits, of which {self.suffix_len} are "
                 f"IPv4 suffix",
                 f"leave psid_len out or set it to {derived}",
+                code="conflict",
             )
         elif not o and self.psid_len and r != 32:
             raise UsageError(
                 f"psid_len {self.psid_len} with no EA bits needs a rule for one IPv4 address, "
                 f"not /{r}",
                 "use an IPv4 prefix of /32 or set ea_len",
+                code="conflict",
             )
         if not 0 <= self.psid_len <= 16:
             raise UsageError(
                 f"{o} EA bits leave a PSID of {self.psid_len} bits, at most 16 fit a port",
                 f"shorten ea_len to {self.suffix_len + 16} or lengthen the IPv4 prefix",
+                code="out-of-range",
             )
         if self.psid_len and self.psid_offset + self.psid_len > 16:
             raise UsageError(
                 f"psid_offset {self.psid_offset} plus PSID length {self.psid_len} is more than "
                 f"the 16 bits of a port",
                 f"set psid_offset to at most {16 - self.psid_len}",
+                code="out-of-range",
             )
         if self.psid is not None and o:
             raise UsageError(
-                f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID"
+                f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID",
+                code="conflict",
             )
         if self.psid is not None:
             self.port_set(self.psid)
@@ -166,7 +174,10 @@ class MapRule:
             UsageError: no such PSID.
         """
         if not 0 <= psid < self.sharing_ratio:
-            raise UsageError(f"PSID {psid} does not fit the {self.psid_len} bits of this rule")
+            raise UsageError(
+                f"PSID {psid} does not fit the {self.psid_len} bits of this rule",
+                code="out-of-range",
+            )
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def psid_of(self, port: int) -> int | None:
@@ -195,7 +206,9 @@ class MapRule:
     def ce_of(self, ea: int) -> tuple[IPv4Address, int]:
         """IPv4 address (first of its prefix) and PSID of the CE with these EA bits."""
         if not 0 <= ea < self.ce_count:
-            raise UsageError(f"EA value {ea:#x} does not fit {self.ea_len} bits")
+            raise UsageError(
+                f"EA value {ea:#x} does not fit {self.ea_len} bits", code="out-of-range"
+            )
         if not self.ea_len:
             return self.ipv4_prefix.network_address, self.psid or 0
         psid = 0 if self.prefix_ce else ea & (self.sharing_ratio - 1)
@@ -250,7 +263,10 @@ class MapRule:
 
     def _check_ipv4(self, ipv4: IPv4Address) -> None:
         if ipv4 not in self.ipv4_prefix:
-            raise UsageError(f"{ipv4} is outside the rule's IPv4 prefix {self.ipv4_prefix}")
+            raise UsageError(
+                f"{ipv4} is outside the rule's IPv4 prefix {self.ipv4_prefix}",
+                code="outside-prefix",
+            )
 
 
 def rule_from_text(
@@ -272,7 +288,7 @@ def rule_from_text(
         UsageError: a prefix is no prefix or has host bits, or the rule is impossible.
     """
     if psid_len is not None and not 0 <= psid_len <= 16:
-        raise UsageError(f"psid_len {psid_len} is outside 0..16")
+        raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
     return MapRule(
         network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6"),
         network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),

@@ -96,7 +96,9 @@ class Nat46Params(Pool6Params):
     @model_validator(mode="after")
     def _mapped(self) -> Nat46Params:
         if self.prefix.prefixlen != 96:
-            raise UsageError(f"clients_prefix {self.prefix} is no /96", "use a /96")
+            raise UsageError(
+                f"clients_prefix {self.prefix} is no /96", "use a /96", code="not-a-prefix"
+            )
         four, six = self.mapping
         if int(self.responder_ipv4) - int(four.network_address) != int(self.responder_ipv6) - int(
             six.network_address
@@ -106,6 +108,7 @@ class Nat46Params(Pool6Params):
                 f"end differently in the last {32 - four.prefixlen} bits, so {self.responder_count}"
                 " of them are not mapped by one pair of prefixes",
                 "let both end alike",
+                code="not-enough-addresses",
             )
         return self
 

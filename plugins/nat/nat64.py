@@ -110,6 +110,7 @@ class Nat64Params(PoolParams):
                 raise UsageError(
                     f"{name} lies within the prefix {self.servers}, so it would be translated",
                     "choose an address outside",
+                    code="conflict",
                 )
         counted = int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
         if self.initiator_offset != 14 and counted + self.initiator_count > 1 << 16:
@@ -117,6 +118,7 @@ class Nat64Params(PoolParams):
                 f"{self.initiator_count} addresses from initiator_ipv6 {self.initiator_ipv6} on do "
                 f"not fit the 16 bits at octet {self.initiator_offset}",
                 "choose a first address with a smaller number there",
+                code="not-enough-addresses",
             )
         last = self.responder_ipv4 + (self.responder_count - 1)
         varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
@@ -126,6 +128,7 @@ class Nat64Params(PoolParams):
                 f"{self.responder_count} addresses of the Responder do not lie together behind a "
                 f"/{self.servers.prefixlen} (RFC 6052 section 2.2)",
                 "use a /96, or fewer addresses",
+                code="not-enough-addresses",
             )
         return self
 

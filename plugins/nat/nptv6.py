@@ -73,12 +73,14 @@ class Nptv6Params(LinkParams):
             raise UsageError(
                 f"{self.inside} and {self.outside} are translated only if both are /{LENGTH}",
                 f"choose prefixes of /{LENGTH}",
+                code="not-a-prefix",
             )
         if self.hosts.policy != "fixed" and not LENGTH // 8 + 2 <= self.hosts.offset <= 14:
             raise UsageError(
                 f"hosts.offset is {self.hosts.offset}: before octet 8 are prefix and subnet, and 16 "
                 "bits fit no later than octet 14",
                 "choose 8 to 14",
+                code="out-of-range",
             )
         return self
 

@@ -75,16 +75,19 @@ class Dns64Params(PluginParams):
             raise UsageError(
                 f"own_prefix is a /{self.own_prefix.prefixlen}",
                 "give a /96: the name's address follows",
+                code="not-a-prefix",
             )
         if self.own_prefix.overlaps(self.servers):
             raise UsageError(
                 f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
                 "no answer would tell whether it was synthesised",
+                code="conflict",
             )
         if self.names.num_addresses < FEWEST_NAMES:
             raise UsageError(
                 f"{self.names} has {self.names.num_addresses} names, which are soon asked twice",
                 "give a /16 or a shorter prefix",
+                code="not-enough-addresses",
             )
         return self
 

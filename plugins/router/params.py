@@ -12,7 +12,7 @@ from ipaddress import (
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.mixture import LinkParams, negative_share
@@ -41,7 +41,10 @@ class HostBits(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> HostBits:
         if self.min > self.max:
-            raise ValueError(f"the smallest host {self.min} is larger than the largest {self.max}")
+            raise InvalidValue(
+                f"the smallest host {self.min} is larger than the largest {self.max}",
+                code="conflict",
+            )
         return self
 
 
@@ -113,20 +116,25 @@ class RouterParams(LinkParams):
                 raise UsageError(
                     f"{side}_hosts cannot begin at octet {hosts.offset} of an address",
                     "choose " + ", ".join(map(str, offsets)) + " (GEN-11)",
+                    code="out-of-range",
                 )
             if networks > 1 and hosts.policy != "fixed":
                 raise UsageError(
                     f"{side}_networks and {side}_hosts cannot both vary (GEN-09)",
                     f"set {side}_networks to 1, or the policy of {side}_hosts to fixed",
+                    code="conflict",
                 )
             if self._network(side) + networks > 256:
                 raise UsageError(
                     f"{networks} networks from {self.host(side)} on do not fit the octet that "
                     "tells them apart",
                     "choose a host whose network octet is 0",
+                    code="not-enough-addresses",
                 )
         if set(self.reach("left")) & set(self.reach("right")):
-            raise UsageError("a network would be on the left and on the right of the router")
+            raise UsageError(
+                "a network would be on the left and on the right of the router", code="duplicate"
+            )
 
 
 class Ipv4RouterParams(RouterParams):

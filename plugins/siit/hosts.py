@@ -188,6 +188,7 @@ def _both_ways(mappings: Mappings, ipv4: IPv4Address) -> IPv6Address:
         raise UsageError(
             f"the test host {ipv4} has no IPv6 address that is mapped back to it",
             "add an explicit address mapping that holds it, or choose another host",
+            code="not-enough-addresses",
         )
     return ipv6
 
@@ -203,6 +204,7 @@ def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host
             f"{wanted.first} to {wanted.top} are {count} addresses of several mappings, at most "
             f"{MAX_RANGE} are looked through",
             "choose a range within one mapping, or a shorter one",
+            code="not-enough-addresses",
         )
     numbers = np.arange(int(wanted.first), int(wanted.top) + 1, dtype=np.uint64)
     table = MappingsArray(mappings)
@@ -218,12 +220,14 @@ def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host
             f"not mapped there and back, {lacking} is the first",
             "choose a range that is mapped whole, add mappings, or set only_mapped of the range to "
             "leave such hosts out",
+            code="not-enough-addresses",
         )
     if len(chosen) > MAX_LIST:
         raise UsageError(
             f"{len(chosen)} of the hosts {wanted.first} to {wanted.top} are mapped there and back; "
             f"1 to {MAX_LIST} can be listed where several mappings take part",
             "choose another range, or one within one mapping",
+            code="not-enough-addresses",
         )
     if wanted.policy == "random":
         random.Random(f"{seed}/{name}").shuffle(chosen)  # noqa: S311

@@ -82,6 +82,7 @@ def last_address(
             f"{name}: {count} addresses from {first} on do not lie within {where}; {room} are left",
             "choose a lower first address, or fewer addresses",
             path=(name,),
+            code="out-of-range",
         )
     return first + (count - 1)
 
@@ -136,6 +137,7 @@ def linear_tuples(fields: Sequence[Field], down: bool) -> Varied:
                 f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
                 f"but the slowest: {f.name} has {f.count} from {f.address or f.first} on",
                 "enumerate in pseudorandom order (3), or choose such a range",
+                code="conflict",
             )
     top = varying[0]
     below = sum(f.bits for f in varying[1:])
@@ -252,6 +254,7 @@ def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
             f"the {MAX_LIST} of TRex",
             "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
             "common divisor",
+            code="conflict",
         )
     even = sum(s.even for s in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, summarize_address_r
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address
@@ -36,7 +36,10 @@ class Ports(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> Ports:
         if self.min > self.max:
-            raise ValueError(f"the smallest port {self.min} is larger than the largest {self.max}")
+            raise InvalidValue(
+                f"the smallest port {self.min} is larger than the largest {self.max}",
+                code="conflict",
+            )
         return self
 
     @property
@@ -106,6 +109,7 @@ class ConnectionParams(Mixture):
                     f"{name} with {counter} {count}: {exc}",
                     "choose a lower first address, or fewer addresses",
                     path=(name,),
+                    code="out-of-range",
                 ) from exc
         return self
 
@@ -116,28 +120,33 @@ class ConnectionParams(Mixture):
             raise UsageError(
                 f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes",
                 "four-tuples are enumerated in one order: write the same number for both",
+                code="conflict",
             )
         varied = self.initiator_count > 1 or self.responder_count > 1
         if ips and not (self.initiator_count > 1 and self.responder_count > 1):
             raise UsageError(
                 "enumerate_ips needs more than one address on both sides",
                 "raise initiator_count and responder_count, or set enumerate_ips to 0",
+                code="conflict",
             )
         if varied and not ips:
             raise UsageError(
                 "several addresses without enumerate_ips would repeat four-tuples",
                 f"set enumerate_ips to {ports or 3}, or both counts to 1",
+                code="conflict",
             )
         if not ports and not ips:
             raise UsageError(
                 "with enumerate_ports = 0 and enumerate_ips = 0 all frames are one connection",
                 "set one of them to 3",
+                code="conflict",
             )
         if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
             raise UsageError(
                 f"initiator ports from {self.initiator_ports.min} on: a NAT maps ports below "
                 f"{LOWEST_PORT} to ports below {LOWEST_PORT}, of which there are few",
                 f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true",
+                code="out-of-range",
             )
         return self
 
@@ -188,6 +197,7 @@ class ConnectionParams(Mixture):
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
                 f"choose a {first} or a {responder} beside them",
+                code="conflict",
             )
         room = pool.count * pool.ports.count
         if self.endpoints > room:
@@ -197,6 +207,7 @@ class ConnectionParams(Mixture):
                 f"{pool.ports.count} ports towards {servers} ports of the Responder: the Initiator "
                 f"has {self.endpoints} source endpoints, and the pool has {room}",
                 f"raise {count}, or shorten initiator_ports or initiator_count",
+                code="not-enough-addresses",
             )
 
     @property
@@ -306,6 +317,7 @@ class PoolParams(ConnectionParams):
             raise UsageError(
                 f"{blocks} blocks of {self.port_block} public ports for {self.initiator_count} clients",
                 "shorten port_block, or raise pool_count",
+                code="not-enough-addresses",
             )
         return self
 
@@ -324,6 +336,7 @@ class PoolParams(ConnectionParams):
                 f"shorten initiator_ports to {self.port_block} ports, or set port_block to {used} "
                 "or more",
                 params={"port_block": used},
+                code="not-enough-addresses",
             )
 
     @property

@@ -38,6 +38,7 @@ class Pool6Params(ConnectionParams):
                 "there is no background beside a device whose right side is IPv6: it could not be "
                 "told from the foreground (MIX-03)",
                 "set n = m",
+                code="no-background",
             )
         self.check_room("pool_first", "responder_ipv6", "pool_count")
         return self

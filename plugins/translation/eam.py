@@ -26,6 +26,7 @@ class Eam:
                 f"the {self.suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
                 "(RFC 7757 section 3)",
                 f"use an IPv6 prefix of at most /{128 - self.suffix_len}",
+                code="outside-prefix",
             )
 
     @property
@@ -100,11 +101,13 @@ class Mappings:
                 raise UsageError(
                     f"two explicit address mappings have the same prefix {twice}",
                     "leave one out; a longer prefix within another is fine",
+                    code="duplicate",
                 )
         if not self.eams and self.prefix is None:
             raise UsageError(
                 "without explicit address mappings and without a prefix nothing can be translated",
                 "give eam entries, or a prefix such as 64:ff9b::/96",
+                code="nothing-to-translate",
             )
 
     def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
@@ -172,7 +175,9 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     try:
         text = read_text(path)
     except OSError as exc:
-        raise UsageError(f"the EAM file {path} cannot be read: {exc.strerror}") from exc
+        raise UsageError(
+            f"the EAM file {path} cannot be read: {exc.strerror}", code="file-unreadable"
+        ) from exc
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()
@@ -182,6 +187,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
             raise UsageError(
                 f"{path}:{number}: an IPv4 and an IPv6 prefix are expected",
                 "write for example 198.18.0.0/24 2001:2::/120",
+                code="invalid-table-row",
             )
         four, six = words if ":" in words[1] else words[::-1]
         pairs.append((four, six))

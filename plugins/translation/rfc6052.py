@@ -22,9 +22,12 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
         raise UsageError(
             f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}",
             "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS)),
+            code="not-a-prefix",
         )
     if int(prefix.network_address) >> 56 & 0xFF:
-        raise UsageError(f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)")
+        raise UsageError(
+            f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
+        )
     return prefix
 
 
@@ -59,7 +62,7 @@ def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
     """
     check_prefix(prefix)
     if ipv6 not in prefix:
-        raise UsageError(f"{ipv6} is not within {prefix}")
+        raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
     value = 0
     for place in places(prefix.prefixlen):
         value = value << 1 | int(ipv6) >> 127 - place & 1

@@ -81,6 +81,7 @@ def plan_checksums(
         raise UsageError(
             f"the checksums of {names} both change, but TRex fixes only one per frame",
             "bind fields of one transport header only",
+            code="beyond-trex",
         )
     neutral = None if ipv4 else _neutral(template, transport[0], parts, pieces)
     return neutral or _fixed(ipv4, transport[0])
@@ -124,7 +125,8 @@ def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
     header, network = transport.header, transport.network
     if network is None:
         raise UsageError(
-            f"the {header.label} checksum changes, but TRex computes it only directly above IP"
+            f"the {header.label} checksum changes, but TRex computes it only directly above IP",
+            code="beyond-trex",
         )
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
@@ -138,11 +140,13 @@ def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
             f"the checksum of {header.label} changes with what is bound, and TRex has no "
             "instruction for it",
             "bind fields that no such checksum covers, or count instead of drawing at random",
+            code="beyond-trex",
         )
     if l2_len > ins.MAX_L2_OCTETS:
         raise UsageError(
             f"the {network.label} header begins at octet {l2_len}, but TRex fixes checksums only "
-            f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)"
+            f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)",
+            code="beyond-trex",
         )
     rest = _software([s for s in ipv4 if s.header is not network])
     fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])

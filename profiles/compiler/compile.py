@@ -60,15 +60,20 @@ def compile_traffic(
     """
     classes = traffic.classes
     if not classes or len({c.name for c in classes}) < len(classes):
-        raise UsageError("a traffic needs classes, each with a name of its own")
+        raise UsageError(
+            "a traffic needs classes, each with a name of its own", code="invalid-traffic-model"
+        )
     if first_stream_id < 0 or first_stream_id + len(classes) > MAX_STREAMS:
         raise UsageError(
             f"{len(classes)} streams from number {first_stream_id} on exceed TRex's {MAX_STREAMS} "
             "packet groups",
             "describe the traffic with fewer classes or MAP domains",
+            code="beyond-trex",
         )
     if not rate_fps > 0:
-        raise UsageError(f"a rate of {rate_fps} frames per second is not positive")
+        raise UsageError(
+            f"a rate of {rate_fps} frames per second is not positive", code="out-of-range"
+        )
     weights = [c.weight for c in classes]
     shares = None if frames is None else counts(weights, frames)
     streams = []
@@ -184,7 +189,8 @@ def _claim(taken: dict[int, Binding], binding: Binding, first: int, last: int) -
         if other is not binding:
             raise UsageError(
                 f"variables '{other.variable}' and '{binding.variable}' are both bound to the "
-                f"same bits of {binding.field}"
+                f"same bits of {binding.field}",
+                code="invalid-traffic-model",
             )
 
 
@@ -194,13 +200,21 @@ def _check(traffic_class: TrafficClass) -> None:
 
     variables = {v.name: v for v in traffic_class.variables}
     if len(variables) < len(traffic_class.variables):
-        raise UsageError(f"class '{traffic_class.name}' has two variables of one name")
+        raise UsageError(
+            f"class '{traffic_class.name}' has two variables of one name", code="duplicate"
+        )
     for v in variables.values():
         if not v.name or "." in v.name:
-            raise UsageError(f"'{v.name}' cannot name a variable: its parts are named with a dot")
+            raise UsageError(
+                f"'{v.name}' cannot name a variable: its parts are named with a dot",
+                code="invalid-traffic-model",
+            )
         limit = 1 << v.width if 1 <= v.width <= MAX_WIDTH else 0
         if not limit:
-            raise UsageError(f"variable '{v.name}' has {v.width} bits, but 1 to {MAX_WIDTH} can be")
+            raise UsageError(
+                f"variable '{v.name}' has {v.width} bits, but 1 to {MAX_WIDTH} can be",
+                code="invalid-traffic-model",
+            )
         if v.kind is Kind.LIST:
             values = np.asarray(v.values)
             outside = not len(values) or not 0 <= values.min() <= values.max() < limit
@@ -209,20 +223,26 @@ def _check(traffic_class: TrafficClass) -> None:
         if outside or v.step < 1:
             raise UsageError(
                 f"the values of variable '{v.name}' are not within its {v.width} bits, or there "
-                "are none"
+                "are none",
+                code="invalid-traffic-model",
             )
     for b in traffic_class.bindings:
         if b.variable not in variables:
-            raise UsageError(f"{b.field} is bound to an unknown variable '{b.variable}'")
+            raise UsageError(
+                f"{b.field} is bound to an unknown variable '{b.variable}'",
+                code="invalid-traffic-model",
+            )
         variable = variables[b.variable]
         low, high = variable_bits(variable, b)
         if not 0 <= low < high <= variable.width or high - low != b.last - b.first + 1:
             raise UsageError(
-                f"bits of variable '{b.variable}' do not fit bits {b.first}..{b.last} of {b.field}"
+                f"bits of variable '{b.variable}' do not fit bits {b.first}..{b.last} of {b.field}",
+                code="invalid-traffic-model",
             )
         if b.add and variable.width > WORD:
             raise UsageError(
-                f"TRex adds to {WORD} bits, but variable '{b.variable}' has {variable.width}"
+                f"TRex adds to {WORD} bits, but variable '{b.variable}' has {variable.width}",
+                code="beyond-trex",
             )
 
 
@@ -235,6 +255,7 @@ def _check_room(traffic_class: TrafficClass, template: Template) -> None:
             f"a frame of '{traffic_class.name}' has {room} octets behind {names}, but the tester "
             f"writes a mark of {trailer.LENGTH} there",
             f"choose a frame size larger by {trailer.LENGTH - room} or more",
+            code="invalid-traffic-model",
         )
 
 
@@ -247,6 +268,7 @@ def _check_limits(
             f"the variables of class '{traffic_class.name}' take {octets} octets, but a stream of "
             f"TRex has {ins.MAX_VARIABLE_OCTETS}",
             "bind fewer independent variables, or spread them over several classes",
+            code="beyond-trex",
         )
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     for instruction in program:
@@ -255,7 +277,8 @@ def _check_limits(
             what = template.layout.describe(8 * offset, 8 * (offset + size) - 1)
             raise UsageError(
                 f"class '{traffic_class.name}' changes octet {offset + size - 1} of its frame "
-                f"({what}), but TRex changes only the first {ins.MAX_OFFSET}"
+                f"({what}), but TRex changes only the first {ins.MAX_OFFSET}",
+                code="beyond-trex",
             )
 
 
@@ -277,6 +300,7 @@ def _mode(pps: float, share: int | None) -> dict[str, Any]:
         raise UsageError(
             f"{share} frames of one class exceed the {MAX_BURST} of a TRex burst",
             "shorten the trial",
+            code="beyond-trex",
         )
     # TRex refuses empty bursts; a class without a frame is disabled instead
     return {"type": "single_burst", "rate": rate, "total_pkts": max(share, 1)}

@@ -82,6 +82,7 @@ def permutation(demand: Demand) -> Supply:
         f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
         f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
         "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
+        code="beyond-trex",
     )
 
 
@@ -120,6 +121,7 @@ def counter(demand: Demand) -> Supply:
         f"variable '{variable.name}' cannot count {count} steps of {step}: a counter TRex can "
         "write has 32 bits and must hold a multiple of the step",
         f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k",
+        code="beyond-trex",
     )
 
 
@@ -135,6 +137,7 @@ def listed(demand: Demand) -> Supply:
             f"variable '{variable.name}' lists {len(variable.values)} values, but a list of TRex "
             f"ends at {MAX_LIST} entries",
             "spread the values over several traffic classes, or draw them from a range",
+            code="beyond-trex",
         )
     parts, constant = list_parts(variable.name, variable.values, demand)
     return Supply(parts, constant)
@@ -165,6 +168,7 @@ def _one_counter(demand: Demand, bits: int, rng: np.random.Generator) -> tuple[P
             f"variable '{demand.variable.name}' enumerates 2^{bits} values and has a constant "
             f"added, which TRex carries through 2^{ONE_STRIDE_BITS} values",
             "bind it without 'add', or narrow it",
+            code="beyond-trex",
         )
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1

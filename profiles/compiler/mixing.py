@@ -51,6 +51,7 @@ def mixed(
         raise UsageError(
             f"variable '{name}' cannot enumerate 2^{bits} values: TRex counts 2^{MAX_BITS} frames",
             "choose fewer values",
+            code="beyond-trex",
         )
     listed = LISTED_BITS - apart
     above, below = _share(listed, [0, *sorted(c for c in set(cuts) if 0 < c < bits), bits])

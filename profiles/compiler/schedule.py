@@ -31,7 +31,7 @@ def counts(weights: Sequence[int], total: int) -> list[int]:
     """
     reduced = _reduce(weights)
     if total < 0:
-        raise UsageError(f"{total} frames cannot be sent")
+        raise UsageError(f"{total} frames cannot be sent", code="out-of-range")
     periods, rest = divmod(total, sum(reduced))
     classes, _ = _period(reduced)
     head = classes[:rest]
@@ -102,6 +102,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
         raise UsageError(
             f"the shares {list(values)} of the traffic classes are no shares",
             "give non-negative whole numbers that are not all zero",
+            code="invalid-traffic-model",
         )
     divisor = math.gcd(*values)
     reduced = tuple(w // divisor for w in values)
@@ -110,6 +111,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
             f"the shares {list(values)} repeat only after {sum(reduced)} frames "
             f"(limit {MAX_PERIOD})",
             "round the shares so that they have a common divisor",
+            code="beyond-trex",
         )
     return reduced
 

@@ -139,6 +139,7 @@ def _range(
         f"variable '{demand.variable.name}' cannot be drawn uniformly from {span} values: "
         "TRex's random numbers have 15 or 30 bits",
         "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one",
+        code="beyond-trex",
     )
 
 

@@ -129,6 +129,7 @@ class Demand:
                 f"variable '{self.variable.name}' ({what}) must be made of several TRex "
                 "variables, and TRex cannot carry the constant added to it from one to the next",
                 "bind it without 'add', or narrow it",
+                code="beyond-trex",
             )
         return min(usable, key=self.cost)
 

@@ -27,7 +27,9 @@ def write_pcap(
         UsageError: the file exists and may not be overwritten.
     """
     if path.exists() and not overwrite:
-        raise UsageError(f"{path} exists already", "choose another name or use --force")
+        raise UsageError(
+            f"{path} exists already", "choose another name or use --force", code="file-exists"
+        )
     partial = path.with_name(path.name + ".part")
     count = 0
     try:

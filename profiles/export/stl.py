@@ -90,7 +90,9 @@ def from_stl_json(text: str) -> StreamSet:
         if direction not in DIRECTIONS:
             raise ValueError(direction)
     except (ValueError, KeyError, TypeError, AttributeError, UnboundLocalError) as exc:
-        raise UsageError("the text holds no streams written by v6t") from exc
+        raise UsageError(
+            "the text holds no streams written by v6t", code="invalid-stream-set"
+        ) from exc
     return StreamSet(direction, tuple(streams))
 
 
@@ -113,13 +115,15 @@ def check_file_name(name: str) -> None:
     stem, _, kind = base.partition(".")
     if kind not in {"json", "py"} or not stem:
         raise UsageError(
-            f"trex-console cannot load '{base}': the only dot has to stand before 'json' or 'py'"
+            f"trex-console cannot load '{base}': the only dot has to stand before 'json' or 'py'",
+            code="not-a-file-name",
         )
     taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
     if kind == "py" and (taken or not stem.isidentifier() or keyword.iskeyword(stem)):
         raise UsageError(
             f"trex-console cannot import '{base}': its name has to be a free Python module name",
             "use letters, digits and underscores, for example mape_br_forward.py",
+            code="not-a-file-name",
         )
 
 

@@ -101,6 +101,7 @@ def _flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
         raise UsageError(
             f"the {traffic_name(traffic_class)} frames have at most {most:,} flows, not {count:,}",
             "lower flows.counts, or let more hosts, customers or ports vary",
+            code="not-enough-addresses",
         )
     together = {
         v.name

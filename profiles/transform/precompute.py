@@ -48,7 +48,9 @@ def with_rows(streams: StreamSet, rows: int) -> StreamSet:
     if not rows:
         return StreamSet(streams.direction, tuple(_exactly_listed(s) for s in streams.streams))
     if not 1 <= rows <= ins.MAX_LIST:
-        raise UsageError(f"{rows} rows cannot be: TRex lists hold 1 to {ins.MAX_LIST} values")
+        raise UsageError(
+            f"{rows} rows cannot be: TRex lists hold 1 to {ins.MAX_LIST} values", code="beyond-trex"
+        )
     return StreamSet(streams.direction, tuple(_listed(s, rows) for s in streams.streams))
 
 
@@ -115,6 +117,7 @@ def in_lists(
             f"the frames of '{stream.name}' change in {needed} octets, but TRex's variables hold "
             f"{ins.MAX_VARIABLE_OCTETS} in all",
             hint,
+            code="beyond-trex",
         )
     program = [list_of(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]

@@ -6,12 +6,15 @@ import contextlib
 import ctypes
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+from v6t.base.errors import V6tError
 from v6t.core.cli import main
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
@@ -31,11 +34,20 @@ _NO_SETUID_FIXUP = 1 << 2
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """How a command ended; ``code`` is the printed error code, which ``err`` lacks."""
 
     status: int
     out: str
     err: str
+    code: str = ""
+
+
+_CODE = re.compile(r"^(v6t: .*) \[([a-z0-9-]+)\]$", re.MULTILINE)
+
+
+def _done(status: int, out: str, err: str) -> Done:
+    codes = _CODE.findall(err)
+    return Done(status, out, _CODE.sub(r"\1", err), codes[-1][1] if codes else "")
 
 
 def v6t(*arguments: object) -> Done:
@@ -47,7 +59,7 @@ def v6t(*arguments: object) -> Done:
         except SystemExit as exc:
             status = exc.code
     assert isinstance(status, int)
-    return Done(status, out.getvalue(), err.getvalue())
+    return _done(status, out.getvalue(), err.getvalue())
 
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
@@ -59,7 +71,7 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
         check=False,
         env={**os.environ, **environment},
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return _done(done.returncode, done.stdout, done.stderr)
 
 
 @contextlib.contextmanager
@@ -93,6 +105,16 @@ def tree(directory: Path) -> dict[str, bytes | None]:
         str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
         for p in sorted(directory.rglob("*"))
     }
+
+
+@contextlib.contextmanager
+def expect_error(code, *, path=None, kind=V6tError):
+    """Expect an error with a code, and with a path from the top of the file if one is given."""
+    with pytest.raises(kind) as error:
+        yield error
+    assert error.value.code == code
+    if path is not None:
+        assert error.value.path == tuple(path)
 
 
 def complaint(done: Done, status: int = 2) -> str:

@@ -523,7 +523,7 @@ def test_an_interrupted_audit_whose_device_is_not_put_back_ends(
         try:
             yield device
         except KeyboardInterrupt as exc:
-            raise DutError("the device is not put back") from exc
+            raise DutError("the device is not put back", code="command-failed") from exc
 
     monkeypatch.setattr(auditing, "probed", probed)
     bound = bind(resolve(flags=Flags(plugin="siit")))
@@ -538,7 +538,7 @@ def test_a_stop_while_a_device_is_made_anew_is_no_answer(stopped: bool) -> None:
     class Device:
         def restore(self) -> None:
             error = KeyboardInterrupt() if stopped else OSError()
-            raise DutError("the device is not put back") from error
+            raise DutError("the device is not put back", code="command-failed") from error
 
     device: Any = ProbedDevice(None, Listening(), Device(), "a device")  # type: ignore[arg-type]
     with pytest.raises(DutError if stopped else CannotBeDone, match="not put back"):
@@ -548,7 +548,7 @@ def test_a_stop_while_a_device_is_made_anew_is_no_answer(stopped: bool) -> None:
 def test_a_device_that_is_no_longer_configured_deviates_from_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _probed_by(monkeypatch, _Deaf(DutError("it undid its configuration")))
+    _probed_by(monkeypatch, _Deaf(DutError("it undid its configuration", code="command-failed")))
     bound = bind(resolve(flags=Flags(plugin="siit")))
     with pytest.raises(DutError, match="undid its configuration"):
         auditing.audit(bound, auditing.Wanted(variants=False), None, lambda text: None)
@@ -588,7 +588,7 @@ def test_verdicts_that_no_disk_takes_are_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*rest: Any) -> None:
-        raise UsageError("no space left")
+        raise UsageError("no space left", code="invalid-setting")
 
     _probed_by(monkeypatch, _Deaf(TimeoutError()))
     monkeypatch.setattr(auditing, "write", full)
@@ -608,7 +608,7 @@ class _Dying(_Deaf):
 
 def test_nothing_counts_of_a_device_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even that it drops what must be dropped; and no clause is told of twice."""
-    _probed_by(monkeypatch, _Dying(DutError("it was started anew")))
+    _probed_by(monkeypatch, _Dying(DutError("it was started anew", code="command-failed")))
     bound = bind(resolve(flags=Flags(plugin="siit")))
     done = auditing.audit(bound, auditing.Wanted(), None, lambda text: None)
     assert isinstance(done.trouble, DutError)
@@ -623,7 +623,7 @@ def test_a_device_that_somebody_holds_is_left_alone(monkeypatch: pytest.MonkeyPa
 
     class Held:
         def open(self) -> None:
-            raise DutError("in use by ann")
+            raise DutError("in use by ann", code="command-failed")
 
         def restore(self) -> None:
             done.append("restored")

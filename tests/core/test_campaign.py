@@ -277,7 +277,9 @@ def test_a_run_that_is_stopped_but_not_put_back_ends_the_campaign(tmp_path, monk
 
     def fails(_directory, run, _watch):
         made.append(run.directory)
-        raise DutError("the device is not put back", "this does it") from KeyboardInterrupt()
+        raise DutError(
+            "the device is not put back", "this does it", code="command-failed"
+        ) from KeyboardInterrupt()
 
     monkeypatch.setattr(campaigns, "_make", fails)
     done = v6t("campaign", written(tmp_path), "--no-report", "-o", tmp_path / "out")

@@ -31,7 +31,7 @@ class Device:
 
     def read(self):
         if self.silent:
-            raise DutError("it does not answer")
+            raise DutError("it does not answer", code="command-failed")
         self.read_s += 1
         table = {"used": 10.0 * self.read_s, "limit": 1000.0}
         figures = {

@@ -158,7 +158,9 @@ def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "v6t.core.runs.runner._measure_all",
-        lambda state: (_ for _ in ()).throw(DutError("the device lacks the program conntrack")),
+        lambda state: (_ for _ in ()).throw(
+            DutError("the device lacks the program conntrack", code="command-failed")
+        ),
     )
     words = [*SIM, "--reps", 1, "--mode", "forward", "-o", "out"]
     assert v6t(*words).status == 4

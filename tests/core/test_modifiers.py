@@ -292,7 +292,7 @@ class Answering:
     def query(self):
         self.asked += 1
         if self.asked % 3 == 0:
-            raise DutError("it: show: not there")
+            raise DutError("it: show: not there", code="command-failed")
         return "show"
 
 

@@ -116,7 +116,7 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
 
     def refusing(self, trial):
         if trial.benchmark == "ipdv" and trial.rate_fps > 1000:
-            raise BeyondTester("IPDV: 1,000 a second, not more")
+            raise BeyondTester("IPDV: 1,000 a second, not more", code="unsupported-by-tester")
         return measure(self, trial)
 
     monkeypatch.setattr(SimTester, "measure", refusing)

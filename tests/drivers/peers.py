@@ -217,7 +217,7 @@ def peer_trial(peer, tester, directory, rate_fps):
     back = re.search(r"[Ff]orward frames received: *(\d+)", said)
     took = re.search(r"sending took ([0-9.]+)", said)
     if back is None or took is None:
-        raise TesterError(f"{peer.name} ended with {status}: {said[-400:]}")
+        raise TesterError(f"{peer.name} ended with {status}: {said[-400:]}", code="tester-fault")
     return rate * round(DURATION_S), int(back[1]), float(took[1])
 
 

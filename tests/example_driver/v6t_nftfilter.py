@@ -51,6 +51,7 @@ class NftFilter(LinuxDriver):
             raise DutError(
                 "another program's filter on the device drops what no rule of its own accepts",
                 "use a device without a firewall",
+                code="firewall-blocks",
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -55,7 +55,11 @@ class Nptv6Params(LinkParams):
     @model_validator(mode="after")
     def _lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {48}:
-            raise UsageError("both prefixes must be /48", "other lengths adjust other bits")
+            raise UsageError(
+                "both prefixes must be /48",
+                "other lengths adjust other bits",
+                code="not-a-prefix",
+            )
         return self
 
     @property

@@ -163,7 +163,7 @@ class Machine:
                 ended = self._process is None or self._process.poll() is not None
                 if ended or time.monotonic() > end:
                     words = f"the virtual machine does not answer: {exc}; {self._said()}"
-                    raise DutError(words) from exc
+                    raise DutError(words, code="command-failed") from exc
                 time.sleep(0.5)
             else:
                 transport.close()

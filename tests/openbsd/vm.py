@@ -101,7 +101,9 @@ class OpenBsdMachine:
             ended = self._process is None or self._process.poll() is not None
             if ended or time.monotonic() > end:
                 said = (self.place / "qemu.log").read_text(errors="replace")[-800:]
-                raise DutError(f"OpenBSD does not answer: {said} {self.console[-1500:]}")
+                raise DutError(
+                    f"OpenBSD does not answer: {said} {self.console[-1500:]}", code="command-failed"
+                )
         names = [f"[{name}]:{PORT}" for name in ("localhost", "127.0.0.1")]
         known = "".join(f"{name} {kind} {key}\n" for name in names for kind, key in keys)
         (self.place / "known_hosts").write_text(known)

@@ -245,7 +245,9 @@ def test_a_check_that_was_stopped_is_not_made_again_at_half_the_rate(monkeypatch
 
     def fails(_bench, _check, rate_fps, **_rest):
         rates.append(rate_fps)
-        raise TesterError("it does not end") from KeyboardInterrupt() if stopped else None
+        raise TesterError("it does not end", code="tester-fault") from (
+            KeyboardInterrupt() if stopped else None
+        )
 
     monkeypatch.setattr(certifying._Bench, "_measure", fails)
     bench = object.__new__(certifying._Bench)

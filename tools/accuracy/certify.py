@@ -96,7 +96,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise UsageError(f"{out} cannot be used: {exc.strerror}") from exc
+        raise UsageError(f"{out} cannot be used: {exc.strerror}", code="file-unwritable") from exc
     load = os.getloadavg()[0]
     steps = _Steps(out / STEPS, identity(bound))
     bench = _Bench(bound)
@@ -145,6 +145,7 @@ def check_certifiable(bound: BoundRun) -> None:
             f"the {bound.tester.name} tester's error can be measured in the lab only: a device of "
             "known behaviour must stand before it",
             "--tester embedded, or --tester trex --set-tester lab=true",
+            code="unsupported-by-tester",
         )
 
 
@@ -226,7 +227,11 @@ class _Bench:
             why = _faltered(keyed_trial, result, truth)
             if not why:
                 return keyed_trial, direction, truth
-        raise TesterError(f"{check.name}: {why}", "is the machine busy with something else?")
+        raise TesterError(
+            f"{check.name}: {why}",
+            "is the machine busy with something else?",
+            code="device-unverified",
+        )
 
     def _ask(self, check: Check, trial: Trial) -> tuple[TrialResult, Truth]:
         tester = self._open()

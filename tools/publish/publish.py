@@ -54,7 +54,9 @@ def publish(directory: Path, place: Path) -> list[Path]:
     try:
         _put(place.resolve(), contents)
     except OSError as exc:
-        raise UsageError(f"{place} cannot be written: {exc.strerror or exc}") from exc
+        raise UsageError(
+            f"{place} cannot be written: {exc.strerror or exc}", code="file-unwritable"
+        ) from exc
     parts = (name.partition("/") for name in contents)
     said = [f"{top}/{rest}" if top == FIGURES else top for top, _, rest in parts]
     return [place / name for name in dict.fromkeys(said)]
@@ -67,18 +69,24 @@ def _refuse(place: Path, directory: Path) -> None:
         raise UsageError(
             f"{place} and the campaign's directory lie in one another",
             "a page has a directory of its own",
+            code="file-exists",
         )
     held = next((p for p in (where, *where.parents) if (p / PLAN).exists()), None)
     if held is not None:
-        raise UsageError(f"{place} is for measurements: {held} holds a campaign")
+        raise UsageError(
+            f"{place} is for measurements: {held} holds a campaign", code="file-exists"
+        )
     try:
         if where.exists() and (others := _others(where)):
             raise UsageError(
                 f"{place} holds something else than the page of a campaign: {others[0]}",
                 "nothing was removed; take it away, or choose another directory",
+                code="file-exists",
             )
     except OSError as exc:
-        raise UsageError(f"{place} cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(
+            f"{place} cannot be read: {exc.strerror or exc}", code="file-unreadable"
+        ) from exc
 
 
 def _others(place: Path) -> list[str]:

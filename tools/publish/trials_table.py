@@ -86,7 +86,9 @@ def _trials_of(directory: Path, run: CampaignRun) -> str:
     except OSError as exc:
         if run.status != COMPLETE:  # it has not come so far
             return ""
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(
+            f"{path} cannot be read: {exc.strerror or exc}", code="file-unreadable"
+        ) from exc
 
 
 def _rounded(row: Mapping[str, str]) -> dict[str, str]:

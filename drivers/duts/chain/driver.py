@@ -83,6 +83,7 @@ class Chain(WithoutCommands):
                 raise UsageError(
                     f"there is no part '{name}' in this chain",
                     "parts: " + ", ".join(names) + instead,
+                    code="unknown-name",
                 )
         parts: list[Part] = []
         for entry in listed:
@@ -90,7 +91,7 @@ class Chain(WithoutCommands):
             try:
                 driver.check_technology(entry["technology"])
             except UsageError as exc:  # another driver is the part's remedy, not the whole device's
-                raise UsageError(exc.message, exc.hint) from exc
+                raise UsageError(exc.message, exc.hint, code=exc.code) from exc
             parts.append(
                 Part(
                     entry["name"],
@@ -117,14 +118,22 @@ class Chain(WithoutCommands):
         chosen = self.options.parts.get(entry["name"], PartOptions())
         name = chosen.driver or entry["driver"]
         if name == self.name:
-            raise UsageError("a part of a chain is no chain", "name the driver of one device")
+            raise UsageError(
+                "a part of a chain is no chain",
+                "name the driver of one device",
+                code="chain-conflict",
+            )
         if not driver_type(name).configures and not entry["reference"]:
             raise UsageError(
                 f"there is no reference translation for the part '{entry['name']}'",
                 "it keeps connections: leave out its driver, or name another",
+                code="missing-reference",
             )
         if not driver_type(name).configures and chosen.options:
-            raise UsageError(f"the reference translation of '{entry['name']}' has no options")
+            raise UsageError(
+                f"the reference translation of '{entry['name']}' has no options",
+                code="invalid-intent",
+            )
         own = entry["options"] if name == entry["driver"] else {}
         options = {**own, **chosen.options}
         driver = make_driver(name, options, turned=turned)

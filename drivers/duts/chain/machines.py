@@ -42,6 +42,7 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
                 f"{ssh.text}: what leaves the one never enters the other",
                 "give one of them a network namespace on it, with the interfaces of its two cables: "
                 f"`ip netns add {name}` there, and dut.options.parts.{name}.options.ssh.netns: {name}",
+                code="chain-conflict",
             )
     taken = {part.driver.options.state_dir for part in beside}
     return f"{directory}/{PART_PREFIX}{name}" if directory in taken else ""
@@ -61,6 +62,7 @@ def check_places(parts: Sequence[Part]) -> None:
             raise UsageError(
                 f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}",
                 f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab",
+                code="chain-conflict",
             )
 
 

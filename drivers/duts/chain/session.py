@@ -67,7 +67,7 @@ class ChainSession:
                 do_all([s.restore for s in reversed(done)])
             except V6tError as exc:
                 text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
-                raise DutError(f"{text}; and {exc.message}", exc.hint) from cause
+                raise DutError(f"{text}; and {exc.message}", exc.hint, code=exc.code) from cause
             raise
 
     def make_plan(self) -> None:
@@ -92,7 +92,10 @@ class ChainSession:
         Raises:
             DutError: always.
         """
-        raise DutError(f"{self.name}: nothing of several devices is changed under traffic")
+        raise DutError(
+            f"{self.name}: nothing of several devices is changed under traffic",
+            code="unsupported-by-device",
+        )
 
     def ready_for(self, action: Action) -> None:
         """The same.
@@ -108,7 +111,10 @@ class ChainSession:
         Raises:
             DutError: always.
         """
-        raise DutError(f"{self.name}: no route of several devices is changed under traffic")
+        raise DutError(
+            f"{self.name}: no route of several devices is changed under traffic",
+            code="unsupported-by-device",
+        )
 
     def keep(self) -> None:
         """The configuration stays, whatever becomes of the sessions."""
@@ -205,7 +211,9 @@ def do_all(
             stopped = exc
     if len(errors) > 1:
         hints = "; ".join(filter(None, dict.fromkeys(exc.hint for exc in errors)))
-        raise DutError("; ".join(exc.message for exc in errors), hints) from (stopped or errors[0])
+        raise DutError("; ".join(exc.message for exc in errors), hints, code=errors[0].code) from (
+            stopped or errors[0]
+        )
     if errors and stopped is not None:
         raise errors[0] from stopped
     if errors:

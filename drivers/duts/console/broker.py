@@ -44,6 +44,7 @@ class Broker:
             raise EnvironmentLacking(
                 f"there can be no socket {path}: {exc}",
                 "set TMPDIR to a directory with a short name",
+                code="socket-failed",
             ) from exc
         self._socket.listen()
         if idle_s:

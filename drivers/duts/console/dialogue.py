@@ -132,7 +132,8 @@ class Dialogue:
                 raise DutError(
                     f"{self._name}: after the last line, '{lines[-1]}', the prompt is "
                     f"{shown(self._screen.last)} and not {shown(self._home)}: a line is missing that "
-                    "leads back"
+                    "leads back",
+                    code="console-prompt",
                 )
         except DeadlinePassed:
             self.close()  # nobody knows what it would take for an answer
@@ -172,7 +173,7 @@ class Dialogue:
         try:
             one_line(line)
         except ValueError as exc:
-            raise Refused(f"{self._name}: {exc}") from exc
+            raise Refused(f"{self._name}: {exc}", code="connection-lost") from exc
         self._screen.clear()
         self._octets = 0
         self._send(line + "\n")
@@ -182,7 +183,10 @@ class Dialogue:
         # a device that repeats nothing may refuse a line by words that end with it
         refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != line.strip()))
         if refusal:
-            raise Refused(f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}")
+            raise Refused(
+                f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}",
+                code="command-failed",
+            )
         return self._hidden("\n".join(without_echo(lines, line)))
 
     def _await(self, what: str, deadline_s: float, *, opening: bool = False) -> None:
@@ -200,15 +204,21 @@ class Dialogue:
                     f"{self._name}: no prompt within {deadline_s:g} s {what}; it said last: "
                     f"{self._tail()}",
                     "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers",
+                    code="console-prompt",
                 )
             if answer == "":
                 return
             asked += answer != " "
             passwords += opening and asks_password(last)
             if passwords > 1:  # one more may lock the account
-                raise DutError(f"{self._name}: it does not take the password {what}")
+                raise DutError(
+                    f"{self._name}: it does not take the password {what}", code="login-refused"
+                )
             if asked > MOST_QUESTIONS:
-                raise DeadlinePassed(f"{self._name}: it asks again and again {what}: {shown(last)}")
+                raise DeadlinePassed(
+                    f"{self._name}: it asks again and again {what}: {shown(last)}",
+                    code="console-prompt",
+                )
             self._send(answer)
             if answer == " ":
                 self._screen.forget_last()
@@ -230,7 +240,11 @@ class Dialogue:
 
     def _enable_password(self, what: str) -> str:
         if not self._enable:
-            raise DutError(f"{self._name}: it asks for a password {what}", f"set {ENABLE_PASSWORD}")
+            raise DutError(
+                f"{self._name}: it asks for a password {what}",
+                f"set {ENABLE_PASSWORD}",
+                code="console-prompt",
+            )
         return self._enable
 
     def _read(self, what: str, limit_s: float) -> bool:
@@ -244,7 +258,9 @@ class Dialogue:
         self._octets += len(octets)
         if self._octets > MOST_OCTETS:
             self.close()
-            raise ConnectionLost(f"{self._name}: more than {MOST_OCTETS >> 20} MiB {what}")
+            raise ConnectionLost(
+                f"{self._name}: more than {MOST_OCTETS >> 20} MiB {what}", code="too-much-output"
+            )
         self._screen.feed(octets)
         return True
 
@@ -270,6 +286,7 @@ class Dialogue:
             f"{self._name}: the connection broke {what} ({' '.join(words.split())[:200] or 'no reason'}); "
             f"it said last: {tail}",
             "what the last line did is unknown",
+            code="connection-lost",
         )
 
     def _tail(self) -> str:

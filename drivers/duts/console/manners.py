@@ -6,6 +6,7 @@ import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
+from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 
 PROMPT = (
@@ -48,7 +49,7 @@ def one_line(text: str) -> str:
         ValueError: it holds a line break, or another key that does something.
     """
     if _CONTROL.search(text):
-        raise ValueError(f"{text!r} is not one line of plain text")
+        raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
     return text
 
 
@@ -66,7 +67,9 @@ def regular(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as exc:
-        raise ValueError(f"'{pattern}' is no regular expression: {exc}") from exc
+        raise InvalidValue(
+            f"'{pattern}' is no regular expression: {exc}", code="wrong-form"
+        ) from exc
     return pattern
 
 

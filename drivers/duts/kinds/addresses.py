@@ -58,6 +58,7 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
             f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}",
             "map a single host",
             params=dict(instead),
+            code="unsupported-by-device",
         )
     four, six = table[0]
     return four[0], six[0]
@@ -104,7 +105,10 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
     prefix = prefix_of(intent)
     if prefix is None or prefix.prefixlen != 96:
         raise UsageError(
-            f"{does} a prefix of /96, not {prefix or 'mappings alone'}", hint, params=dict(params)
+            f"{does} a prefix of /96, not {prefix or 'mappings alone'}",
+            hint,
+            params=dict(params),
+            code="unsupported-by-device",
         )
     return prefix
 
@@ -129,7 +133,7 @@ def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
         length = length - 8 if length > 64 else length
     bits = length - prefix.prefixlen
     if not bits >= 0:
-        raise UsageError(f"{net} is not within {prefix}")
+        raise UsageError(f"{net} is not within {prefix}", code="outside-prefix")
     taken = min(bits, 32)
     number = value >> (96 - prefix.prefixlen) & 0xFFFFFFFF
     return IPv4Network((number >> (32 - taken) << (32 - taken), taken))
@@ -207,12 +211,14 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
         raise UsageError(
             f"dut.options.{option}: the test uses all of {', '.join(candidates)}",
             "give another one",
+            code="not-enough-addresses",
         )
     if given and (met := _meets(given, taken)):
         raise UsageError(
             f"dut.options.{option}: {given} overlaps {met}, which the test uses",
             "choose one that is not used",
             dut_params={option: unused} if unused else {},
+            code="address-conflict",
         )
     return given or unused
 

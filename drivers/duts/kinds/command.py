@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
-from v6t.base.errors import DutError
+from v6t.base.errors import DutError, InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
@@ -40,15 +40,21 @@ class CheckText(StrictModel):
     @model_validator(mode="after")
     def _one(self) -> CheckText:
         if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
-            raise ValueError("give one of contains, equals, matches and absent")
+            raise InvalidValue(
+                "give one of contains, equals, matches and absent", code="missing-setting"
+            )
         for name in ("contains", "matches", "absent"):
             if getattr(self, name) is not None and not getattr(self, name).strip():
-                raise ValueError(f"{name} must not be empty: every output has that")
+                raise InvalidValue(
+                    f"{name} must not be empty: every output has that", code="wrong-length"
+                )
         if self.matches is not None:
             try:
                 re.compile(self.matches)
             except re.error as exc:
-                raise ValueError(f"'{self.matches}' is no regular expression: {exc}") from exc
+                raise InvalidValue(
+                    f"'{self.matches}' is no regular expression: {exc}", code="wrong-form"
+                ) from exc
         return self
 
     def of(self, line: str) -> Check:
@@ -97,7 +103,7 @@ class FlushText(StrictModel):
     @model_validator(mode="after")
     def _seen(self) -> FlushText:
         if (self.check is None) != self.reboots:
-            raise ValueError("give a check, or say reboots: true")
+            raise InvalidValue("give a check, or say reboots: true", code="missing-setting")
         return self
 
 
@@ -176,7 +182,10 @@ class Command(LinuxDriver):
         if self.options.base:
             return super().facts(sections)
         if not sections.get("version"):
-            raise DutError(f"the device does not answer '{self.options.version_command}'")
+            raise DutError(
+                f"the device does not answer '{self.options.version_command}'",
+                code="unexpected-answer",
+            )
         return Facts(
             system=sections["version"],
             version=sections["version"],

@@ -46,8 +46,13 @@ def customer_of(intent: Intent) -> Customer:
         raise UsageError(
             f"a tunnel has one other end, and this AFTR has {settings.b4[1]} B4s",
             "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's end",
+            code="unsupported-by-device",
         )
     edge = CustomerEdge.of(intent)
     if edge.tunnel_local is None or edge.tunnel_remote is None:
-        raise UsageError(f"{intent.technology} has no tunnel", "choose another driver")
+        raise UsageError(
+            f"{intent.technology} has no tunnel",
+            "choose another driver",
+            code="unsupported-by-device",
+        )
     return Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)

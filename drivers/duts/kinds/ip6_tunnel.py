@@ -87,6 +87,7 @@ class Ip6Tunnel(LinuxDriver):
             raise DutError(
                 f"the device's kernel {facts.version} has no {MODULE}",
                 "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's",
+                code="missing-kernel-module",
             )
         if self.options.checks and filters.PROGRAM not in facts.programs:
             raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
@@ -94,6 +95,7 @@ class Ip6Tunnel(LinuxDriver):
             raise UsageError(
                 "a B4 of DS-Lite has no address and no port set to check",
                 "leave dut.options.checks out",
+                code="unsupported-by-device",
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:

@@ -103,6 +103,7 @@ class Jool(LinuxDriver):
             raise DutError(
                 f"Jool's module and program differ: {' and '.join(sorted(plain))}",
                 "install both from one version, and load the module anew",
+                code="version-mismatch",
             )
         version = plain.pop() if plain else ""
         return CANDIDATES.get(version, version)
@@ -122,6 +123,7 @@ class Jool(LinuxDriver):
             raise UsageError(
                 f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
                 f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
+                code="unsupported-by-version",
             )
         self._refuse_limits(intent, program)
         if program not in facts.programs:
@@ -132,6 +134,7 @@ class Jool(LinuxDriver):
                 raise DutError(
                     f"another translator is at work on the device: {shown(text)}",
                     f"{name.partition('_')[2]} instance remove, if it is not needed",
+                    code="device-busy",
                 )
 
     def _refuse_limits(self, intent: Intent, program: str) -> None:
@@ -149,6 +152,7 @@ class Jool(LinuxDriver):
                     f"set {name} to {least} or more",
                     params={name: least} if told_s else {},
                     dut_params={} if told_s else {name: least},
+                    code="unsupported-by-device",
                 )
         ipv4_side = (
             addresses.other_side(addresses.ipv6_side(intent)) if program == SIIT else "right"
@@ -159,6 +163,7 @@ class Jool(LinuxDriver):
                     raise UsageError(
                         f"Jool does not translate {net}: it drops {subnet}",
                         "choose other IPv4 addresses",
+                        code="unsupported-by-device",
                     )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -27,6 +27,7 @@ def refuse_draft(rules: Iterable[Rule], name: str) -> None:
                 f"has iid_format {rule.iid_format}",
                 "set iid_format to rfc7597, or take another driver",
                 params={"iid_format": "rfc7597"},
+                code="unsupported-by-device",
             )
 
 
@@ -46,6 +47,7 @@ def refuse_psid(rules: Iterable[Rule], name: str) -> None:
                 f"{name} cannot be told a PSID, and the rule of {rule.ipv4_prefix} without EA bits has "
                 f"psid {rule.psid}",
                 "use a rule with EA bits, or take another driver",
+                code="unsupported-by-device",
             )
 
 
@@ -67,4 +69,5 @@ def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
             f"lowest_ipv6_mtu {value} cannot be configured: {why}",
             f"set lowest_ipv6_mtu to {own}, or take another driver",
             params={"lowest_ipv6_mtu": own},
+            code="setting-untellable",
         )

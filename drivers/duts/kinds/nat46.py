@@ -77,6 +77,7 @@ class Mapped:
                 f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{128 - suffix} for {four}",
                 params=instead,
+                code="unsupported-by-device",
             )
         return cls(four, six, ea_len=suffix)
 
@@ -129,6 +130,7 @@ class Nat46(LinuxDriver):
                 f"the device lacks the kernel module {self.options.module}",
                 f"see {SOURCE}, to be built for its kernel; dut.options.module says where the file is "
                 "(--set-dut module=FILE)",
+                code="missing-kernel-module",
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
@@ -170,6 +172,7 @@ class Nat46(LinuxDriver):
                 "nat46 needs mappings of hosts on both sides",
                 "give eam or prefix",
                 params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
+                code="unsupported-by-device",
             )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
@@ -264,7 +267,9 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     if isinstance(settings, CustomerEdge):
         rule, dmr = settings.rule, settings.dmr
         if rule is None or dmr is None:
-            raise UsageError("nat46 as a CE needs a mapping rule and a DMR")
+            raise UsageError(
+                "nat46 as a CE needs a mapping rule and a DMR", code="unsupported-by-device"
+            )
         if (
             rule.psid is not None
         ):  # it derives PSIDs from EA bits only; one CE is a mapping of one host
@@ -274,6 +279,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
                 f"nat46 drops packets of a CE with an IPv4 prefix such as {settings.ipv4}",
                 "let the EA bits hold a whole address",
                 params={"ea_len": 32 - rule.ipv4_prefix.prefixlen},
+                code="unsupported-by-device",
             )
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)

@@ -129,6 +129,7 @@ class OpenBsdPf(Driver):
                 f"the device is no OpenBSD: uname says {shown(system)}",
                 "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
                 "tester wired to that OpenBSD",
+                code="wrong-system",
             )
         interfaces, addresses = read_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
@@ -160,7 +161,9 @@ class OpenBsdPf(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Somebody's rules, and what the grammar has no words for."""
         if not facts.root:
-            raise DutError("commands do not run as root", "set ssh.become to 'doas -n'")
+            raise DutError(
+                "commands do not run as root", "set ssh.become to 'doas -n'", code="not-root"
+            )
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
         for side in ("left", "right"):
@@ -170,9 +173,14 @@ class OpenBsdPf(Driver):
             raise DutError(
                 "the loaded PF rules are not those of /etc/pf.conf and could not be put back",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
+                code="device-not-restored",
             )
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise UsageError("this driver configures no VLAN on OpenBSD", "use untagged links")
+            raise UsageError(
+                "this driver configures no VLAN on OpenBSD",
+                "use untagged links",
+                code="unsupported-by-device",
+            )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
@@ -415,6 +423,7 @@ def _same_lengths(side: Mapping[str, Any], port: str, links: str) -> None:
             raise DutError(
                 f"{port} has {own} already, and the test wants another prefix length",
                 f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
+                code="address-conflict",
             )
 
 

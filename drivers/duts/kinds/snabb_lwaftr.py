@@ -98,13 +98,17 @@ class SnabbLwAftr(LinuxDriver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Interfaces by name or by PCI address; never those that are not to be touched."""
         if not facts.root:
-            raise DutError("Snabb needs root", "log in as root, or set ssh.become")
+            raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
         if _by_pci(self.options):
             _check_pci(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise UsageError("this driver configures no VLAN for Snabb", "use untagged links")
+            raise UsageError(
+                "this driver configures no VLAN for Snabb",
+                "use untagged links",
+                code="unsupported-by-device",
+            )
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """What it does with TTL and hop limit (apps/lwaftr/lwaftr.lua)."""
@@ -188,6 +192,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                     f"the {side} interface {wanted} is {name}, which is not touched: "
                     f"{untouchable[name]}",
                     f"name another one with dut.options.{side}",
+                    code="interface-protected",
                 )
             interface = facts.interfaces.get(name)
             if own or (interface is not None and interface.up):
@@ -196,6 +201,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                     f"the {side} interface {wanted} is {name}, which {has}: Snabb takes it away from the "
                     "kernel, and addresses, routes and MTU do not come back",
                     f"if nobody needs them: ip addr flush dev {name}; ip link set dev {name} down",
+                    code="interface-protected",
                 )
 
 
@@ -295,4 +301,4 @@ def _address(side: Mapping[str, object], version: int) -> str:
     for text in texts:
         if ip_interface(text).version == version:
             return str(ip_interface(text).ip)
-    raise UsageError(f"the lwAFTR needs an IPv{version} address")
+    raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")

@@ -75,6 +75,7 @@ def _spare(intent: Intent, candidates: Sequence[str], skip: int = 0) -> str:
     raise UsageError(
         f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
         "leave one of them out of the technology's parameters",
+        code="address-conflict",
     )
 
 

@@ -48,12 +48,14 @@ class LabDut(LabDevice):
             raise UsageError(
                 "a device reached over SSH cannot be between the cables of the lab",
                 "use --tester trex with this testbed, or ssh.lab instead of ssh.host",
+                code="unsupported-by-device",
             )
         if options.machine:
             raise UsageError(
                 f"the lab's device has no cores of its own: {', '.join(options.machine)} would change this "
                 "machine",
                 f"leave dut.options.{options.machine[0]} out, or use a device elsewhere",
+                code="unsupported-by-tester",
             )
         if (options.left, options.right) != (
             (RIGHT, LEFT) if intent.links.turned else (LEFT, RIGHT)
@@ -61,6 +63,7 @@ class LabDut(LabDevice):
             raise UsageError(
                 "the interfaces of the lab's device are called left and right",
                 "leave dut.options.left and right out",
+                code="option-invalid",
             )
         self.driver = driver
         self.intent = intent
@@ -174,7 +177,11 @@ class LabDut(LabDevice):
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
                 return
             time.sleep(0.1)
-        raise DutError("the lab's device is still in use", "wait for the end of the other v6t")
+        raise DutError(
+            "the lab's device is still in use",
+            "wait for the end of the other v6t",
+            code="device-busy",
+        )
 
     def prepare(self) -> None:
         """What an operator sees to before: MAC addresses as in the testbed file, and ARP."""
@@ -192,11 +199,14 @@ class LabDut(LabDevice):
             ]
         done = NamespaceTransport(self._pid).run(" && ".join(lines))
         if done.status:
-            raise EnvironmentLacking(f"the lab's device interfaces cannot be set: {done.words}")
+            raise EnvironmentLacking(
+                f"the lab's device interfaces cannot be set: {done.words}", code="command-failed"
+            )
 
 
 def _no_namespaces(exc: OSError) -> EnvironmentLacking:
     return EnvironmentLacking(
         f"the lab's device could not be made: {exc}",
         "it needs process and mount namespaces; root has them",
+        code="lab-failed",
     )

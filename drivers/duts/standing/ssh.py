@@ -61,11 +61,15 @@ class LabSsh:
         """
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
             raise EnvironmentLacking(
-                "an sshd of the lab's own needs root", "leave ssh out: the lab needs none"
+                "an sshd of the lab's own needs root",
+                "leave ssh out: the lab needs none",
+                code="not-root",
             )
         if not Path(SSHD).exists():
             raise EnvironmentLacking(
-                "there is no sshd for the lab's device", "apt-get install openssh-server"
+                "there is no sshd for the lab's device",
+                "apt-get install openssh-server",
+                code="missing-program",
             )
         self.name = name
         self.place = BASE / f"v6t-lab-{name}"
@@ -107,7 +111,9 @@ class LabSsh:
             f"[ -e /run/netns/{netns} ] || ip netns add {netns} && ip -n {netns} link set lo up"
         )
         if done.status:
-            raise EnvironmentLacking(f"the lab's network namespace cannot be made: {done.words}")
+            raise EnvironmentLacking(
+                f"the lab's network namespace cannot be made: {done.words}", code="command-failed"
+            )
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
         null = subprocess.DEVNULL
         waiting = subprocess.Popen(
@@ -171,14 +177,16 @@ class LabSsh:
             transport.run(f"umask 077; cat >{inside}/{name}", text)
         done = transport.run(f"{SSHD} -f {inside}/sshd_config -E {inside}/log")
         if done.status:
-            raise EnvironmentLacking(f"the lab's sshd does not start: {done.words}")
+            raise EnvironmentLacking(
+                f"the lab's sshd does not start: {done.words}", code="lab-failed"
+            )
         for _ in range(100):
             connection = self._connect_now()
             if connection is not None:
                 connection.close()
                 return
             time.sleep(0.05)
-        raise EnvironmentLacking("the lab's sshd does not listen")
+        raise EnvironmentLacking("the lab's sshd does not listen", code="lab-failed")
 
     def _connect_now(self) -> socket.socket | None:
         try:
@@ -265,4 +273,4 @@ def _child(parent: int, name: str) -> int:
                 if int(after.split()[1]) == parent and before.partition("(")[2] == name:
                     return int(place.name)
         time.sleep(_POLL_S)
-    raise EnvironmentLacking(f"no {name} runs in the lab's network namespace")
+    raise EnvironmentLacking(f"no {name} runs in the lab's network namespace", code="lab-failed")

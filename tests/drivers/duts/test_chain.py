@@ -366,7 +366,7 @@ class Fake:
         def do(**_words):
             self._log.append(f"{self.name} {action}")
             if action in self._fails:
-                raise DutError(f"{self.name} cannot {action}")
+                raise DutError(f"{self.name} cannot {action}", code="command-failed")
             return [f"{action} of {self.name}"]
 
         return do

@@ -188,7 +188,7 @@ def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured(
         raise KeyboardInterrupt
 
     def fails():
-        raise DutError("the middle one is left")
+        raise DutError("the middle one is left", code="command-failed")
 
     with pytest.raises(KeyboardInterrupt):
         do_all([stops, lambda: done.append("the left one")])
@@ -207,14 +207,14 @@ def test_an_error_of_its_own_is_no_interrupt():
         try:
             raise ValueError("x")
         except ValueError as exc:
-            raise DutError("y") from exc
+            raise DutError("y", code="command-failed") from exc
     except DutError as exc:
         assert not interrupted(exc)
     try:
         try:
             raise KeyboardInterrupt
         finally:
-            raise DutError("not put back")
+            raise DutError("not put back", code="command-failed")
     except DutError as exc:
         assert interrupted(exc)
     assert interrupted(KeyboardInterrupt())

@@ -304,7 +304,7 @@ class Deaf:
 
     def line(self, deadline_s):
         time.sleep(deadline_s)
-        raise DutError("nothing came")
+        raise DutError("nothing came", code="command-failed")
 
 
 def test_lines_that_nobody_answers_are_silence():
@@ -329,7 +329,7 @@ class Answering(Deaf):
         try:
             return self.said.get(timeout=min(deadline_s, 0.2))
         except queue.Empty as exc:
-            raise DutError("nothing came") from exc
+            raise DutError("nothing came", code="command-failed") from exc
 
 
 def test_a_sign_of_life_is_had_at_once():

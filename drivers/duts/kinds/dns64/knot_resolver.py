@@ -54,6 +54,7 @@ class KnotResolver(Dns64Server):
                 f"Knot Resolver takes {wanted} MiB for its cache in {self.options.state_dir}, where the "
                 f"device has {room >> 10} MiB free",
                 "set the driver's option cache_mib, or state_dir to a place with more room",
+                code="resource-missing",
             )
 
     def read_version(self, text: str) -> str:

@@ -41,6 +41,7 @@ class PdnsRecursor(Dns64Server):
                 f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
                 "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "
                 "another version, or choose another DNS64 server",
+                code="unsupported-by-version",
             )
 
     def read_version(self, text: str) -> str:

@@ -70,6 +70,7 @@ class Dns64Server(LinuxDriver):
                 f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
                 "set the plugin's parameter prefix",
                 params={"prefix": "2001:db8:64::/96"},
+                code="unsupported-by-device",
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:

@@ -107,6 +107,7 @@ class LinuxDriver(Driver):
             raise DutError(
                 "commands on the device do not run as root",
                 "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
+                code="not-root",
             )
         check_interfaces(self.options, intent, facts)
 

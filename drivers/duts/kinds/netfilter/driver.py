@@ -80,6 +80,7 @@ class NetfilterNat(Conntracked):
             raise DutError(
                 "the device's chain FORWARD drops what no rule of its own accepts",
                 "that is another program's firewall (Docker, ufw): use a device without it",
+                code="firewall-blocks",
             )
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from pydantic import model_validator
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
@@ -63,7 +63,9 @@ class ConntrackOptions(LinuxOptions):
     @model_validator(mode="after")
     def _one_timeout(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            raise ValueError("rfc_timers stands in place of timeout_s: give one of them")
+            raise InvalidValue(
+                "rfc_timers stands in place of timeout_s: give one of them", code="conflict"
+            )
         return self
 
     @property
@@ -121,14 +123,20 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
                 f"{name} cannot be told to this device",
                 f"leave {name} at 0, or take another driver",
                 params={name: 0},
+                code="unsupported-by-device",
             )
     addresses = settings.pool4 if version == 4 else settings.pool6
     inside = settings.inside4 if version == 4 else settings.inside6
     if not addresses:
-        raise UsageError(f"the intent of {intent.technology} has no public IPv{version} address")
+        raise UsageError(
+            f"the intent of {intent.technology} has no public IPv{version} address",
+            code="invalid-intent",
+        )
     if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
         raise UsageError(
-            "the public addresses are not consecutive", "list them in order, without gaps"
+            "the public addresses are not consecutive",
+            "list them in order, without gaps",
+            code="invalid-intent",
         )
     return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 
@@ -144,7 +152,9 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     for number, client in enumerate(clients):
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
-            raise UsageError(f"there are no {len(clients)} blocks of {size} public ports")
+            raise UsageError(
+                f"there are no {len(clients)} blocks of {size} public ports", code="invalid-intent"
+            )
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools
 
@@ -166,6 +176,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
             "connections",
             f"set sessions to {needed} or more, or leave it out",
             dut_params={"sessions": needed},
+            code="out-of-range",
         )
     return given or needed
 
@@ -211,6 +222,7 @@ def _room(facts: Facts, wanted: int) -> list[Step]:
             "enlarge",
             f"on the host: sysctl -w {' '.join(f'net.netfilter.{name}={size}' for name in names)}; or fewer "
             "connections: --set-procedure connections.count=...",
+            code="resource-missing",
         )
     maximum = sysctl({"net.netfilter.nf_conntrack_max": size}, f"room for {wanted} connections")
     more_buckets = [_hashsize(size)] if buckets is None or buckets < size else []

@@ -94,6 +94,7 @@ class NetworkCli(Driver):
             raise UsageError(
                 "the lab has no device with a command line of its own",
                 "give dut.options.ssh.host, and a tester whose cables lead to it",
+                code="unsupported-by-device",
             )
         return ConsoleTransport(transport, self.manners, self.prelude)
 
@@ -137,6 +138,7 @@ class NetworkCli(Driver):
             raise DutError(
                 f"'{self.options.version_command}' does not say the version: it says {shown(said)}",
                 "dut.options.version_pattern says what of it is",
+                code="unexpected-answer",
             )
         version = "" if found is None else found[1 if found.re.groups else 0]
         jumps = [Peer("jump", ip_address(a), 0) for a in self._reached().jump_addresses]
@@ -160,6 +162,7 @@ class NetworkCli(Driver):
                     f"what is to be typed at the device? {self.name} knows no configuration by itself: "
                     f"dut.options.{name} is empty",
                     f"{PAGE} has complete testbed files",
+                    code="missing-setting",
                 )
         busy, said = self.options.busy, facts.sections.get("busy", "")
         found = re.search(busy.pattern, said, re.MULTILINE) if busy else None
@@ -167,11 +170,13 @@ class NetworkCli(Driver):
             raise DutError(
                 f"'{busy.command}' is refused: nobody knows who else is at work on the device",
                 "nothing was changed; dut.options.busy.command says what is typed",
+                code="device-busy",
             )
         if found:
             raise DutError(
                 f"somebody else is at work on the device: '{busy.command}' says {shown(found[0])}",
                 "nothing was changed; wait for their end",
+                code="device-busy",
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -299,6 +304,7 @@ class NetworkCli(Driver):
                 f"how is the {self.name} device reached?",
                 "give dut.options.ssh.host and the lines to be typed in the testbed file, and a tester wired "
                 f"to it; {PAGE} has complete ones",
+                code="missing-setting",
             )
         return ssh
 
@@ -345,7 +351,8 @@ def _checks(places: Places, checks: Iterable[LineCheck], what: str) -> list[Chec
             made.append(check.model_copy(update={name: wanted}).of(box(command)))
     if not made:
         raise UsageError(
-            f"no read-back of dut.options.{what} is left: all are about what the technology does not have"
+            f"no read-back of dut.options.{what} is left: all are about what the technology does not have",
+            code="no-read-back",
         )
     return made
 

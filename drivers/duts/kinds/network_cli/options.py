@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pydantic import Field, field_validator, model_validator
+from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.console.manners import Line, Lines, Manners, Pattern
 from v6t.drivers.duts.kinds.command import CheckText, ProfileText
@@ -121,7 +122,11 @@ class NetworkCliOptions(DutOptions):
     @classmethod
     def _as_it_logs_in(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
-            raise ValueError("become is for a shell; cli.enable is typed after the login")
+            raise InvalidValue(
+                "become is for a shell; cli.enable is typed after the login", code="conflict"
+            )
         if ssh is not None and ssh.netns:
-            raise ValueError("netns is for a shell; name it in the lines that are typed")
+            raise InvalidValue(
+                "netns is for a shell; name it in the lines that are typed", code="conflict"
+            )
         return ssh

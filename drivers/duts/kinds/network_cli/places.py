@@ -51,7 +51,9 @@ class Places:
                 try:
                     one_line(text)
                 except ValueError as exc:
-                    raise UsageError(f"the value of {{{name}}} is not typed: {exc}") from exc
+                    raise UsageError(
+                        f"the value of {{{name}}} is not typed: {exc}", code="invalid-placeholder"
+                    ) from exc
             self._values[name], self._groups[name] = texts, group
 
     def lines(self, texts: Iterable[str]) -> list[str]:
@@ -74,7 +76,7 @@ class Places:
         try:
             yield from self._rows(texts, quoted)
         except UsageError as exc:
-            raise UsageError(f"'{texts[0]:.200}': {exc.message}", exc.hint) from exc
+            raise UsageError(f"'{texts[0]:.200}': {exc.message}", exc.hint, code=exc.code) from exc
 
     def _rows(
         self, texts: Sequence[str], quoted: Callable[[str], str]
@@ -85,6 +87,7 @@ class Places:
             raise UsageError(
                 f"there is nothing for the place {{{unknown}}} in this technology",
                 f"known are {', '.join(self._values)}",
+                code="invalid-placeholder",
             )
         several = {self._groups[name]: name for name in names if len(self._values[name]) > 1}
         if len(several) > 1:
@@ -92,6 +95,7 @@ class Places:
             raise UsageError(
                 f"{places} cannot stand in one line: each has several values of its own",
                 "a line is repeated for the values of one kind",
+                code="invalid-placeholder",
             )
         counts = [len(self._values[name]) for name in names]
         for number in range(0 if 0 in counts else max(counts, default=1)):
@@ -105,12 +109,16 @@ class Places:
             return value
         if form not in _FORMATS:
             raise UsageError(
-                f"{match[0]}: there is no form '{form}'", f"forms are {', '.join(_FORMATS)}"
+                f"{match[0]}: there is no form '{form}'",
+                f"forms are {', '.join(_FORMATS)}",
+                code="invalid-placeholder",
             )
         try:
             return _FORMATS[form](value)
         except ValueError as exc:
-            raise UsageError(f"{match[0]}: {value} has no such form: {exc}") from exc
+            raise UsageError(
+                f"{match[0]}: {value} has no such form: {exc}", code="invalid-placeholder"
+            ) from exc
 
 
 def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:

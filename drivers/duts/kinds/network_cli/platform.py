@@ -32,14 +32,21 @@ def definition(platform: str) -> Mapping[str, Any]:
         path = place / f"{platform}.yaml"
         if "/" in platform or not path.is_file():
             known = ", ".join(sorted(p.stem for p in place.glob("*.yaml")))
-            raise UsageError(f"scrapli has no platform '{platform}'", f"it has {known}")
+            raise UsageError(
+                f"scrapli has no platform '{platform}'", f"it has {known}", code="unknown-platform"
+            )
     try:
         read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, YAMLError) as exc:
         text = " ".join(str(exc).split())[:200]
-        raise UsageError(f"the platform {platform} cannot be read: {text}") from exc
+        raise UsageError(
+            f"the platform {platform} cannot be read: {text}", code="file-unreadable"
+        ) from exc
     if not isinstance(read, dict) or not isinstance(read.get("prompt_pattern"), str):
-        raise UsageError(f"the platform {platform} is no definition: it has no prompt_pattern")
+        raise UsageError(
+            f"the platform {platform} is no definition: it has no prompt_pattern",
+            code="unknown-platform",
+        )
     return read
 
 
@@ -93,4 +100,5 @@ def _installed() -> Path:
     raise EnvironmentLacking(
         "dut.options.platform names a platform of scrapli, whose definitions are not installed",
         "pip install 'v6t[network-cli]', or say how its command line behaves with dut.options.cli",
+        code="unknown-platform",
     )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
+from v6t.base.errors import InvalidValue
 from v6t.drivers.duts.commands import Lost
 
 GROUPS = {
@@ -45,10 +46,11 @@ def reading_of(groups: Mapping[str, int]) -> str:
     if unknown or not names or (names == {"cpu"} and not {"busy", "idle"} & set(groups)):
         what = f"no group is called {unknown[0]}" if unknown else "no group has a figure"
         known = f"{', '.join(GROUPS)}, drop_REASON or refused_REASON"
-        raise ValueError(f"{what}: give (?P<NAME>...) with {known}")
+        raise InvalidValue(f"{what}: give (?P<NAME>...) with {known}", code="wrong-form")
     if len(names) > 1:
-        raise ValueError(
-            f"{' and '.join(sorted(names))} are two readings: give each its own pattern"
+        raise InvalidValue(
+            f"{' and '.join(sorted(names))} are two readings: give each its own pattern",
+            code="wrong-form",
         )
     return names.pop()
 

@@ -58,6 +58,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
                 f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
                 f"set dynamic_pool to a /{length} or shorter",
                 dut_params={"dynamic_pool": f"10.0.0.0/{length}"},
+                code="not-enough-addresses",
             )
 
     @property

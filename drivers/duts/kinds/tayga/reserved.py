@@ -56,12 +56,15 @@ def refuse_reserved(intent: Intent, version: str) -> None:
             f"TAYGA {version} does not take the prefix {prefix}",
             f"use a prefix of your own, for example {OWN_PREFIX}",
             params={addresses.PREFIX_OF[intent.technology]: OWN_PREFIX},
+            code="unsupported-by-version",
         )
     table = addresses.eams(intent)
     for ipv4, ipv6 in table:
         if _is_refused6(ipv6, numbers) or _is_in_well_known(ipv6, numbers):
             raise UsageError(
-                f"TAYGA {version} does not map {ipv4} to {ipv6}", "choose another IPv6 prefix"
+                f"TAYGA {version} does not map {ipv4} to {ipv6}",
+                "choose another IPv6 prefix",
+                code="unsupported-by-version",
             )
         first = IPv4Network(ipv4.network_address)
         _refuse4(first, _refused4(numbers, mapped=True), f"TAYGA {version} does not map {ipv4}")
@@ -101,7 +104,11 @@ def _refused4(numbers: Version, *, mapped: bool) -> tuple[IPv4Network, ...]:
 def _refuse4(net: IPv4Network, refused: tuple[IPv4Network, ...], words: str) -> None:
     for reserved in refused:
         if net.overlaps(reserved):
-            raise UsageError(f"{words}: it drops {reserved}", "choose other IPv4 addresses")
+            raise UsageError(
+                f"{words}: it drops {reserved}",
+                "choose other IPv4 addresses",
+                code="unsupported-by-device",
+            )
 
 
 def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version) -> None:
@@ -112,6 +119,7 @@ def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version) -> None:
             "RFC 6052, section 3.1, demands",
             f"use a prefix of your own, for example {OWN_PREFIX}",
             params={addresses.PREFIX_OF[intent.technology]: OWN_PREFIX},
+            code="unsupported-by-device",
         )
 
 

@@ -98,12 +98,14 @@ class Tayga(TunTranslator):
                 f"TAYGA {facts.version} has no workers: it is one process on one core",
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
                 dut_params={"workers": -1},
+                code="unsupported-by-version",
             )
         if intent.technology in self.part_technologies and self.part is None:
             raise UsageError(
                 f"the {self.name} driver cannot make a device for {intent.technology}",
                 "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
                 "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
+                code="unsupported-by-device",
             )
         refuse_reserved(intent, facts.version)
 
@@ -208,6 +210,7 @@ def _mappings(intent: Intent) -> Iterator[tuple[str, str]]:
                 f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
                 params=addresses.with_equal_suffixes(intent),
+                code="unsupported-by-device",
             )
         single = four.prefixlen == 32
         yield (str(four[0]), str(six[0])) if single else (str(four), str(six))

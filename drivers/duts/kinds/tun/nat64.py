@@ -66,6 +66,7 @@ class TunNat64(Conntracked, TunTranslator):
                 "NAT64 needs a prefix",
                 "set the plugin's parameter prefix",
                 params={"prefix": "2001:db8:64::/96"},
+                code="invalid-intent",
             )
         return prefix
 
@@ -123,11 +124,13 @@ def network_of(option: str, text: str) -> IPv4Network:
             f"dut.options.{option}: {exc}",
             "give an IPv4 network",
             dut_params={option: "192.168.255.0/24"},
+            code="option-invalid",
         ) from exc
     if network.num_addresses < 4:
         raise UsageError(
             f"dut.options.{option}: {network} has no room for a client",
             "give a /30 or shorter",
             dut_params={option: network.supernet(new_prefix=30)},
+            code="not-enough-addresses",
         )
     return network

@@ -48,6 +48,7 @@ class Tundra(TundraTranslator):
                 f"Tundra knows no explicit mappings such as {table[0][0]} = {table[0][1]}",
                 "give both ends addresses in one prefix",
                 params={"eam": [], "prefix": OWN_PREFIX},
+                code="unsupported-by-device",
             )
         self.prefix(intent)
         map_rules.refuse_lowest_mtu(

@@ -109,6 +109,7 @@ class Vpp(Driver):
             raise DutError(
                 "VPP does not answer: " + shown(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
+                code="unexpected-answer",
             )
         return linux_facts(sections, found.group(1))
 
@@ -123,6 +124,7 @@ class Vpp(Driver):
                 f"VPP {facts.version} is not supported",
                 "install VPP 22.06 or newer",
                 dut_params={"version": syntax.VERSIONS[0]},
+                code="unsupported-by-version",
             )
         map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
         settings = settings_of(intent)
@@ -149,7 +151,8 @@ class Vpp(Driver):
                 name = getattr(self.options, side)
                 if name in untouchable:
                     raise DutError(
-                        f"the {side} interface {name} is not touched: {untouchable[name]}"
+                        f"the {side} interface {name} is not touched: {untouchable[name]}",
+                        code="interface-protected",
                     )
 
     def suited(self, technology: str) -> Mapping[str, Suited]:

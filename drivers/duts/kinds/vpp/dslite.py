@@ -39,6 +39,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
             "put back",
             START_HINT,
             dut_params={"start": True},
+            code="unsupported-by-device",
         )
     own = {str(ip_interface(a).ip) for a in intent.right.get("addresses", ())}
     settings = DsLite.of(intent)
@@ -49,6 +50,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
                 "keeps what comes back",
                 "choose other public addresses (pool_first)",
                 params={"pool_first": next(a for a in _POOLS if a not in own)},
+                code="unsupported-by-device",
             )
     b4s, wanted = settings.b4[1], settings.sessions
     if wanted > PER_B4 * b4s:
@@ -57,6 +59,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
             f"{wanted} connections need more than {b4s} B4s",
             f"measure more B4s, or at most {PER_B4 * b4s} connections",
             params={"initiator_count": -(-wanted // PER_B4)},
+            code="unsupported-by-device",
         )
 
 

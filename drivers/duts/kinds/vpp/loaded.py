@@ -67,4 +67,5 @@ def _lacking(name: str) -> DutError:
     return DutError(
         f"VPP has not loaded {name}_plugin.so",
         f"its start-up file wants `plugins {{ plugin {name}_plugin.so {{ enable }} }}`; then start it anew",
+        code="plugin-not-loaded",
     )

@@ -53,11 +53,13 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
             "loses one direction",
             f"the nearest DMR that works is {instead['dmr']}",
             params=instead,
+            code="unsupported-by-device",
         )
     if relay.translates and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
             "use one rule, or VPP 24.06 or newer",
+            code="unsupported-by-version",
         )
     for rule in relay.rules:
         net, ea_len = rule.ipv6_prefix, rule.ea_len
@@ -68,6 +70,7 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
                 f"{net.prefixlen + ea_len}: it would refuse the domain without a word",
                 near if ea_len < 64 else "",
                 params=instead,
+                code="unsupported-by-device",
             )
         if not losses and _loses(net, relay, version):
             raise UsageError(
@@ -75,6 +78,7 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
                 f"is a multiple of 8; {net} is not",
                 f"{near}; or use VPP 24.02",
                 params=instead,
+                code="unsupported-by-version",
             )
 
 
@@ -252,6 +256,7 @@ def _refuse_mixed(rows: list[Softwire]) -> None:
                     f"a VPP domain has one {value}, and {row.ipv4} has {one} (PSID {known.psid}) and "
                     f"{other} (PSID {row.psid})",
                     "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                    code="unsupported-by-device",
                 )
 
 

@@ -59,6 +59,7 @@ def refuse_prefixes(version: str) -> None:
             f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
             f"command `show npt66 bindings` with {first}",
             f"install VPP {first} or newer",
+            code="unsupported-by-version",
         )
 
 

@@ -297,6 +297,7 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
             f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}",
             "leave pool_ports as they are",
             params={"pool_ports": {"min": PORTS[0], "max": PORTS[1]}},
+            code="unsupported-by-device",
         )
     return pool
 

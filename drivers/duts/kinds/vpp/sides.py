@@ -184,9 +184,11 @@ def check_hardware(text: str, name: str, mac: str, side: str) -> None:
             f"VPP has no interface {name} (dut.options.{side}); it has "
             + (", ".join(found) or "none"),
             "`vppctl show hardware-interfaces` lists them",
+            code="unknown-interface",
         )
     if found[name] != mac.lower():
         raise DutError(
             f"VPP's {name} has the MAC address {found[name]}, not {mac}",
             f"set links.{side}.dut_mac in the testbed file",
+            code="wrong-interface",
         )

@@ -53,6 +53,7 @@ def enable_nat64(sessions: int, limit: int = 0) -> tuple[str, int]:
                 f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
                 "choose a session_limit that ends with 0",
                 params={"session_limit": 10 * (limit // 10 + 1)},
+                code="unsupported-by-device",
             )
     if buckets == 1024:
         return "nat64 plugin enable", 10 * buckets
