@@ -54,7 +54,6 @@ class LightweightAftr(Relay):
         return self.params.left_addresses
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.lw4o6.reference import LwAftr
 
         return LwAftr(self.params.table(), self.links).device(self.links)

@@ -107,7 +107,6 @@ class Dns64(Resolving):
 
     @cached_property
     def zone(self) -> Zone:
-        """See the base class."""
         p = self.params
         four = p.upstream == "ipv4"
         return Zone(

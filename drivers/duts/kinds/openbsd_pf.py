@@ -104,7 +104,6 @@ class OpenBsdPf(Driver):
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         return {
             "system": "uname -sr",
             "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
@@ -122,7 +121,6 @@ class OpenBsdPf(Driver):
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """See the base class."""
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
@@ -149,7 +147,6 @@ class OpenBsdPf(Driver):
         )
 
     def example(self, intent: Intent) -> Facts:
-        """See the base class."""
         interfaces = {
             getattr(self.options, side): Interface(getattr(intent.links, side).dut_mac.lower())
             for side in ("left", "right")
@@ -175,7 +172,6 @@ class OpenBsdPf(Driver):
             raise UsageError("this driver configures no VLAN on OpenBSD", "use untagged links")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         steps = [_forwarding()]
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
