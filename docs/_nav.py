@@ -32,7 +32,7 @@ FIXED = {
 
 
 def on_config(config: Any) -> Any:
-    """Called by mkdocs before it looks for pages."""
+    """Set the navigation before mkdocs looks for pages."""
     config.nav = [
         {"Quick start": "index.md"},
         {"TRex owner's guide": "trex.md"},

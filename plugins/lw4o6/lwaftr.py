@@ -50,7 +50,7 @@ class LightweightAftr(Relay):
         )
 
     def left_addresses(self) -> list[str]:
-        """The link's, and all others of the lwAFTR."""
+        """List the address on the link and all others of the lwAFTR."""
         return self.params.left_addresses
 
     def reference_device(self) -> ReferenceDevice:

@@ -124,7 +124,7 @@ class Dns64(Resolving):
         )
 
     def dut_intent(self) -> DutIntent:
-        """The prefix, the zone's server, and both links; nothing is routed."""
+        """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
         return DutIntent(
             technology=self.name,

@@ -199,8 +199,9 @@ class OpenBsdPf(Driver):
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """States that the rule which translates has made: one a connection. Those of others, and those that
-        come in for a NAT44, are other rules'.
+        """Read the number of states of the translating rule: one for each connection.
+
+        States of other traffic, and inbound states of a NAT44, belong to other rules.
         """
         if not isinstance(settings_of(intent), Nat):
             return None
@@ -370,8 +371,10 @@ def states_of_one(intent: Intent) -> int:
 
 
 def _kill(intent: Intent) -> str:
-    """Mark the test's states: those of an operator's session, which ``-F states`` would take, too,
-    may be all that lets it through the rules of ``/etc/pf.conf``.
+    """Mark the test's states for deletion.
+
+    ``-F states`` would also delete the states of an operator's session, and these may be all that the
+    rules of ``/etc/pf.conf`` let through.
     """
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):
