@@ -125,7 +125,7 @@ plain: $(VENV)/.developed
 	V6T_PLAIN=1 $(BIN)/pytest -rs tests/core/test_plain_runs.py
 
 # every fault at every step of every driver whose program is here, over a real sshd, at so many sites;
-# CONTRIBUTING.md names those that are left out
+# docs/development.md names those that are left out
 LANES ?= $$(($(JOBS) * 4))
 faults: $(VENV)/.developed
 	V6T_FAULTS=all V6T_LANES=$(LANES) $(BIN)/pytest -q --timeout 7200 $(PARALLEL) $(LANES) \

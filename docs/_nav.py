@@ -28,6 +28,7 @@ FIXED = {
     "accuracy",
     "troubleshooting",
     "operations",
+    "development",
 }
 
 
@@ -57,6 +58,7 @@ def on_config(config: Any) -> Any:
         {"Devices under test": _pages("duts")},
         {"Tutorials": _pages("tutorials")},
         {"Reference": _pages("reference")},
+        {"Development": "development.md"},
         *_others(),
     ]
     return config
