@@ -163,8 +163,6 @@ class OpenBsdMachine:
 
 
 class Standing(Stand[OpenBsdMachine]):
-    """See the base class."""
-
     def __init__(self, *, plain: bool = False) -> None:
         """Remember.
 
@@ -176,7 +174,6 @@ class Standing(Stand[OpenBsdMachine]):
         self._plain = plain
 
     def stand(self) -> OpenBsdMachine:
-        """See the base class."""
         begins = self._machine is None
         machine = super().stand()
         if begins and self._plain:
@@ -194,7 +191,6 @@ class Standing(Stand[OpenBsdMachine]):
         super().cable(macs)
 
     def device(self, driver: Any, intent: Any, **keep: Any) -> OpenBsdDut:
-        """See the base class."""
         return OpenBsdDut(driver, intent, self, **keep)
 
 
