@@ -113,6 +113,17 @@ class Tester(Protocol):
         """Stop traffic, give everything back. May be called twice and after a failure."""
 
 
+PHASES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
+
+
+def stale_faults(stale: int, direction: Direction) -> tuple[str, ...]:
+    """Return the fault of a phase in which frames of an earlier trial arrived.
+
+    They are not counted, but may have opened connections in the device.
+    """
+    return (f"{stale} frames of an earlier trial arrived in {PHASES[direction]}",) if stale else ()
+
+
 @dataclass(frozen=True)
 class Phase:
     """Phase 1, or the validation after it.

@@ -194,8 +194,8 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 
 
 RESTORE = ("v6t", "dut", "restore")
-FEW = 500
-"""Connections at a time that single frames make."""
+FEW = 16
+"""Connections that a clause of an audit keeps open at a time."""
 _FEW = {"connections": {"count": FEW}}
 
 

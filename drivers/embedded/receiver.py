@@ -91,7 +91,7 @@ class Receiver:
     def _reset(self) -> None:
         self._control = 0
         self._answered = 0
-        self._stale = 0
+        self._stale = self._misnumbered = 0
         self._gap = Gap()
         self._timeout_ns: int | None = None
         self._delays: list[NDArray[np.int64]] = []
@@ -227,6 +227,7 @@ class Receiver:
             "course": self._arrivals.course(gone),
             "control": self._control,
             "stale": self._stale,
+            "misnumbered": self._misnumbered,
             "answered": self._answered,
             "checked": compared.checked,
             "matched": compared.matched,
@@ -274,7 +275,7 @@ class Receiver:
                     tally.stream, frames, marks.seq, mine & ~_seen(tally, marks.seq)
                 )
             _tally(tally, frames, marks.seq, mine, delays, self._timeout_ns)
-        self._stale += int(np.count_nonzero(current & ~known))
+        self._misnumbered += int(np.count_nonzero(current & ~known))
         if known.any():
             self._gap.add(times[known])
             delays = (times - marks.time_ns.astype(np.int64))[known]

@@ -10,7 +10,7 @@ from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.oracle.connection_oracle import Connected, TableAt, connecting, plugin_of
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.oracle.state_table import ROW, MemoryFile
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import Oracle, Phase, stale_faults
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.errors import TesterError
@@ -140,11 +140,12 @@ class Connecting:
 
     def _phase(self, result: TrialResult, way: Direction) -> Phase:
         counted = result.directions[way]
+        health: Mapping[str, Any] = dict(result.tester).get(way, {})
         return Phase(
             counted,
             self._began_s,
             self._began_s + counted.sending_time_s,
-            faults=result.faults,
+            faults=(*result.faults, *stale_faults(health.get("stale", 0), way)),
             started=result.started,
-            health=dict(result.tester).get(way),
+            health=health,
         )

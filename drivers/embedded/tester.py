@@ -263,6 +263,7 @@ class EmbeddedTester:
                     "ring_drops": reports[d]["ring_drops"],
                     "interface_drops": reports[d]["interface_drops"],
                     "stale": reports[d]["stale"],
+                    "misnumbered": reports[d]["misnumbered"],
                     "answered": reports[d]["answered"],
                 }
                 for d in directions

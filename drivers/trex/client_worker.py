@@ -284,7 +284,8 @@ class Worker(object):
     ):
         """One trial: install, start, watch, wait, read.
 
-        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None, "times", "gap_us"}]}
+        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None, "times", "gap_us",
+            "nonce" or None}]}
         due_s: by then the last frame should have left;
         receive: ports that receive test frames; samples: {port: [{"filter", "limit"}]};
         recordings: {port: {"filter", "limit", "path", "octets"}}, kept in files of the server;
@@ -423,6 +424,8 @@ class Worker(object):
                 "ibg": burst["gap_us"],
                 "rate": trex["mode"]["rate"],
             }
+        if burst.get("nonce") is not None:
+            trex["packet"] = with_nonce(trex["packet"], burst["nonce"])
         trex["name"] = "%s %d" % (trex["name"], number)
         trex["enabled"] = True
         if "vm" in trex:
@@ -600,6 +603,13 @@ class Worker(object):
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)
         return collected
+
+
+def with_nonce(packet, nonce):
+    """A packet whose trailer, its last 16 octets, carries the trial's octet."""
+    octets = bytearray(base64.b64decode(packet["binary"]))
+    octets[-15] = nonce
+    return dict(packet, binary=base64.b64encode(octets).decode())
 
 
 def unpacked(vm):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.histogram import Histogram, decode
-from v6t.drivers.trex.marking import class_of, is_marked, nonce_of
+from v6t.drivers.trex.marking import class_of, is_marked
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
@@ -54,12 +54,14 @@ class Sent:
         bursts: how much of it.
         tx_port: TRex's port number.
         rx_ports: where frames may come back; the first is the sender's own partner.
+        nonce: octet of this trial in the trailers of marked frames.
     """
 
     streams: StreamSet
     bursts: Sequence[Burst]
     tx_port: int
     rx_ports: tuple[int, ...]
+    nonce: int = 0
 
     @property
     def rx_port(self) -> int:
@@ -97,10 +99,13 @@ class Sent:
     @property
     def marks(self) -> set[tuple[int, int]]:
         """Classes that marks tell, with the octet that their frames have of the trial's own."""
-        streams = self.streams.streams
-        return {
-            (n, nonce_of(streams[b.index])) for n, bursts in self.marked.items() for b in bursts
-        }
+        return {(n, self.nonce) for n in self.marked}
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """Bursts as the worker reads them."""
+        marked = self.marked_bursts
+        return [{**b.to_json(), "nonce": self.nonce if b in marked else None} for b in self.bursts]
 
     @property
     def frames(self) -> int:

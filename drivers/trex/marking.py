@@ -54,21 +54,6 @@ def counted(number: int, nonce: int = 0) -> str:
     )
 
 
-def nonce_of(stream: Stream) -> int:
-    """The octet of a marked stream's frames that is their trial's own; 0: none is."""
-    return base64.b64decode(stream.trex["packet"]["binary"])[-trailer.LENGTH + 1]
-
-
-def with_nonce(stream: Stream, nonce: int) -> Stream:
-    """A marked stream whose frames carry an octet of their trial's own."""
-    packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
-    packet[-trailer.LENGTH + 1] = nonce
-    binary = base64.b64encode(packet).decode()
-    return replace(
-        stream, trex={**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
-    )
-
-
 def far_of(streams: StreamSet) -> int:
     """:func:`distance` of the marked frames of a direction; 0: none is marked."""
     for stream in streams.streams:
@@ -126,13 +111,14 @@ def read(frames: U8, far: int) -> tuple[NDArray[np.bool_], I64, I64]:
     return mine, stream, number.astype(np.int64)
 
 
-def sample_filter(frames: int, wanted: int, far: int) -> str:
+def sample_filter(frames: int, wanted: int, far: int, nonce: int = 0) -> str:
     """Capture filter that keeps about ``wanted`` of ``frames`` marked frames, spread over the trial.
 
     Args:
         frames: of each stream.
         wanted: of them.
         far: :func:`distance` of the frames as they are sent.
+        nonce: of the trial.
     """
     mask = (1 << max(0, (frames // max(1, wanted)).bit_length() - 1)) - 1
     terms = [
@@ -140,7 +126,7 @@ def sample_filter(frames: int, wanted: int, far: int) -> str:
         for octet in range(4)
         if mask >> 8 * octet & 0xFF
     ]
-    return " and ".join([COUNTED, *terms])
+    return " and ".join([COUNTED, f"ether[len - 15] = {nonce}", *terms])
 
 
 def put_number(frames: U8, numbers: I64, checksum: Checksum | None) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.drivers.trex.marking import FIRST
 from v6t.profiles import trailer
+from v6t.profiles.distinct import distinct
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 if TYPE_CHECKING:
@@ -43,33 +45,39 @@ class Recordings:
         """
         self._attachment = attachment
         self._remote = remote
-        self._paths: dict[str, str] = {}
+        self._paths: dict[str, tuple[str, int]] = {}
+        self.stale: dict[str, int] = {}
+        """Frames of earlier trials in the last recording of a name."""
 
-    def request(self, name: str, frames: int, length: int) -> dict[str, Any]:
+    def request(self, name: str, frames: int, length: int, nonce: int = 0) -> dict[str, Any]:
         """What the worker needs to record test frames.
 
         Args:
             name: of the recording.
             frames: at most, and some to spare.
             length: octets of the longest as it is sent.
+            nonce: octet of the trial in the trailers of marked frames.
         """
-        self._paths[name] = f"{self._attachment.ask('scratch')}/{name}.pcap"
+        path = f"{self._attachment.ask('scratch')}/{name}.pcap"
+        self._paths[name] = path, nonce
         limit = frames + SPARE
         octets = limit * (length + GROWN + _RECORD)
         return {
             "filter": TEST_FRAMES,
             "limit": limit,
-            "path": self._paths[name],
+            "path": path,
             "octets": octets,
         }
 
     def read(self, name: str) -> Iterator[tuple[F64, U8]]:
-        """Times and frames, some at a time; then the file is removed.
+        """Times and frames of the trial, some at a time; then the file is removed.
+
+        Frames of earlier trials are left out and counted in :attr:`stale`.
 
         Raises:
             EnvironmentLacking: it is on another host.
         """
-        there = self._paths.pop(name)
+        there, nonce = self._paths.pop(name)
         with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
             path = Path(there)
             if self._remote is not None:
@@ -80,10 +88,63 @@ class Recordings:
                     f"the recording of {name} is not here: {path}",
                     "TRex writes it on the server's host: say ssh: user@host in the testbed",
                 )
-            for times_s, frames in read_timed(path):
+            recorded = read_timed(path)
+            flows = latest_flows(frames for _, frames in recorded)
+            self.stale[name] = 0
+            for times_s, frames in recorded:
                 for first in range(0, len(frames), CHUNK):
-                    yield times_s[first : first + CHUNK], frames[first : first + CHUNK]
+                    part = slice(first, first + CHUNK)
+                    current = is_current(frames[part], flows, nonce)
+                    stale = int(np.count_nonzero(~current))
+                    self.stale[name] += stale
+                    if not stale:  # a view of the file, not a copy
+                        yield times_s[part], frames[part]
+                    elif stale < len(current):
+                        yield times_s[part][current], frames[part][current]
         self._attachment.ask("forget", path=there)
+
+
+def latest_flows(recorded: Iterable[U8]) -> dict[int, int]:
+    """Return the flow sequence of the latest frame of each of TRex's stream numbers.
+
+    TRex counts the starts of a number in the frames' flow sequence
+    (``CLatencyPktData::reset``, v3.08): among the frames of a number those that
+    left last are of the trial, and all others are of earlier ones.
+
+    Args:
+        recorded: frames ``(n, length)`` of one trial, an array for each length.
+    """
+    latest: dict[int, tuple[int, int]] = {}
+    for frames in recorded:
+        for first in range(0, len(frames), CHUNK):
+            part = frames[first : first + CHUNK]
+            if part.shape[1] < trailer.LENGTH:
+                continue
+            marks = trailer.read(part)
+            stamped = marks.magic_ok & (marks.stream_id < FIRST)
+            for number in distinct(marks.stream_id[stamped]).tolist():
+                rows = np.flatnonzero(stamped & (marks.stream_id == number))
+                last = rows[marks.time_ns[rows].argmax()]
+                one = int(marks.time_ns[last]), int(marks.nonce[last])
+                latest[number] = max(one, latest.get(number, one))
+    return {number: flow for number, (_, flow) in latest.items()}
+
+
+def is_current(frames: U8, flows: Mapping[int, int], nonce: int) -> NDArray[np.bool_]:
+    """Return a mask of the frames ``(n,)`` that are of the trial, not of an earlier one.
+
+    Args:
+        frames: ``(n, length)``; those without a trailer are not.
+        flows: see :func:`latest_flows`.
+        nonce: octet of the trial in the trailers of marked frames.
+    """
+    if frames.shape[1] < trailer.LENGTH:
+        return np.zeros(len(frames), dtype=bool)
+    marks = trailer.read(frames)
+    expected = np.full(1 << 16, nonce, dtype=np.uint8)
+    expected[list(flows)] = list(flows.values())
+    current: NDArray[np.bool_] = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
+    return current
 
 
 def longest_frame(streams: StreamSet) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from v6t.drivers.delays import differences
 from v6t.drivers.oracle.compare import Comparison, compare_samples, together
 from v6t.drivers.trex.marking import FIRST, distance, is_marked, read
+from v6t.drivers.trex.recording import is_current, latest_flows
 from v6t.drivers.trex.stamping import readdressed
 from v6t.procedures.distribution import Distribution
 from v6t.profiles import trailer
@@ -108,6 +109,28 @@ def with_macs(
     if readdressed(frame, macs, vlans and vlans[0]) != frame:
         return frame
     return readdressed(frame, others, vlans and vlans[1])
+
+
+def current(frames: Frames, nonce: int) -> Frames:
+    """Return captured frames without those of earlier trials.
+
+    Args:
+        frames: captured on one port.
+        nonce: octet of the trial in the trailers of marked frames.
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, (_, frame) in enumerate(frames):
+        by_length.setdefault(len(frame), []).append(place)
+    groups = [
+        (places, np.frombuffer(b"".join(frames[p][1] for p in places), np.uint8))
+        for places in by_length.values()
+    ]
+    arrays = [octets.reshape(len(places), -1) for places, octets in groups]
+    flows = latest_flows(arrays)
+    mine = np.zeros(len(frames), dtype=bool)
+    for (places, _), rows in zip(groups, arrays, strict=True):
+        mine[places] = is_current(rows, flows, nonce)
+    return [one for one, ours in zip(frames, mine.tolist(), strict=True) if ours]
 
 
 def as_compiled(stream: Stream) -> None:

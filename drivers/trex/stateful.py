@@ -20,7 +20,7 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import PHASES, Oracle, Phase, stale_faults
 from v6t.drivers.trex import tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.marking import is_marked
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
 
-PHASES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
 ORDER_SEED = 1
 
 
@@ -115,15 +114,16 @@ class Connecting:
         if self._inner is not None:
             self._inner.bind(TableAt(self._file.path, count, self._version, Order(count)))
 
-    def recording(self, port: int, streams: StreamSet) -> dict[str, Any]:
+    def recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
         """What the worker needs to record a phase on a port.
 
         Args:
             port: that receives.
             streams: whose frames are recorded, one for each connection.
+            nonce: octet of the trial in the trailers of marked frames.
         """
-        name = PHASES[streams.direction]
-        return {str(port): self._recordings.request(name, self._rows.count, longest_frame(streams))}
+        name, length = PHASES[streams.direction], longest_frame(streams)
+        return {str(port): self._recordings.request(name, self._rows.count, length, nonce)}
 
     def learn(self) -> None:
         """Read the recording of phase 1 and remember its four-tuples.
@@ -287,12 +287,15 @@ class Connecting:
         phase, recorded = self.phase(result, raw, way), self._recorded
         ((name, count),) = phase.result.classes.items()
         arrived = count.received + count.surplus
-        faults = list(phase.faults)
-        if recorded.frames < arrived:
-            faults.append(f"TRex recorded {recorded.frames} of {arrived} frames of {PHASES[way]}")
-        counted = replace(
-            count, received=recorded.distinct, surplus=recorded.frames - recorded.distinct
-        )
+        stale = self._recordings.stale.get(PHASES[way], 0)
+        faults = [*phase.faults, *stale_faults(stale, way)]
+        frames = recorded.frames
+        if recorded.distinct < count.required and frames < arrived:
+            faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASES[way]}")
+        else:  # a full recording lacks surplus only if it holds every connection
+            frames = max(frames, arrived)
+        surplus = frames - recorded.distinct
+        counted = replace(count, received=recorded.distinct, surplus=surplus)
         return replace(
             phase,
             result=replace(phase.result, classes={name: counted}),

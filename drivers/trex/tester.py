@@ -186,7 +186,7 @@ class TrexTester:
         self._stream()
         self._pause(trial)
         self._flows.clear()
-        self._nonce = self._nonce % 255 + 1  # 0 is that of connections
+        self._begin()
         if trial.connections is not None:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
         else:
@@ -198,7 +198,7 @@ class TrexTester:
             return self._exchange(trial, sent)[0]
         recording = {
             str(one.rx_port): self._recordings.request(
-                one.streams.direction, one.frames, longest_frame(one.streams)
+                one.streams.direction, one.frames, longest_frame(one.streams), one.nonce
             )
             for one in sent
         }
@@ -263,6 +263,7 @@ class TrexTester:
             return self._checked(self._conversing.establish(connections))
         self._stream()
         self._pause(trial)
+        self._begin()
         phase_trial = establishing(trial, connections)
         every = self._streams["forward"]
         streams = StreamSet("forward", (foreground(every),))
@@ -271,7 +272,7 @@ class TrexTester:
             streams, bursts(streams, phase_trial, stamp=True), cable.tx, (cable.rx,)
         )
         self._connecting.begin(connections)
-        recording = self._connecting.recording(cable.rx, streams)
+        recording = self._connecting.recording(cable.rx, streams, self._nonce)
         result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.learn)
         return self._connecting.learned(connections, result, raw)
 
@@ -279,11 +280,12 @@ class TrexTester:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
             return self._checked(self._conversing.validate())
+        self._begin()
         phase_trial = validating(trial, connections)
         (cable,) = self._cables["reverse"]
         streams, burst = self._connecting.validation(self._streams["reverse"], phase_trial.rate_fps)
-        sent = counting.Sent(streams, burst, cable.tx, (cable.rx,))
-        recording = self._connecting.recording(cable.rx, streams)
+        sent = counting.Sent(streams, burst, cable.tx, (cable.rx,), self._nonce)
+        recording = self._connecting.recording(cable.rx, streams, self._nonce)
         result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.try_all)
         return self._connecting.validated(result, raw)
 
@@ -295,6 +297,10 @@ class TrexTester:
     def wait(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
+
+    def _begin(self) -> None:
+        """Begin a trial or a phase: its frames differ from those of the ones before."""
+        self._nonce = self._nonce % 255 + 1
 
     def _stream(self) -> None:
         """Have the engine for streams, which forgets them where connections came between."""
@@ -378,7 +384,7 @@ class TrexTester:
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
             if not trial.needs and (self._marks or trial.most_fps > STAMPED_FPS):
-                streams = self._unstamped.streams(direction, self._nonce) or streams
+                streams = self._unstamped.streams(direction) or streams
             burst = bursts(
                 streams,
                 trial,
@@ -387,7 +393,7 @@ class TrexTester:
                 marks=self._options.sample,
                 apart=1 if self._trailer else self.attachment.apart(trial.rate_fps),
             )
-            return [counting.Sent(streams, burst, cables[0].tx, back)]
+            return [counting.Sent(streams, burst, cables[0].tx, back, self._nonce)]
         parts = []
         for part, cable in enumerate(cables):
             firsts = first_frames(streams, trial, part, len(cables))
@@ -415,7 +421,7 @@ class TrexTester:
         streams = self._connecting.phase_two(self._streams[direction], trial, connections)
         tables.check(connections.count, trial.needs)
         burst = bursts(streams, trial, stamp=True, marks=self._options.sample)
-        return counting.Sent(streams, burst, cable.tx, (cable.rx,))
+        return counting.Sent(streams, burst, cable.tx, (cable.rx,), self._nonce)
 
     def _install(self, one: counting.Sent) -> None:
         if self._installed.get(one.tx_port) is one.streams:
@@ -455,7 +461,7 @@ class TrexTester:
             "trial",
             watch=self.attachment.server_lives,
             deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
-            bursts={str(one.tx_port): [b.to_json() for b in one.bursts] for one in sent},
+            bursts={str(one.tx_port): one.requests for one in sent},
             due_s=trial.sending_s,
             receive=sorted({one.rx_port for one in sent}),
             residual_s=trial.residual_wait_s,
@@ -502,7 +508,7 @@ class TrexTester:
             if one.marked_bursts:
                 longest = max(b.frames for b in one.marked_bursts)
                 far = marking.far_of(one.streams)
-                pattern = marking.sample_filter(longest, each, far)
+                pattern = marking.sample_filter(longest, each, far, one.nonce)
                 filters.append({"filter": pattern, "limit": limit})
             by_port[str(one.rx_port)] = filters
         return by_port
@@ -625,7 +631,7 @@ class TrexTester:
             there, here = here, there
         all_frames: samples.Frames = []
         for port in dict.fromkeys(one.rx_port for one in sent):
-            frames = counting.captured(raw, port)
+            frames = samples.current(counting.captured(raw, port), sent[0].nonce)
             cable = next(c for c in self._cables[direction] if c.rx == port)
             # joined ports get frames as they were sent
             side, link = (cable.sending, there) if self._loopback else (cable.receiving, here)

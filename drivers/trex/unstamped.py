@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.trex.listed import Cycling
-from v6t.drivers.trex.marking import CLASS, FIRST, NUMBER_OCTETS, distance, marked, with_nonce
+from v6t.drivers.trex.marking import CLASS, FIRST, NUMBER_OCTETS, distance, marked
 from v6t.drivers.trex.stamping import mended
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
@@ -50,16 +50,9 @@ class Unstamped:
         self._sets[way] = StreamSet(way, tuple(mended(marked(s)) for s in named))
         self._plain[way] = {s.stream_id: s for s in named}
 
-    def streams(self, direction: Direction, nonce: int) -> StreamSet | None:
-        """Those of a direction in a trial, so that late frames of another count for nothing.
-
-        Returns:
-            None: there are none.
-        """
-        stream_set = self._sets.get(direction)
-        if stream_set is None:
-            return None
-        return StreamSet(direction, tuple(with_nonce(s, nonce) for s in stream_set.streams))
+    def streams(self, direction: Direction) -> StreamSet | None:
+        """Those of a direction; None: there are none."""
+        return self._sets.get(direction)
 
     def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
         """Frames of one of these as TRex sends them; None: it is none of these."""

@@ -87,7 +87,8 @@ class Server:
                 captures.append({"kind": "sample", "port": back, "matched": 0, "frames": shown})
             if str(back) in recordings:
                 found = [f for burst in sent for f in self.frames(streams, burst)]
-                Path(recordings[str(back)]["path"]).write_bytes(pcap(found))
+                wanted = recordings[str(back)]
+                Path(wanted["path"]).write_bytes(pcap(found[: wanted["limit"]]))
         return {
             "ports": ports,
             "global": {"queue_full": 0},
@@ -123,6 +124,8 @@ class Server:
         program = dict(self.tester._connecting.program(streams.direction, stream))
         if "vm" in program:
             program["vm"] = client_worker.unpacked(program["vm"])
+        if burst.get("nonce") is not None:
+            program["packet"] = client_worker.with_nonce(program["packet"], burst["nonce"])
         made = Expander(replace(stream, trex=program)).frames(0, burst["frames"])
         if burst["pg_id"] is not None:
             made[:, -16:] = 0

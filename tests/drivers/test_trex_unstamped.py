@@ -36,7 +36,7 @@ def loaded(streams):
 def test_what_their_programs_send_is_what_is_compared(plugin, way, size):
     _, both = compiled(plugin, size)
     made = loaded(both[way])
-    streams = made.streams(way, 7)
+    streams = made.streams(way)
     frames = [
         (0.0, row.tobytes()) for s in streams.streams for row in Expander(s).frames(70_000, 40)
     ]
@@ -55,16 +55,15 @@ def test_a_trial_is_counted_class_by_class():
     _, both = compiled("mape-br")
     own = both["reverse"].streams[0]
     two = StreamSet("reverse", (own, replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")))
-    streams = loaded(two).streams("reverse", 7)
+    streams = loaded(two).streams("reverse")
     trial = Trial("throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, bound_fps=1e8)
     burst = bursts(streams, trial, stamp=True, marks=200)
     assert all(b.pg_id is None and not b.tags for b in burst)
-    sent = counting.Sent(streams, burst, 1, (0,))
+    sent = counting.Sent(streams, burst, 1, (0,), 7)
     assert sent.told_apart and not sent.stamped
     assert sent.marks == {(0, 7), (1, 7)}
     assert "ether[len - 15] = 7 " in marking.counted(1, 7)  # late frames of others are not counted
-    for stream in streams.streams:
-        assert (Expander(stream).frames(0, 5)[:, -15] == 7).all()
+    assert [request["nonce"] for request in sent.requests] == [7, 7]
     captures = [
         {"kind": "marked", "port": 0, "class": 0, "matched": 499},
         {"kind": "marked", "port": 0, "class": 1, "matched": 3},
@@ -81,12 +80,12 @@ def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps
     _, both = compiled("mape-br")
     own = both["forward"].streams[0]
     many = [replace(own, stream_id=n, name=f"c{n}") for n in range(CLASSES + 1)]
-    assert loaded(StreamSet("forward", tuple(many))).streams("forward", 7) is None
-    assert loaded(StreamSet("forward", tuple(many[:-1]))).streams("forward", 7) is not None
+    assert loaded(StreamSet("forward", tuple(many))).streams("forward") is None
+    assert loaded(StreamSet("forward", tuple(many[:-1]))).streams("forward") is not None
     _, long = compiled("mape-br", 1518)
     _, longer = compiled("mape-br", 1280)
     mixed = StreamSet("forward", (long["forward"].streams[0], longer["forward"].streams[0]))
-    assert loaded(mixed).streams("forward", 7) is None
+    assert loaded(mixed).streams("forward") is None
 
 
 def test_they_are_no_other_streams():
@@ -96,7 +95,7 @@ def test_they_are_no_other_streams():
     assert made.source("forward", own) is None
     assert made.source("reverse", replace(own, stream_id=marking.FIRST)) is None
     made.clear()
-    assert made.streams("forward", 7) is None
+    assert made.streams("forward") is None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_how_frames_will_be_counted_is_known_beforehand(options, needs, most_fps
 
 def test_stamps_and_marks_and_both_are_called_so():
     _, both = compiled("mape-br")
-    marked = loaded(both["forward"]).streams("forward", 7)
+    marked = loaded(both["forward"]).streams("forward")
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
     own = both["forward"]
     stamps, marks, plain = (

@@ -825,7 +825,13 @@ def pushing(monkeypatch, *ports):
 @pytest.mark.parametrize("back", [0, 1])
 @pytest.mark.parametrize(
     ("virtual", "goes", "stuck", "pushed"),
-    [(True, [], 0, 2), (True, [1], 1, 2), (True, [277, 277, 5], 559, 4), (False, [9], 0, 0)],
+    [
+        (True, [], 0, 2),
+        (True, [1], 1, 2),
+        (True, [277, 277, 5], 559, 4),
+        (True, [92] * 89 + [4], 8192, 91),  # a whole ring of long frames
+        (False, [9], 0, 0),
+    ],
 )
 def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, goes, stuck, pushed):
     one = pushing(monkeypatch, virtual, goes, back)

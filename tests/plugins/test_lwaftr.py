@@ -244,7 +244,7 @@ def test_the_intent_tells_where_the_rows_are(table_file):
     assert intent.left["routes"] == {"2001:db8:b400::/40": "2001:db8:6::2"}
     intent = aftr(binding_table=str(table_file)).dut_intent()
     assert intent.settings["table"] == {"file": str(table_file)}
-    assert intent.left["addresses"] == [f"{BR}/64", f"{OTHER_BR}/64"]
+    assert intent.left["addresses"] == [f"{BR}/64", f"{OTHER_BR}/128"]
     (route,) = intent.left["routes"]
     assert route == "2001:db8::/37"
     few = aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")

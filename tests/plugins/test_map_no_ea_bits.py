@@ -85,9 +85,9 @@ def test_shorter_rule_gets_no_ports_of_a_longer_one():
 
 
 def test_packet_device_sends_to_the_ce_of_a_port():
-    rules = [d.rule for d in mape(domains=[SECOND]).params.all_domains]
+    domains = mape(domains=[SECOND]).params.all_domains
     address = IPv4Address("192.0.2.18")
-    assert [owner(rules, address, port) for port in (1232, 1236, 1240, None)] == [
+    assert [owner(domains, address, port) for port in (1232, 1236, 1240, None)] == [
         CE_34,
         CE_35,
         None,

@@ -228,7 +228,7 @@ def icmp_error(v):
 def xlat(v):
     """The CLAT's half; the PLAT is stateful."""
     plugin = load_plugin("clat")
-    clat = plugin(plugin.params_model())
+    clat = plugin(plugin.params_model(plat_prefix="64:ff9b::/96"))
     link = clat.links.right
     layers = (
         Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac}),

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
-VECTORS = json.loads((files("v6t.tests") / "vectors" / "siit.json").read_text())["vectors"]
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]
 PAIRS = [v for v in VECTORS if v["kind"] == "frame_size_pair"]
 RATES = [v for v in VECTORS if v["kind"] == "max_rate"]
 

@@ -365,9 +365,11 @@ DOMAINS = "".join(
     for n in range(2)
 )
 SOFTWIRES = (
-    DOMAINS.splitlines()[1].replace("{", "{{").replace("}", "}}")
-    + "\r\n rule psid: 0 ip6-dst 2001:db8:b400:2:0:c000:251:0\r\n rule psid: 1 ip6-dst {b4}\r\n"
-)
+    DOMAINS.splitlines()[0] + "\r\n rule psid: 0 ip6-dst 2001:db8:b400::c000:250:0\r\n"
+    " rule psid: 1 ip6-dst 2001:db8:b400:1:0:c000:250:1\r\n"
+    + DOMAINS.splitlines()[1] + "\r\n rule psid: 0 ip6-dst 2001:db8:b400:2:0:c000:251:0\r\n"
+    " rule psid: 1 ip6-dst 2001:db8:b400:3:0:c000:251:1\r\n"
+)  # fmt: skip
 SUMMARY = captured("vpp-show-nat44-summary.txt")
 OFF = SUMMARY.partition("\n")[2]
 """Of a plugin that is off: no table, and sessions that are 0 (nat44_show_summary_command_fn)."""
@@ -404,8 +406,8 @@ VPP = [
     ("vpp-mape-26.06-started", "show hardware-interfaces", "name left", HARDWARE,
      HARDWARE.replace("01:01", "99:99").replace("02:01", "01:01")),
     ("vpp-lwaftr-26.06", "show map domain", "exec", DOMAINS, DOMAINS.replace("192.0.2.8", "192.0.2.9")),
-    ("vpp-lwaftr-26.06", "; done", "index_of", SOFTWIRES.format(b4="2001:db8:b400:3:0:c000:251:1"),
-     SOFTWIRES.format(b4="2001:db8:b400:3:0:c000:251:11")),
+    ("vpp-lwaftr-26.06", "show map domain", "index_of", SOFTWIRES,
+     SOFTWIRES.replace("3:0:c000:251:1", "3:0:c000:251:11")),
     ("vpp-nat44-26.06", "show nat44 summary", "plugin enable", SUMMARY, OFF),
     ("vpp-nat44-26.06", "show nat44 addresses", "",
      POOL.format(pool=ADDRESS, twice=""), POOL.format(pool="", twice=ADDRESS)),

@@ -61,6 +61,9 @@ HINTS = {
     "'s CLAT translates one address": (
         "clat", "tundra", "clat_ipv4=198.18.0.0/24", "clat_ipv6=2001:2:0:2::/120",
     ),
+    "knows the interface identifier of RFC 7597 only": ("mape-br", "vpp", "iid_format=draft"),
+    "drops packets of a CE with an IPv4 prefix": ("mapt-ce", "nat46", "ea_len=4", "ce_psid=0", "ce_ipv4=192.0.2.176"),
+    "cannot be configured: ": ("siit", "nat46", "lowest_ipv6_mtu=1400"),
     "nat46 maps prefixes with equally many": ("siit", "nat46", EAM),
     "TAYGA maps prefixes with equally many": ("siit", "tayga", EAM),
     "TAYGA does not translate": ("clat", "tayga", "plat_prefix=64:ff9b::/96"),
@@ -98,6 +101,8 @@ UNREACHED = {
 }
 """They have parameters all the same, for technologies of somebody else."""
 NO_COMMAND = {
+    "a VPP domain has one , and": "another driver, or other addresses",
+    "without EA bits has": "another rule, or another device",
     " driver cannot make a device for ": "another driver is the remedy: the table of all pairs is tried below",
     "is not within": "guards the technology's own arithmetic",
     "the test uses all of": "any of many parameters may be given another value",

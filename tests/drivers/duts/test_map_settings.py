@@ -54,7 +54,6 @@ def text(*args: object, **given: object) -> str:
         ("vpp", "mapt-br", {"lowest_ipv6_mtu": 1400, "rule_ipv6": "2001:db8:ce::/48"}, "1400"),
         ("nat46", "siit", {"lowest_ipv6_mtu": 1400}, "1400"),
         ("tundra", "siit", {"lowest_ipv6_mtu": 1400, "eam": [], **OWN_PREFIX}, "1400"),
-        ("map646", "siit", {"lowest_ipv6_mtu": 1500}, "1500"),
     ],
 )  # fmt: skip
 def test_setting_that_a_driver_cannot_configure_is_refused(driver, plugin, given, value):

@@ -115,6 +115,7 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "n": [{"n": 2, "m": 1}],
     "m": [{"n": 3, "m": 1}],
     "ttl": [{"ttl": 100}],
+    "initiator_offset": [{**FOUR, "initiator_offset": offset} for offset in (8, 10, 12, 13)],
     "negative_percent": [{"negative_percent": 10}],
     "server_ipv4": [{"server_ipv4": "203.0.113.99"}],
     "dut_left_ipv6": [{"dut_left_ipv6": "2001:db8:aa::1/64", "tester_left_ipv6": "2001:db8:aa::2"}],

@@ -52,7 +52,11 @@ class InProcessDevice:
 def bound_run(plugin: str, params: Mapping[str, str]) -> BoundRun:
     """Resolve a technology with parameters as they are written after ``--set``."""
     dut = DRIVERS.get(plugin, "reference")
-    return bind(resolve(flags=Flags(plugin, dut=dut, params=params)))
+    return bind(
+        resolve(
+            flags=Flags(plugin, dut=dut, params=params, procedure={"connections": {"count": 16}})
+        )
+    )
 
 
 def findings(

@@ -399,7 +399,10 @@ KNOWN: Mapping[str, tuple[str, Params]] = {
         "nat64",
         {"prefix": "64:ff9b::/96", "responder_ipv4": "8.8.4.4"},
     ),
-    "blocks of few ports": ("nat44", {"port_block": 16}),
+    "blocks of few ports": (
+        "nat44",
+        {"port_block": 16, "initiator_ports": {"min": 1024, "max": 1039}},
+    ),
     "room for few sessions": ("nat44", {"session_limit": 20}),
     "a shared address": ("mapt-ce", {"ea_len": 13}),
 }

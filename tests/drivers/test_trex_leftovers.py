@@ -1,0 +1,158 @@
+"""Frames of an earlier trial that arrive in a later one, on TRex: never counted, learned or compared."""
+
+from __future__ import annotations
+
+import base64
+from types import SimpleNamespace
+
+import pytest
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.trex import client_worker, recording, samples, tables
+from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.tester import TrexTester
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.stateful.phases import judge_connections
+
+from .test_trex_sending_connections import COUNT, PLUGIN, RATE, TOLERANCE, Server, trial
+
+PORT = slice(34, 36)
+"""Octets of the UDP source port in a frame of NAT44."""
+NONCE, SENT = -15, slice(-8, None)
+"""Octets of the trailer: the trial, and the time at which the frame left."""
+
+
+def leftover(frame, port=b"\x99\x99"):
+    """The frame as another trial sent it earlier, translated to another port."""
+    octets = bytearray(frame)
+    octets[NONCE] ^= 0xF0
+    octets[SENT] = (5).to_bytes(8, "little")
+    octets[PORT] = port
+    return bytes(octets)
+
+
+class Leaving(Server):
+    """A server whose send rings give out the last frames of an earlier phase first.
+
+    Attributes:
+        left: frames of each burst, by direction.
+        copies: frames that the device repeats, of each burst of the Initiator.
+    """
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.left = {"forward": 0, "reverse": 0}
+        self.copies = 0
+
+    def trial(self, **asked):
+        raw = super().trial(**asked)
+        for flow in raw["groups"]["flow_stats"].values():
+            if "0" in flow["tx_pkts"]:
+                flow["rx_pkts"]["1"] += self.copies
+        return raw
+
+    def frames(self, streams, burst):
+        own = super().frames(streams, burst)
+        left = self.left[streams.direction]
+        copies = own[: self.copies] if streams.direction == "forward" else []
+        return [*(leftover(f) for f in own[len(own) - left :]), *own, *copies]
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    made = Leaving(tmp_path)
+    monkeypatch.setattr(Attachment, "ask", made.ask)
+    made.tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
+    made.tester.attachment.facts = {"ports": [{"driver": "net_memif"}] * 2}
+    made.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
+    yield made
+    made.tester.close()
+
+
+def established(server):
+    asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
+    result = Preparing(server.tester, None).measure(trial(asked))
+    return result, judge_connections(trial(asked), result, sending_time_tolerance=TOLERANCE)
+
+
+def test_phase_one_with_leftovers_is_invalid(server):
+    server.left = {"forward": 200, "reverse": 0}
+    result, verdict = established(server)
+    found = result.connections
+    assert (found.learned, found.surplus, found.repeated) == (COUNT, 0, 0)
+    assert (verdict.valid, verdict.passed) == (False, False)
+    assert verdict.reasons == ("200 frames of an earlier trial arrived in phase 1",)
+
+
+def test_phase_one_with_leftovers_learns_from_its_own_frames(server):
+    established(server)
+    expected = server.tester._connecting._table.rows.copy()
+    server.left = {"forward": 200, "reverse": 0}
+    established(server)
+    assert (server.tester._connecting._table.rows == expected).all()
+
+
+def test_phase_one_with_more_leftovers_than_the_recording_spares_is_invalid(server, monkeypatch):
+    monkeypatch.setattr(recording, "SPARE", 100)
+    server.left = {"forward": 150, "reverse": 0}
+    result, verdict = established(server)
+    # the last 50 frames found no room
+    assert (result.connections.learned, result.connections.surplus) == (COUNT - 50, 0)
+    assert not verdict.valid
+    assert "150 frames of an earlier trial arrived in phase 1" in verdict.reasons
+
+
+def test_validation_with_leftovers_is_invalid(server):
+    server.left = {"forward": 0, "reverse": 3}
+    result, verdict = established(server)
+    assert result.connections.validated == COUNT
+    assert result.directions["reverse"].classes["fg"].surplus == 0
+    assert not verdict.valid
+    # of each of twenty blocks, of which one is stamped and the others are marked
+    assert verdict.reasons == ("60 frames of an earlier trial arrived in the validation",)
+
+
+def test_phase_one_with_more_copies_than_the_recording_spares_counts_them_all(server, monkeypatch):
+    monkeypatch.setattr(recording, "SPARE", 100)
+    server.copies = 300
+    result, verdict = established(server)
+    assert (result.connections.learned, result.connections.surplus) == (COUNT, 300)
+    assert (verdict.valid, verdict.passed) == (True, False)
+
+
+def test_phase_two_compares_only_frames_of_its_own(server):
+    server.tester._options = TrexOptions(sample=30)
+    established(server)
+    server.left = {"forward": 20, "reverse": 20}
+    asked = Connections(COUNT, RATE, 0.1, 0.0, keep=True)
+    result = Preparing(server.tester, None).measure(trial(asked))
+    for counted in result.directions.values():
+        assert counted.total("received") == COUNT
+        assert counted.checked == counted.matched >= 30
+
+
+def test_captured_frames_of_another_trial_are_left_out(server):
+    established(server)
+    sent = server.tester._installed[1]
+    stamped, marked = sent.streams[0], sent.streams[1]
+    burst = {"index": 0, "pg_id": stamped.stream_id, "frames": 4, "nonce": None}
+    one = server.frames(sent, burst)
+    other = server.frames(sent, {**burst, "index": 1, "pg_id": None, "nonce": 9})
+    assert marked.stream_id >= 1 << 15
+    came = [(0.0, leftover(f)) for f in (*one, *other)] + [(1.0, f) for f in (*one, *other)]
+    assert samples.current(came, 9) == came[8:]
+
+
+@pytest.mark.parametrize(("nonce", "octet"), [(7, 7), (None, 0)])
+def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
+    worker = client_worker.Worker()
+    worker.api = SimpleNamespace(STLStream=SimpleNamespace(from_json=lambda stream: stream))
+    blank = base64.b64encode(bytes(64)).decode()
+    worker.load(0, [{"name": "fg", "packet": {"binary": blank}}])
+    burst = {"index": 0, "frames": 1, "pps": 1.0, "isg": 0.0, "pg_id": None, "times": 1}
+    for _ in range(2):
+        made = worker._stream(0, {**burst, "gap_us": 0.0, "nonce": nonce}, 0)
+        packet = base64.b64decode(made["packet"]["binary"])
+        assert (packet[NONCE], sum(packet)) == (octet, octet)
