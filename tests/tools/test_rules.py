@@ -36,6 +36,16 @@ def test_lower_drops_zeros():
     assert rules.lower({"words": {"core": 3}}, LIMITS) == {"words": {"core": 3}}
 
 
+def test_move_stores_counts_of_the_same_sum():
+    counts = {"words": {"base": 3, "core": 0, "drivers": 2}}
+    assert rules.move(counts, LIMITS) == {"words": {"base": 3, "drivers": 2}}
+
+
+def test_move_with_a_larger_sum_is_refused():
+    with pytest.raises(SystemExit):
+        rules.move({"words": {"base": 6}}, LIMITS)
+
+
 @pytest.fixture
 def checkout(tmp_path):
     """A checkout with one package and one page."""
