@@ -16,7 +16,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Sheet, count, sheet
-from v6t.profiles.extensions import blame
+from v6t.base.entry_points import blame
 
 R = TypeVar("R", bound=Record)
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"

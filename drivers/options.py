@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from v6t.profiles.complaints import complaint
-from v6t.profiles.errors import UsageError
+from v6t.base.complaints import complaint
+from v6t.base.errors import UsageError
 
 Options = TypeVar("Options", bound=BaseModel)
 

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.options import options_of
 from v6t.drivers.tester import Tester
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from v6t.profiles.extensions import Extensions
+from v6t.base.entry_points import Extensions
 
 if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind

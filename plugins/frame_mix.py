@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from v6t.base.errors import UsageError
 from v6t.profiles import mixes
-from v6t.profiles.errors import UsageError
 from v6t.profiles.mixes import FrameMix
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 

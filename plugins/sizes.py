@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.intent import Link
 from v6t.profiles.model import FramePair
 from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS

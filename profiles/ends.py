@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.profiles import decode, inet
-from v6t.profiles.errors import TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

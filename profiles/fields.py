@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.profiles.model import Binding

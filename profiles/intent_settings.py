@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.intent import DutIntent
 
 _Own = TypeVar("_Own", bound="IntentSettings")

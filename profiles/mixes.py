@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.schedule import order
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import MIN_FRAME_OCTETS
 

@@ -8,9 +8,9 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import NamedTuple
 
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
-from v6t.profiles.zones import refuse_zone
+from v6t.base.errors import UsageError
+from v6t.base.files import read_text
+from v6t.base.zones import refuse_zone
 
 _COLUMNS = (
     "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and the lwAFTR's "

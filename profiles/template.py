@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.fields import Header, Layout, layout_of
 from v6t.profiles.model import Layer
 from v6t.profiles.streams import Checksum

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 FCS_OCTETS = 4
 """Frame check sequence: counted in every frame size here, absent from TRex's packets (TRX-01)."""

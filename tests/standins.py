@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from v6t.profiles.errors import EnvironmentLacking
+from v6t.base.errors import EnvironmentLacking
 from v6t.tests.jool.built import LackingError, built_mapt, kernel_of
 from v6t.tests.jool.image import JOOL
 from v6t.tests.jool.vm import Stand, Standing

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 from v6t.analysis.records.base import Model
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 SCHEMA = "v6t-audit/1"
 CONFORMS, DEVIATES, UNTOLD = "conforms", "deviates", "cannot be told"

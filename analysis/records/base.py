@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
+from v6t.base.strict_model import Described
 from v6t.procedures.conditions import Attempt, Conditions
 from v6t.procedures.trial import TrialResult, sizes_key
-from v6t.profiles.described import Described
 from v6t.profiles.mixes import label_of
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"

@@ -15,15 +15,15 @@ from v6t.analysis.records.audit import DEVIATES, SCHEMA, UNTOLD, Audit, Finding,
 from v6t.analysis.report.audit import document, to_junit
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
+from v6t.base.errors import DutError, UsageError, interrupted
+from v6t.base.storage import write_atomically
 from v6t.core.audit import suites
 from v6t.core.audit.device import Listening, ProbedDevice, probed
 from v6t.core.config.bound import bind
-from v6t.core.reporting.write import replace_text
 from v6t.core.runs.manifest import commit, now
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.plugins.clauses.carry import Outcome, carry_out
 from v6t.plugins.clauses.ends import NOTHING, worded
-from v6t.profiles.errors import DutError, UsageError, interrupted
 from v6t.profiles.export.pcap import write_pcap
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ def write_record(record: Audit, out: Path) -> None:
         OSError: it cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
-    replace_text(out / FILES["json"], json.dumps(record.to_json(), indent=1) + "\n")
+    write_atomically(out / FILES["json"], json.dumps(record.to_json(), indent=1) + "\n")
 
 
 def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
@@ -406,7 +406,7 @@ def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
     try:
         write_record(record, out)
         for kind, text in texts.items():
-            replace_text(out / FILES[kind], text)
+            write_atomically(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _FPS, overwrite=True)
     except OSError as exc:
         raise UsageError(f"{out} cannot be written: {exc.strerror}") from exc

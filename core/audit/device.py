@@ -10,19 +10,19 @@ from pathlib import Path
 from socket import if_nametoindex
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.device import DeviceSession
-from v6t.drivers.lab.channel import Worker
-from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.lab.setup import Bed, frame_octets
-from v6t.drivers.prober import Prober, Sided
-from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
-from v6t.profiles.errors import (
+from v6t.base.errors import (
     DutError,
     EnvironmentLacking,
     TesterError,
     UsageError,
     interrupted,
 )
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.setup import Bed, frame_octets
+from v6t.drivers.prober import Prober, Sided
+from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
 from v6t.profiles.intent import hosts_on, played
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from v6t.profiles.errors import ExtensionError, UsageError
-from v6t.profiles.extensions import Extensions
+from v6t.base.entry_points import Extensions
+from v6t.base.errors import ExtensionError, UsageError
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

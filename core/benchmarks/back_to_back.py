@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from v6t.analysis.presentations.bursts import BurstPresentation
 from v6t.analysis.records.bursts import BurstRecord, burst_record, burst_rows
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

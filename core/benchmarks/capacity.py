@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from v6t.analysis.presentations.connections import CapacityPresentation
 from v6t.analysis.records.state_table import CapacityRecord, capacity_record, capacity_rows
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
 from v6t.core.benchmarks.phase_one import (
@@ -21,8 +23,6 @@ from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import MOST_CONNECTIONS
 from v6t.procedures.search.binary import halvings
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

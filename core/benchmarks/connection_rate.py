@@ -12,6 +12,7 @@ from v6t.analysis.records.connections import (
     connection_rate_record,
     connection_rate_rows,
 )
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import (
     phase_one_settings,
@@ -21,7 +22,6 @@ from v6t.core.benchmarks.phase_one import (
 )
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -12,11 +12,11 @@ from v6t.analysis.records.soak import (
     critical_load_record,
     critical_load_rows,
 )
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Flag
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.settings import Flag
 from v6t.procedures.trial import Ability
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

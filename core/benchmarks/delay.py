@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from pydantic import Field
 from v6t.analysis.presentations.delays import IpdvPresentation, LatencyPresentation, PdvPresentation
 from v6t.analysis.records.timing import DelayRecord, timing_record, timing_rows
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Flag
@@ -19,8 +21,6 @@ from v6t.procedures.conditions import Watch
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.procedures.trial import Measure, Trial, TrialResult
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 
 if TYPE_CHECKING:

@@ -17,6 +17,8 @@ from v6t.analysis.records.variants import (
     flow_rows,
     flows_record,
 )
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared, rate
@@ -26,9 +28,7 @@ from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import Ability
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import DIRECTIONS
-from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.transform import entropy
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from v6t.analysis.presentations.loss import FrameLossPresentation, LossTimeoutPresentation
 from v6t.analysis.records.loss import FrameLossRecord, frame_loss_record, frame_loss_rows
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.frame_loss import LARGEST_STEP, FrameLossSpec, measure_frame_loss
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

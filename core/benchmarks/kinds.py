@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from v6t.profiles.errors import ExtensionError
-from v6t.profiles.extensions import OWN, Extensions, Listed
+from v6t.base.entry_points import OWN, Extensions, Listed
+from v6t.base.errors import ExtensionError
 
 if TYPE_CHECKING:
+    from v6t.base.strict_model import StrictModel
     from v6t.core.benchmarks.kind import BenchmarkKind
-    from v6t.profiles.strict_model import StrictModel
 
     Kind = Listed[BenchmarkKind[Any, Any]]
 

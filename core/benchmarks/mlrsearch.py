@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 from v6t.analysis.presentations.goals import MlrPresentation
 from v6t.analysis.records.goals import MlrRecord, mlr_record, mlr_rows
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Flag
@@ -16,8 +18,6 @@ from v6t.core.benchmarks.throughput import USUAL_FULL, USUAL_PROBES
 from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
 from v6t.procedures.search.goals import Goal
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

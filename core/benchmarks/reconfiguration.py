@@ -12,10 +12,10 @@ from v6t.analysis.records.reconfiguration import (
     reconfiguration_record,
     reconfiguration_rows,
 )
+from v6t.base.errors import UsageError
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import CHANGES, ReconfigurationSpec, measure_reconfiguration
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import Field
 from v6t.analysis.presentations.outages import RecoveryPresentation
 from v6t.analysis.records.outages import OutageRecord, recovery_record
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
-from v6t.profiles.strict_model import StrictModel
 
 
 class RecoverySettings(StrictModel):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from v6t.analysis.presentations.outages import ResetPresentation
 from v6t.analysis.records.outages import OutageRecord, reset_record
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.reset import HOOKS, ResetSpec, measure_reset
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -16,6 +16,8 @@ from v6t.analysis.records.resolution import (
     resolution_record,
     resolution_rows,
 )
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Flag
@@ -24,8 +26,6 @@ from v6t.procedures.queries import Queries
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, covered_qps
 from v6t.procedures.throughput import measure_throughput
 from v6t.procedures.trial import Ability
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

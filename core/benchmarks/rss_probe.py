@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.presentations.variants import ProbePresentation
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.records.variants import ProbeRecord, probe_record, probe_rows
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
 from v6t.procedures.rss_probe import CASES, Case, advise, holds
 from v6t.procedures.throughput import measure_throughput
 from v6t.procedures.trial import directions_of
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import DIRECTIONS
-from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.transform.entropy import held, varies
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
+from v6t.base.strict_model import StrictModel
 from v6t.procedures.repetition import FEWEST
-from v6t.profiles.strict_model import StrictModel
 
 MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB (ST-13)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark, R
 from v6t.core.benchmarks.point import MeasurementPoint
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -18,6 +18,8 @@ from v6t.analysis.records.tcp import (
     tcp_capacity_record,
     tcp_rate_record,
 )
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
 from v6t.core.benchmarks.phase_one import (
@@ -45,8 +47,6 @@ from v6t.procedures.stateful.tcp_capacity import (
 )
 from v6t.procedures.tcp import Closing, Tcp
 from v6t.procedures.trial import Ability
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.tcp.http import MOST_OCTETS
 
 if TYPE_CHECKING:

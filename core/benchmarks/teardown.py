@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from v6t.analysis.presentations.connections import TeardownPresentation
 from v6t.analysis.records.state_table import TeardownRecord, teardown_record, teardown_rows
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import (
     assumed_rate,
@@ -15,7 +16,6 @@ from v6t.core.benchmarks.phase_one import (
 )
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
-from v6t.profiles.strict_model import StrictModel
 
 
 class TeardownSettings(StrictModel):

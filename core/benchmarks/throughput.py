@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from v6t.analysis.presentations.throughput import FrameTimeoutPresentation, ThroughputPresentation
 from v6t.analysis.records.throughput import ThroughputRecord, repetition_rows, throughput_record
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, Row, cost_of
@@ -16,7 +17,6 @@ from v6t.procedures.throughput import (
     ThroughputSpec,
     measure_throughput,
 )
-from v6t.profiles.strict_model import StrictModel
 
 USUAL_PROBES, USUAL_FULL = 7, 2
 """Short and full trials of one MLR search on devices that are neither very noisy nor odd;

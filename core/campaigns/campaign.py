@@ -16,21 +16,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from v6t.base.entry_points import blaming
+from v6t.base.errors import UsageError, V6tError, interrupted
+from v6t.base.files import read_json
+from v6t.base.storage import write_atomically
 from v6t.core.campaigns.file import Planned, Section, read
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.bound import bind
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_document import Document
-from v6t.core.reporting.write import replace_text
 from v6t.core.runs import rundir as names
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import Watch, execute, resume
 from v6t.core.runs.wording import duration
 from v6t.drivers.testers import kind_of
-from v6t.profiles.errors import UsageError, V6tError, interrupted
-from v6t.profiles.extensions import blaming
-from v6t.profiles.files import read_json
 
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
@@ -210,7 +210,7 @@ def opened(directory: Path) -> Campaign:
 def write_plan(directory: Path, campaign: Campaign) -> None:
     """Keep what is to be done, in place of what was kept."""
     content = {"schema": SCHEMA, **asdict(campaign)}
-    replace_text(directory / PLAN, json.dumps(content, indent=1) + "\n")
+    write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n")
 
 
 def status_of(directory: Path, run: CampaignRun) -> str:
@@ -298,7 +298,7 @@ def _note_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
     folder = directory / FAILURES
     folder.mkdir(mode=0o700, exist_ok=True)
     content = {"message": exc.message, "hint": exc.hint, "exit_code": exc.exit_code}
-    replace_text(folder / f"{run.directory}.json", json.dumps(content, indent=1) + "\n")
+    write_atomically(folder / f"{run.directory}.json", json.dumps(content, indent=1) + "\n")
 
 
 class _Clock:

@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from v6t.base.errors import UsageError
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, directory_of, opened, write_plan
-from v6t.profiles.errors import UsageError
 
 
 def extend(directory: Path, campaign: Campaign) -> int:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.core.config.validation import place_of, validated, within
 from v6t.core.config.yaml_document import Document
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 MOST_RUNS = 10_000
 OF_TESTBEDS = ("tester", "dut", "links", "line_rate")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 
 def packaged() -> dict[str, Path]:

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import UsageError, V6tError
+from v6t.base.storage import write_atomically
 from v6t.core.campaigns.campaign import FAILED, Campaign, failure_of, opened, status_of
 from v6t.core.campaigns.campaign import CampaignRun as Planned
 from v6t.core.reporting import write
 from v6t.core.runs.results_file import COMPLETE
-from v6t.profiles.errors import UsageError, V6tError
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
@@ -74,7 +75,7 @@ def write_summary(
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         for kind in formats:
             if kind in FILES:
-                write.replace_text(place / FILES[kind], texts[kind]())
+                write_atomically(place / FILES[kind], texts[kind]())
                 written.append(place / FILES[kind])
     except OSError as exc:
         raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc

@@ -9,12 +9,12 @@ from pathlib import Path
 from v6t.analysis.compare.comparison import Comparison, compare
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.trend import Trend
+from v6t.base.errors import UsageError
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import PLAN, SUMMARY
 from v6t.core.reporting.trend import trend_of_runs
 from v6t.core.reporting.write import load
 from v6t.core.runs.rundir import CONFIG, reading
-from v6t.profiles.errors import UsageError
 
 
 def are_campaigns(directories: Sequence[Path]) -> bool:

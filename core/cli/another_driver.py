@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 
+from v6t.base.errors import V6tError
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver, names
-from v6t.profiles.errors import V6tError
 
 COMMANDS = {"run": "--dut", "audit": "--dut", "dut": "--driver"}
 """Those that take a device, and by which flag."""

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from v6t.base.errors import UsageError
+from v6t.base.plain_text import visible
 from v6t.core.cli.dut_command import device_flags
 from v6t.core.cli.options import NumberRange, names
 from v6t.core.cli.shell_completion import suites as suites_offered
-from v6t.profiles.errors import UsageError
-from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from v6t.analysis.records.audit import Audit

@@ -29,8 +29,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def map_command(as_json: bool, **given: Any) -> None:
     """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
+    from v6t.base.errors import UsageError
     from v6t.core.cli.map_calculator import calc_map, map_warnings
-    from v6t.profiles.errors import UsageError
 
     if given["iid_format"] not in ("rfc7597", "draft"):
         raise UsageError(f"there is no interface identifier format '{given['iid_format']}'",
@@ -60,8 +60,8 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """An address through a table of explicit mappings (RFC 7757), both ways."""
+    from v6t.base.errors import UsageError
     from v6t.core.cli.map_calculator import calc_eam
-    from v6t.profiles.errors import UsageError
 
     if any(pair.count("=") != 1 for pair in pairs):
         raise UsageError("a mapping is an IPv4 and an IPv6 prefix",

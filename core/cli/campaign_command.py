@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import locate
 from v6t.core.cli.options import assignments, live_flag, names, report_flag
 from v6t.core.config.yaml_document import Document
-from v6t.profiles.errors import UsageError
 
 
 @click.command(short_help="carry out many runs described by one file")

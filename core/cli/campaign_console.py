@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shlex
 import sys
 import time
@@ -15,6 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import number_of
+from v6t.base.errors import UsageError, interrupted
+from v6t.base.plain_text import in_one_line
+from v6t.base.storage import hold_lock
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
 from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
@@ -22,8 +23,6 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
-from v6t.profiles.errors import UsageError, interrupted
-from v6t.profiles.plain_text import in_one_line
 
 if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
@@ -67,7 +66,7 @@ def add(campaign: Campaign, directory: Path, report: bool, page: str | None) -> 
     from v6t.core.campaigns.extended import extend
 
     opened(directory)  # before a lock is left where no campaign is
-    with _locked(directory):
+    with hold_lock(directory):
         more = extend(directory, campaign)
     print(f"{number_of(more, 'run')} more than planned before", file=sys.stderr)
     return continue_campaign(directory, report, None, page)
@@ -90,7 +89,7 @@ def continue_campaign(
 
 def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
     groups = campaign.groups()
-    with _locked(directory), signals(lambda: of_campaign(lambda: _begun(directory), directory)):
+    with hold_lock(directory), signals(lambda: of_campaign(lambda: _begun(directory), directory)):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import work_in_parallel
 
@@ -216,20 +215,3 @@ class _Prefixed:
         """As those."""
         if not self._prefix:
             self._watch.now(now)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """One process works on a campaign."""
-    try:
-        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as exc:
-        raise UsageError(f"{directory} cannot be written: {exc.strerror}") from exc
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            raise UsageError(f"another v6t is at work in {directory}") from exc
-        yield
-    finally:
-        os.close(lock)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import Comparison
@@ -90,9 +90,9 @@ def _compare_audits(
 ) -> None:
     from v6t.analysis.compare.audits import document, to_json
     from v6t.analysis.records.audit import audit_from
+    from v6t.base.files import read_json
     from v6t.core.cli.document_view import give
     from v6t.core.runs.rundir import AUDIT
-    from v6t.profiles.files import read_json
 
     if published:
         raise UsageError("--published is for runs", "audits are compared with one another")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from v6t.base.errors import UsageError
+from v6t.base.quantities import in_unit_of, is_bit_rate
+from v6t.base.storage import write_atomically
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
-from v6t.profiles.errors import UsageError
-from v6t.profiles.quantities import in_unit_of, is_bit_rate
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 
 if TYPE_CHECKING:
@@ -179,15 +178,10 @@ def _write(path: Path, text: str, force: bool) -> None:
     """The file appears whole or not at all."""
     if path.exists() and not force:
         raise UsageError(f"{path} exists already", "choose another name or use --force")
-    partial = path.with_name(path.name + ".part")
     try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        write_atomically(path, text, private=False)
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 
 @click.command(short_help="print shell completion code")

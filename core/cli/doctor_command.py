@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from v6t.base.errors import UsageError
+from v6t.base.plain_text import in_one_line
 from v6t.core.cli.shell_completion import plugin_names
-from v6t.profiles.errors import UsageError
-from v6t.profiles.plain_text import in_one_line
 
 
 @click.command(short_help="say what this machine can do and what is missing")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.blocks import Block, Document, Facts, Items, Text
 from v6t.analysis.sheet import Sheet
+from v6t.base.errors import UsageError
 from v6t.core.cli.tables import print_table
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,10 +96,10 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    from v6t.core.reporting.write import replace_text
+    from v6t.base.storage import write_atomically
 
     try:
-        replace_text(path, text)
+        write_atomically(path, text)
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
     print(path, file=sys.stderr)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from v6t.base.plain_text import visible
 from v6t.core.cli import shell_completion
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
-from v6t.profiles.plain_text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 

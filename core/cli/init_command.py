@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.core.migrate.common import Imported

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from v6t.profiles.errors import UsageError, V6tError
-from v6t.profiles.extensions import blaming, near_names
-from v6t.profiles.plain_text import in_one_line, is_text, visible
+from v6t.base.entry_points import blaming, near_names
+from v6t.base.errors import UsageError, V6tError
+from v6t.base.plain_text import in_one_line, is_text, visible
 
 COMMANDS = {
     "run": "measure a technology on a device",

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.plugins.common.text import address4, address6, network6
 from v6t.plugins.map.rules import IidFormat, MapRule, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import Mapping, mappings_from_text
-from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from v6t.base.errors import UsageError
 from v6t.core.benchmarks import kinds, registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
-from v6t.profiles.errors import UsageError
 from v6t.profiles.mixes import canonical, is_mix
 
 if TYPE_CHECKING:

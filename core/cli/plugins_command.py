@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli.options import plugin_names
-from v6t.profiles.errors import ExtensionError, UsageError
 
 
 @click.command(short_help="list technologies, or show one's parameters")
@@ -90,8 +90,8 @@ def _all() -> list[dict[str, Any]]:
 
 
 def _one(name: str) -> dict[str, Any]:
+    from v6t.base.strict_model import descriptions
     from v6t.core.config.plugins import load_plugin
-    from v6t.profiles.described import descriptions
 
     plugin = load_plugin(name)
     words = descriptions(plugin.params_model)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from v6t.base.errors import UsageError
 from v6t.core.cli.options import names
-from v6t.profiles.errors import UsageError
 
 
 @click.command(short_help="write the report of a run or campaign")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from v6t.base.errors import TranslationError, UsageError
+from v6t.base.plain_text import visible
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
-from v6t.profiles.errors import TranslationError, UsageError
-from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

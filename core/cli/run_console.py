@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.entry_points import blame
+from v6t.base.errors import TranslationError, V6tError
+from v6t.base.files import read_text
 from v6t.core.cli.stopping import of_run, signals
-from v6t.profiles.errors import TranslationError, V6tError
-from v6t.profiles.extensions import blame
-from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -48,11 +48,11 @@ class Measuring(click.Command):
     @cached_property
     def _of_settings(self) -> Sequence[click.Option]:
         """The help is that of the first setting a flag stands for."""
+        from v6t.base.strict_model import descriptions
         from v6t.core.benchmarks import kinds
         from v6t.core.benchmarks.settings import flags_in
         from v6t.core.config.explain import plain
         from v6t.core.config.settings import ProcedureSettings
-        from v6t.profiles.described import descriptions
 
         models: dict[str, Any] = {"": ProcedureSettings, **kinds.sections()}
         asked = {flag: [name] for flag, name in flags_in(ProcedureSettings)} | kinds.flags()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
-    from v6t.profiles.extensions import Extensions
+    from v6t.base.entry_points import Extensions
 
 
 def plugin_names(

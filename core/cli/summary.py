@@ -9,12 +9,12 @@ from v6t.analysis.presentations.common import footnotes
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.remarks import remarks
 from v6t.analysis.sheet import number_of
+from v6t.base.files import read_json
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
 from v6t.core.runs.bottleneck import lines_of
 from v6t.core.runs.rundir import MANIFEST, RESULTS
 from v6t.core.runs.runner import RunOutcome
-from v6t.profiles.files import read_json
 
 if TYPE_CHECKING:
     from rich.console import Console

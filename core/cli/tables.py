@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Column, Sheet
-from v6t.profiles.plain_text import visible
+from v6t.base.plain_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.kind import Phase
 from v6t.core.config.connection_checks import check_connections
 from v6t.procedures.search import mlr
 from v6t.procedures.trial import ABILITIES
-from v6t.profiles.errors import EnvironmentLacking, UsageError
 from v6t.profiles.model import DIRECTIONS, Role
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 RUN = """\
 # What to measure. `v6t run run.yaml --testbed testbed.yaml`; flags win over this file.

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from v6t.profiles.described import descriptions
+from v6t.base.strict_model import descriptions
 
 KINDS = {
     "integer": "whole number",

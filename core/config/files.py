@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
+from v6t.base.strict_model import StrictModel
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.core.config.settings import Preset
-from v6t.profiles.strict_model import StrictModel
 
 
 class RunFile(StrictModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 
 def expanded(flags: Mapping[str, str]) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from v6t.analysis.terms import COMMON, TERMS
+from v6t.base.entry_points import meant
+from v6t.base.errors import UsageError
 from v6t.core.config.explain import Setting, settings_of
-from v6t.profiles.errors import UsageError
-from v6t.profiles.extensions import meant
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:

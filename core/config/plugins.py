@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from v6t.profiles.extensions import Extensions
+from v6t.base.entry_points import Extensions
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import UsageError
+from v6t.base.quantities import is_bit_rate
 from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
@@ -39,9 +41,7 @@ from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 from v6t.plugins.base import Link, Links, Technology
 from v6t.plugins.common.listed_sizes import rfc_sizes, tagged_sizes
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import Aside
-from v6t.profiles.quantities import is_bit_rate
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 if TYPE_CHECKING:

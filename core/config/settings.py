@@ -13,13 +13,13 @@ from ipaddress import IPv6Address, IPv6Interface
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
+from v6t.base.errors import ExtensionError
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
-from v6t.profiles.errors import ExtensionError
-from v6t.profiles.strict_model import StrictModel
 
 Preset = Literal["quick", "rfc"]
 

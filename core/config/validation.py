@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from v6t.base.complaints import complaint
+from v6t.base.entry_points import nearest
+from v6t.base.errors import UsageError
 from v6t.core.config.yaml_document import Document
-from v6t.profiles.complaints import complaint
-from v6t.profiles.errors import UsageError
-from v6t.profiles.extensions import nearest
 
 
 def listed(

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import SETTINGS_OCTETS, read_text
-from v6t.profiles.plain_text import is_text
+from v6t.base.errors import UsageError
+from v6t.base.files import SETTINGS_OCTETS, read_text
+from v6t.base.plain_text import is_text
 
 MAX_DEPTH = 50
 MAX_BITS = 256

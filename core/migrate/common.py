@@ -11,10 +11,10 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
+from v6t.base.entry_points import near_names
+from v6t.base.errors import UsageError
+from v6t.base.files import SETTINGS_OCTETS, read_text
 from v6t.core.config.examples import write_files
-from v6t.profiles.errors import UsageError
-from v6t.profiles.extensions import near_names
-from v6t.profiles.files import SETTINGS_OCTETS, read_text
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""

@@ -6,8 +6,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.core.migrate.common import POLICIES, Imported, Parameters, modes, ports
-from v6t.profiles.errors import UsageError
 
 KNOWN = (
     *("Tester-L-IPv6", "Tester-R-IPv6", "Tester-R-IPv4", "DUT-L-IPv6"),

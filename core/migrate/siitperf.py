@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.core.migrate.common import POLICIES, Imported, Parameters, modes, ports
 from v6t.core.migrate.siitperf_stateful import PLUGINS, emptied, stateful
-from v6t.profiles.errors import UsageError
 
 SIDES = (("L", "left"), ("R", "right"))
 PORTS = (

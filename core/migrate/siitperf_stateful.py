@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.core.migrate.common import POLICIES, Imported, Parameters
-from v6t.profiles.errors import UsageError
 
 PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
 FLUSH = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}

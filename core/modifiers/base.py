@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.profiles.extensions import Extensions
+from v6t.base.entry_points import Extensions
 from v6t.profiles.intent import Links
 from v6t.profiles.model import Traffic
 

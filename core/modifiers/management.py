@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from v6t.base.errors import UsageError
 from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import Plan
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import UsageError
 
 INTERVAL_S = 1.0
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from v6t.base.errors import V6tError
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles.errors import V6tError
 
 
 @dataclass

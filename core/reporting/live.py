@@ -18,11 +18,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
+from v6t.base.errors import UsageError
+from v6t.base.plain_text import visible
 from v6t.core.reporting.live_page import PAGE, POLICY
 from v6t.core.reporting.write import UNREPORTED, load
 from v6t.core.runs.wording import happening, outcome, point
-from v6t.profiles.errors import UsageError
-from v6t.profiles.plain_text import visible
 
 PORT = 8219
 """Where nothing else is said."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import UsageError, V6tError
+from v6t.base.files import read_json, read_text
+from v6t.base.storage import write_atomically
 from v6t.core.runs import rundir as names
-from v6t.profiles.errors import UsageError, V6tError
-from v6t.profiles.files import read_json, read_text
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -110,28 +109,11 @@ def write(
             if kind != "csv" or output is not None:
                 with names.reading(path):
                     text = texts[kind]()
-                replace_text(target, text)
+                write_atomically(target, text)
             written.append(target)
     except OSError as exc:
         raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc
     return written
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, for its owner's eyes.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        with partial.open("w", encoding="utf-8") as out:
-            os.fchmod(out.fileno(), 0o600)
-            out.write(text)
-        os.replace(partial, path)
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 def _texts(

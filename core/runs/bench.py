@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from v6t.base.errors import DutError
 from v6t.core.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import lab_device, remote_session, state_of
@@ -19,7 +20,6 @@ from v6t.plugins.base import Technology
 from v6t.procedures.reconfiguration import event_of
 from v6t.procedures.trial import TIMING, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import DutError
 from v6t.profiles.intent import played
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import DIRECTIONS, Direction, Traffic

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.results_file import read_results
@@ -22,7 +23,6 @@ from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Trial, TrialResult, sizes_key
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.errors import UsageError
 from v6t.profiles.mixes import listed_sizes, sizes_label
 
 if TYPE_CHECKING:

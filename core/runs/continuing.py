@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.core.runs.journal import Journal, mark_of, read_journal
 from v6t.core.runs.results_file import COMPLETE, read_results
 from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
-from v6t.profiles.errors import UsageError
 from v6t.profiles.streams import StreamSet
 
 NOTHING_TOUCHED = "nothing was touched: put back the journal that this run wrote"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.hooks import run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice, quiet
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice

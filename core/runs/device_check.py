@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from v6t.base.errors import UsageError, V6tError
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.files import Flags
@@ -13,7 +14,6 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.doctor import Finding
 from v6t.core.runs.dut import any_plugin
 from v6t.drivers.duts.session import Session
-from v6t.profiles.errors import UsageError, V6tError
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from v6t.base.errors import V6tError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.shape import shaped
-from v6t.profiles.errors import V6tError
 
 KEY = "device"
 """Of ``results.json``."""

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import DutError, TesterError, TranslationError, UsageError
 from v6t.core.config.bound import BoundRun
-from v6t.profiles.errors import DutError, TesterError, TranslationError, UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession

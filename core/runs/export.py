@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import UsageError
+from v6t.base.files import read_json
 from v6t.core.config.examples import write_files
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model, saved_run
 from v6t.core.runs.rundir import CONFIG
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_json
 
 
 def restore(source: Path, directory: Path) -> list[Path]:

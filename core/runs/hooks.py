@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.transport.process import without_passwords
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import DutError
 
 RETRY_AFTER_S = 1.0
 

@@ -17,6 +17,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import UsageError
+from v6t.base.files import JOURNAL_OCTETS, parsed_json, read_octets
 from v6t.procedures.trial import (
     Measure,
     Trial,
@@ -25,8 +27,6 @@ from v6t.procedures.trial import (
     result_to_json,
     trial_to_json,
 )
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import JOURNAL_OCTETS, parsed_json, read_octets
 
 SCHEMA = "v6t-trial/1"
 _DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}

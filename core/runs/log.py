@@ -9,10 +9,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.entry_points import blaming
+from v6t.base.errors import V6tError
+from v6t.base.plain_text import visible
 from v6t.core.runs.wording import outcome
-from v6t.profiles.errors import V6tError
-from v6t.profiles.extensions import blaming
-from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from v6t.core.runs.forecast import Now

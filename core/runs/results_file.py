@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 from v6t.analysis.records.base import Record
+from v6t.base.errors import UsageError
+from v6t.base.files import read_json
 from v6t.core.benchmarks import registry
 from v6t.core.runs.rundir import RESULTS, RunDir
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_json
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -13,17 +11,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from v6t.base.entry_points import blame
+from v6t.base.errors import UsageError
+from v6t.base.files import read_json
+from v6t.base.storage import LOCK, acquire_lock, write_atomically
 from v6t.core.config.settings import ResolvedRun, saved_run
-from v6t.profiles.errors import UsageError
-from v6t.profiles.extensions import blame
-from v6t.profiles.files import read_json
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
 AUDIT = "audit.json"
 """Of a directory that `v6t audit` wrote."""
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 _WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS)
-_BEGINNINGS = {".lock", "log.txt", *_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
+_BEGINNINGS = {LOCK, "log.txt", *_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
 """What a run leaves that ended before its first trial: such a directory is as good as empty."""
 
 
@@ -68,15 +67,7 @@ class RunDir:
             self._make()
         elif not (path / CONFIG).is_file():
             raise no_run(path)
-        try:
-            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as exc:
-            raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            os.close(self._lock)
-            raise UsageError(f"another v6t is at work in {path}") from exc
+        self._lock = acquire_lock(path)
         if new:
             try:
                 self._empty()
@@ -90,18 +81,7 @@ class RunDir:
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a file, atomically and durably."""
-        partial = self.path / f".{name}.part"
-        with partial.open("w", encoding="utf-8") as out:
-            os.fchmod(out.fileno(), 0o600)
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(partial, self.path / name)
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        write_atomically(self.path / name, text, durable=True)
 
     def read_json(self, name: str) -> Any:
         """A JSON file of the run; None if it does not exist.
@@ -127,9 +107,7 @@ class RunDir:
 
     def close(self) -> None:
         """Give the lock back."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def _make(self) -> None:
         try:
@@ -154,7 +132,7 @@ class RunDir:
     def _empty(self) -> None:
         """Take away what a run left that never began; the lock is held."""
         self._check_free()
-        for name in _BEGINNINGS - {".lock", "log.txt"}:
+        for name in _BEGINNINGS - {LOCK, "log.txt"}:
             (self.path / name).unlink(missing_ok=True)
 
 

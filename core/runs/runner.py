@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from v6t.analysis.means import add_means
 from v6t.analysis.records.base import Record, counted_by
 from v6t.analysis.statistics import median
+from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
@@ -69,7 +70,6 @@ from v6t.procedures.tester_rate import (
     usable_fps,
 )
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
-from v6t.profiles.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
@@ -157,7 +157,7 @@ def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
 
     Raises:
         UsageError: the directory cannot be used.
-        V6tError: see :mod:`v6t.profiles.errors`; what was measured stays on disk.
+        V6tError: see :mod:`v6t.base.errors`; what was measured stays on disk.
     """
     check_abilities(bound, make_tester(bound))
     directory = RunDir(path, new=True)

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import UsageError
+from v6t.base.files import read_json
+from v6t.base.storage import cache_directory, write_atomically
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
@@ -33,8 +35,6 @@ from v6t.procedures.tester_rate import (
     tester_capacity,
 )
 from v6t.procedures.trial import Measure, Mode
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_json
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
@@ -196,9 +196,7 @@ def remember(
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        fresh.replace(path)
+        write_atomically(path, json.dumps(known, indent=1))
     except OSError:
         return
 
@@ -248,14 +246,8 @@ def tester_facts(bound: BoundRun) -> list[Any]:
     return [run.tester.kind, options, here]
 
 
-def cache() -> Path:
-    """Where what was found out about testers is kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "v6t"
-
-
 def _path() -> Path:
-    return cache() / "tester-capacity.json"
+    return cache_directory() / "tester-capacity.json"
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

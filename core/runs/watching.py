@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from v6t.base.errors import V6tError
 from v6t.drivers.device import DeviceSession, Watcher
 from v6t.drivers.duts.shape import polls, shares_of
 from v6t.procedures.course import DeviceLoad
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles.errors import V6tError
 
 SHORTEST_S = 3.0
 """A trial that is shorter sees too few readings to be worth one."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.reference import Unconfigured
-from v6t.profiles.strict_model import StrictModel
 
 
 class CableOptions(StrictModel):

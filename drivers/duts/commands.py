@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
@@ -17,7 +18,6 @@ from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent import Port
 from v6t.profiles.intent_settings import IntentSettings
 

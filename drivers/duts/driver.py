@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from v6t.base.errors import UsageError
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.commands import Commands, Reading, Suited, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
@@ -13,7 +14,6 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import Hook, HookOptions, reached
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.tester import Oracle
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts import way
-from v6t.profiles.errors import DutError
 
 LINUX = {
     "system": "uname -sr",

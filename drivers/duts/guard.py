@@ -10,10 +10,10 @@ from __future__ import annotations
 import secrets
 import shlex
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.lock import BEAT, LOCK, TIMER
 from v6t.drivers.duts.undo_record import SCRIPT
 from v6t.drivers.transport.contract import Transport
-from v6t.profiles.errors import DutError
 
 GUARD = "guard"
 RETRIES = 3

@@ -13,8 +13,8 @@ import shlex
 import threading
 import time
 
+from v6t.base.errors import DutError
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Transport
-from v6t.profiles.errors import DutError
 
 LOCK, BEAT = "lock", "beat"
 HELD_NAMES = (LOCK, BEAT)

@@ -6,10 +6,10 @@ import re
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.procedures.reset import HOOKS as RESETS
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 STATE_DIRECTORY = "/run/v6t"
 

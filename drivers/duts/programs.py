@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from v6t.profiles.errors import DutError
+from v6t.base.errors import DutError
 
 
 def lacking(program: str, source: str, use: str = "", *, named: bool = False) -> DutError:

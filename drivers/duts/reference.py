@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
-from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Reach

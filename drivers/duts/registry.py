@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.entry_points import Extensions
 from v6t.drivers.duts.options import DutOptions
-from v6t.profiles.extensions import Extensions
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver

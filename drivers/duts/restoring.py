@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.plan import shown
 from v6t.drivers.duts.store import DamagedRecord, Store
 from v6t.drivers.duts.undo_record import SCRIPT, Record, StillChanged, Undo, describe, left_of
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport, Unreachable
-from v6t.profiles.errors import DutError
 
 BLIND_DEADLINE_S = 3600.0
 """Of a script whose record, which says how long it may take, cannot be read: as long as any step may."""

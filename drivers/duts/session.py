@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
@@ -34,7 +35,6 @@ from v6t.drivers.duts.undo_record import (
     undo_of,
 )
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
-from v6t.profiles.errors import DutError, UsageError, V6tError
 
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1

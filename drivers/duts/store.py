@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from collections.abc import Collection
 from pathlib import Path
 
+from v6t.base.errors import DutError
+from v6t.base.storage import write_atomically
 from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import HELD_NAMES
 from v6t.drivers.duts.undo_record import (
@@ -23,7 +24,6 @@ from v6t.drivers.duts.undo_record import (
     script,
 )
 from v6t.drivers.transport.contract import Transport
-from v6t.profiles.errors import DutError
 
 PART_PREFIX = "part-"
 """How the directories begin, below a machine's first one, of further parts of a chain that are on it."""
@@ -120,8 +120,8 @@ class Store:
         text, undo = record.to_json(), script(record)
         if self._keep is not None:
             self._keep.mkdir(exist_ok=True)
-            _write(self._keep / LOCAL_SCRIPT, undo)
-            _write(self._keep / LOCAL_RECORD, text)
+            write_atomically(self._keep / LOCAL_SCRIPT, undo, durable=True)
+            write_atomically(self._keep / LOCAL_RECORD, text, durable=True)
         # what an earlier run did and undid says nothing about this one
         self._transport.run(f"cd {self._place} && rm -f {RECORD} {PROGRESS} {UNDONE}")
         self._put(SCRIPT, undo)
@@ -174,13 +174,3 @@ class Store:
                 f"{done.words if done.status else 'it reads back differently'}",
                 "nothing was changed on the device",
             )
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".part")
-    with partial.open("w", encoding="utf-8") as out:
-        os.fchmod(out.fileno(), 0o600)
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(partial, path)

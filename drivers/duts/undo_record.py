@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import Step, Was
-from v6t.profiles.errors import DutError
 
 SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"

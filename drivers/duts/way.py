@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import Intent, Plan
-from v6t.profiles.errors import DutError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.lab import privilege
 from v6t.drivers.tester_kind import Finding, TesterKind
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.embedded.tester import EmbeddedTester

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.embedded.client import Names
 from v6t.drivers.embedded.played import lost_by
@@ -18,7 +19,6 @@ from v6t.procedures.queries import Answers, Queries
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
 from v6t.profiles.dns.envelope import Layout
 from v6t.profiles.dns.zone import Zone
-from v6t.profiles.errors import TesterError
 from v6t.profiles.intent import Links, Port, hosts_on
 
 LEAD_S = 0.05

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.base.errors import TesterError
 from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.oracle.connection_oracle import Connected, TableAt, connecting, plugin_of
 from v6t.drivers.oracle.replay import Order
@@ -13,7 +14,6 @@ from v6t.drivers.oracle.state_table import ROW, MemoryFile
 from v6t.drivers.tester import Oracle, Phase, stale_faults
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles.errors import TesterError
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
@@ -24,7 +25,6 @@ from v6t.drivers.tester import Phase
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp, TcpFound
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial
-from v6t.profiles.errors import TesterError
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.resolving import Resolving
@@ -31,7 +32,6 @@ from v6t.procedures.trial import (
     directions_of,
 )
 from v6t.profiles.compiler.schedule import counts
-from v6t.profiles.errors import TesterError
 from v6t.profiles.intent import Links, Port, hosts_on
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet

@@ -18,12 +18,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
+from v6t.base.entry_points import blame
 from v6t.drivers.embedded.receiver import Receiver
 from v6t.drivers.embedded.sender import Sender
 from v6t.drivers.lab import netns
 from v6t.drivers.lab.nursery import NUMBER
 from v6t.drivers.lab.reference_device import ReferenceDut
-from v6t.profiles.extensions import blame
 
 
 class Role(Protocol):

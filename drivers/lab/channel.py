@@ -10,9 +10,9 @@ import tempfile
 from multiprocessing.connection import Connection
 from typing import Any
 
+from v6t.base.entry_points import BLAMED
+from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab.nursery import Nursery
-from v6t.profiles.errors import ExtensionError, TesterError
-from v6t.profiles.extensions import BLAMED
 
 DEADLINE_S = 30.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pydantic import Field
-from v6t.profiles.strict_model import StrictModel
+from v6t.base.strict_model import StrictModel
 
 
 class Faults(StrictModel):

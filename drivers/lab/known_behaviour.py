@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
-from v6t.profiles.strict_model import StrictModel
+from v6t.base.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab.channel import Worker
-from v6t.profiles.errors import EnvironmentLacking
 from v6t.profiles.intent import Port
 
 LEFT: Port = "left"

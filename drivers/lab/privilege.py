@@ -9,8 +9,8 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab import netns
-from v6t.profiles.errors import EnvironmentLacking
 
 
 def acquire() -> str:

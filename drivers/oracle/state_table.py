@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.profiles.distinct import distinct
-from v6t.profiles.errors import TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

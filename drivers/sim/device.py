@@ -11,8 +11,8 @@ import random
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.sim.spread import Hashed
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     import numpy as np

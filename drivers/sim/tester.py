@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, get_args
 
+from v6t.base.errors import TesterError
 from v6t.drivers.delays import bucketed, distribution
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.course import course
@@ -36,7 +37,6 @@ from v6t.procedures.trial import (
     directions_of,
 )
 from v6t.profiles.compiler.schedule import counts, order
-from v6t.profiles.errors import TesterError
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 

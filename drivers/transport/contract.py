@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Protocol
 
-from v6t.profiles.errors import DutError
+from v6t.base.errors import DutError
 
 DEADLINE_S = 30.0
 ON_DEVICE = "on the device"

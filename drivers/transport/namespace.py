@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from v6t.base.errors import DutError
 from v6t.drivers.transport.contract import ON_DEVICE
 from v6t.drivers.transport.here import HereTransport
-from v6t.profiles.errors import DutError
 
 
 class NamespaceTransport(HereTransport):

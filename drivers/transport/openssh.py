@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
@@ -33,7 +34,6 @@ from v6t.drivers.transport.process import (
 )
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import DutError, UsageError
 
 _POLL_S = 0.02
 _PASSWORD = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)

@@ -11,8 +11,8 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
+from v6t.base.errors import DutError
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, as_text
-from v6t.profiles.errors import DutError
 
 Process = subprocess.Popen[bytes]
 

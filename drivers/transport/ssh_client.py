@@ -17,8 +17,8 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.drivers.transport.ssh_options import USER_CONFIG, SshOptions
-from v6t.profiles.errors import EnvironmentLacking, UsageError
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 ALIVE_S, ALIVE_COUNT = 5, 3

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Literal
 
 from pydantic import Field, model_validator
-from v6t.profiles.strict_model import StrictModel
+from v6t.base.strict_model import StrictModel
 
 USER_CONFIG = "~/.ssh/config"
 _NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from v6t.base.errors import UsageError
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp, TcpFound
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, response
 

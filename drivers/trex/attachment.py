@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.channel import DEADLINE_S, STATEFUL, STATELESS, ClientWorker, WorkerError
@@ -26,7 +27,6 @@ from v6t.drivers.trex.server_config import (
     server_config,
     shared,
 )
-from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import TesterError
 from v6t.drivers.trex import supervise
 from v6t.drivers.trex.remote import Remote
-from v6t.profiles.errors import TesterError
 
 DEADLINE_S = 20.0
 WATCH_S = 0.25

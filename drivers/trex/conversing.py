@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from v6t.base.errors import TesterError
 from v6t.drivers.oracle.connection_oracle import plugin_of
 from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import astf, sending
@@ -15,7 +16,6 @@ from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp, TcpFound
 from v6t.procedures.trial import ClassCount, DirectionResult
-from v6t.profiles.errors import TesterError
 from v6t.profiles.tcp.http import REQUEST
 
 CLASS = "tcp"

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
+from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.installation import Installation, find, find_interpreter
 from v6t.drivers.trex.machine import examine_machine
 from v6t.drivers.trex.options import TrexOptions
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 
 _IMPOSTORS = {
     "trex": "is the template tool of that name on PyPI and hides TRex's client: pip uninstall trex",

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from v6t.profiles.errors import TesterError
+from v6t.base.errors import TesterError
 
 _COMPRESSED = 0x1C849304
 _PLAIN = 0x1C849303

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
+from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.channel import ClientWorker

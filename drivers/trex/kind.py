@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.counting import NOT_TOLD_APART, STAMPED
 from v6t.drivers.trex.options import TrexOptions
@@ -21,7 +22,6 @@ from v6t.drivers.trex.stamping import (
     STAMPED_FPS,
     stamped_fps,
 )
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.base.errors import UsageError
 from v6t.drivers.oracle.replay import FrameSource, Order
 from v6t.drivers.trex import marking, tables
 from v6t.drivers.trex.recording import sequence
@@ -25,7 +26,6 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import mended, stamped
 from v6t.profiles import trailer
 from v6t.profiles.compiler import instructions as ins
-from v6t.profiles.errors import UsageError
 from v6t.profiles.streams import Checksum, Stream, StreamSet
 from v6t.profiles.transform.precompute import in_lists
 

@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     model_validator,
 )
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server_config import (
@@ -23,7 +24,6 @@ from v6t.drivers.trex.server_config import (
     through_af_packet,
 )
 from v6t.profiles.intent import hosts_on
-from v6t.profiles.strict_model import StrictModel
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]

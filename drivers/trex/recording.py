@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.trex.marking import FIRST
 from v6t.profiles import trailer
 from v6t.profiles.distinct import distinct
-from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from v6t.base.errors import TesterError
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import TesterError
 
 FETCH_S = 600.0
 

@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
+from v6t.base.errors import TesterError, V6tError
 from v6t.drivers.tester_kind import Finding
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.doctor import describe_server
 from v6t.drivers.trex.machine import examine_interfaces, examine_machine
 from v6t.drivers.trex.options import TrexOptions
-from v6t.profiles.errors import TesterError, V6tError
 
 GRACE_S = 5.0
 

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from v6t.base.errors import TesterError
 from v6t.drivers.trex import supervise
 from v6t.drivers.trex.program import FENCED, kept_by_dpdk, server_program
 from v6t.drivers.trex.remote import Remote
-from v6t.profiles.errors import TesterError
 
 RESTORING_S = 30.0
 """How long TRex may take to close its ports, and the kernel to take NICs back."""

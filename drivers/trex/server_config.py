@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.profiles.errors import EnvironmentLacking
+from v6t.base.errors import EnvironmentLacking
 
 RING_FRAMES = 8192
 """Frames of a ring between TRex and a Linux interface. With DPDK's own 512 the ring overflows while

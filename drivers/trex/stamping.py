@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.base.errors import BeyondTester, UsageError
 from v6t.drivers.trex.marking import is_marked
 from v6t.procedures.trial import Ability, Mode, Trial, directions_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
-from v6t.profiles.errors import BeyondTester, UsageError
 from v6t.profiles.inet import Headers, headers_of
 from v6t.profiles.streams import Stream, StreamSet
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.connection_oracle import (
     Connected,
@@ -30,7 +31,6 @@ from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.connection_types import Connections, Reading
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.ends import ends_of
-from v6t.profiles.errors import TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import Stream, StreamSet

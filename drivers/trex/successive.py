@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.base.errors import UsageError
 from v6t.drivers.trex import marking
 from v6t.drivers.trex.listed import Cycling
 from v6t.drivers.trex.stamping import Burst, mended, stamped
 from v6t.profiles.compiler.schedule import counts, positions
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.precompute import period

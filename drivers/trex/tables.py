@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
 from v6t.drivers.trex.stamping import MAX_TIMED_CLASSES
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.procedures.trial import Ability

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.lab.setup import Bed, LabDevice
@@ -46,7 +47,6 @@ from v6t.procedures.trial import (
     TrialResult,
     directions_of,
 )
-from v6t.profiles.errors import BeyondTester, TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS, Direction, Role
 from v6t.profiles.streams import Stream, StreamSet

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Technology
 from v6t.plugins.sizes import tag_octets
-from v6t.profiles.errors import UsageError
 
 TAGGED_SIZE = 1522
 """The largest frame of RFC 8219 section 5.1.1 on a link with a VLAN."""

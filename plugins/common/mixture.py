@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Link, Links, PluginParams
 from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.ports import (
@@ -19,7 +20,6 @@ from v6t.plugins.common.ports import (
     source_range,
 )
 from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 from v6t.profiles.model import (
     Binding,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TypeVar
 
+from v6t.base.errors import UsageError
+from v6t.base.zones import refuse_zone
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.profiles.errors import UsageError
-from v6t.profiles.zones import refuse_zone
 
 Network = TypeVar("Network", IPv4Network, IPv6Network)
 

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful.base import StatefulTechnology
 from v6t.profiles import decode, inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.ends import ends_of
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import DIRECTIONS, Direction, Role, Traffic

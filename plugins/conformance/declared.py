@@ -7,9 +7,9 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import descriptions
 from v6t.plugins.conformance.cases import Case
-from v6t.profiles.described import descriptions
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import DIRECTIONS
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from v6t.base.entry_points import blame
+from v6t.base.errors import V6tError
 from v6t.plugins.conformance.answered import answered
 from v6t.plugins.conformance.asked import asked
 from v6t.plugins.conformance.cases import Case, cases
 from v6t.plugins.conformance.declared import declared, described, pickled
 from v6t.plugins.conformance.sent import sent
-from v6t.profiles.errors import V6tError
-from v6t.profiles.extensions import blame
 from v6t.profiles.model import Role
 
 if TYPE_CHECKING:

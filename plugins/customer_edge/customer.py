@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from v6t.base.errors import UsageError
 from v6t.plugins.map.rules import MapRule, PortSet
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.tunnel.ipip import UNMARKABLE
-from v6t.profiles.errors import UsageError
 
 DROP_REASONS = (
     "forwarded",

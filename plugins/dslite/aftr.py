@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4, part_params
@@ -27,7 +28,6 @@ from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
 from v6t.plugins.stateful.pool6 import span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
 from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
-from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import DsLite, Softwires

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IP
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.text import network6
@@ -15,7 +16,6 @@ from v6t.plugins.map.params import RuleParams
 from v6t.plugins.map.rules import PortSet
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.plugins.translation import rfc6052
-from v6t.profiles.errors import UsageError
 
 Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from v6t.base.errors import UsageError
 from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
 from v6t.plugins.common.chain import CHAIN, chained
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
@@ -27,7 +28,6 @@ from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.plugins.translation.vectorised import DF_FROM
-from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.base.errors import UsageError
 from v6t.plugins.common.discards import forwardable
 from v6t.plugins.common.octets import octets4, octets8
-from v6t.profiles.errors import UsageError
 from v6t.profiles.softwire_rows import read_softwires
 
 if TYPE_CHECKING:

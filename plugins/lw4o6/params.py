@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.common.text import hosts4, network6
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.plugins.lw4o6.binding_table import BindingTable

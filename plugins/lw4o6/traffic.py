@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import (
     background_of,
@@ -25,7 +26,6 @@ from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.plugins.map.fields import ce_port, fixed_ce_port, peer_port
 from v6t.plugins.map.rules import PortSet
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import (
     Binding,
     Direction,

@@ -6,11 +6,11 @@ from ipaddress import IPv6Address
 from typing import ClassVar
 
 from pydantic import model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.map.params import ALL_CES, LISTED_CES, Domain, MapParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
-from v6t.profiles.errors import UsageError
 
 __all__ = ["ALL_CES", "DROP_REASONS", "LISTED_CES", "Domain", "MapEParams"]
 

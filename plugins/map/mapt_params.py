@@ -7,12 +7,12 @@ from ipaddress import IPv4Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.params import MapParams, RuleParams
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
-from v6t.profiles.errors import UsageError
 
 DROP_REASONS = (
     "forwarded",
@@ -55,7 +55,7 @@ class DmrParams(PluginParams):
         return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
 
     def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.profiles.errors.UsageError` if a rule's prefix lies within, or around it."""
+        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             raise UsageError(
                 f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",

@@ -7,12 +7,12 @@ from ipaddress import IPv4Network
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.common.text import hosts4
 from v6t.plugins.map.overlap import served_ea
 from v6t.plugins.map.rules import IidFormat, MapRule, rule_from_text
-from v6t.profiles.errors import UsageError
 
 ALL_CES = 0
 """``ces`` value for "drawn uniformly from the whole rule"."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, mixed
 from v6t.plugins.map.fields import (
@@ -21,7 +22,6 @@ from v6t.plugins.map.fields import (
     peer_port,
 )
 from v6t.plugins.map.params import Domain, MapParams
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import (
     Binding,
     Direction,

@@ -11,8 +11,8 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
+from v6t.base.errors import UsageError
 from v6t.plugins.common.text import network4, network6
-from v6t.profiles.errors import UsageError
 
 IidFormat = Literal["rfc7597", "draft"]
 """Interface identifier of RFC 7597 section 6, or of the earlier drafts (u-octet first, MAP-08)."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import DutIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
@@ -32,7 +33,6 @@ from v6t.plugins.stateful.pool6 import Pool6Params, span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbered, source_of
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import AddressTable, Nat
 from v6t.profiles.model import FramePair

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -27,7 +28,6 @@ from v6t.plugins.common.text import network6
 from v6t.plugins.router.params import HostBits
 from v6t.plugins.router.plugins import DROP_REASONS
 from v6t.plugins.sizes import IPV6_SIZES, routed_pair
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Npt
 from v6t.profiles.model import Binding, Role, Traffic, TrafficClass, Variable
 

@@ -12,11 +12,11 @@ from ipaddress import (
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.common.ports import KINDS, Policy
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Variable
 
 Side = Literal["left", "right"]

@@ -7,12 +7,12 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.common.addresses import address
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.hosts import HostRange
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.translation.eam import Mappings, mappings_from_text
-from v6t.profiles.errors import UsageError
 
 
 class ClatParams(TranslatorParams):

@@ -19,12 +19,12 @@ from ipaddress import (
 from itertools import groupby
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.ports import KINDS, Policy
 from v6t.plugins.translation.eam import Eam, Mapping, Mappings
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Variable
 
 MAX_RANGE = 1 << 20

@@ -7,12 +7,12 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.siit.hosts import HostRange, host
 from v6t.plugins.translation.eam import Mappings, Rfc6052
-from v6t.profiles.errors import UsageError
 
 LOWEST_IPV6_MTU = 1280
 

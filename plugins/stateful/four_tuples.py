@@ -18,9 +18,9 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.compiler.mixing import LISTED_BITS
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Variable
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, summarize_address_r
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.base.errors import UsageError
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import Mixture
 from v6t.plugins.stateful import four_tuples
 from v6t.plugins.stateful.four_tuples import last_address
-from v6t.profiles.errors import UsageError
 
 
 def _number(value: Any) -> Any:

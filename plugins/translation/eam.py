@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
+from v6t.base.errors import UsageError
+from v6t.base.files import read_text
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.translation import rfc6052
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
 WELL_KNOWN = IPv6Network("64:ff9b::/96")

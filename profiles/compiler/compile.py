@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.profiles import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import ChecksumPlan, plan_checksums
@@ -27,7 +28,6 @@ from v6t.profiles.compiler.variables import (
     trailing_zeros,
     variable_bits,
 )
-from v6t.profiles.errors import UsageError
 from v6t.profiles.fields import bound_bits
 from v6t.profiles.model import Binding, Kind, Traffic, TrafficClass, Variable
 from v6t.profiles.streams import Stream, StreamSet

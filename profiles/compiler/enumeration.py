@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
 from v6t.profiles.compiler.mixing import LISTED_BITS, mixed, spread
 from v6t.profiles.compiler.variables import (
@@ -22,7 +23,6 @@ from v6t.profiles.compiler.variables import (
     sizes_for,
     trailing_zeros,
 )
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Kind
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.compiler.variables import Part
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np

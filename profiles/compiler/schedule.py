@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -27,6 +27,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.compiler.variables import (
     WORD,
@@ -38,7 +39,6 @@ from v6t.profiles.compiler.variables import (
     sizes_for,
     trailing_zeros,
 )
-from v6t.profiles.errors import UsageError
 
 DRAW_BITS = 15
 DRAW_MASK = (1 << DRAW_BITS) - 1

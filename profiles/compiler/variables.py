@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
-from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.profiles.model import Binding, Variable

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 
 _MAGIC_NS = 0xA1B23C4D
 _ETHERNET = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.model import Kind, Traffic, TrafficClass, Variable
 
 _ADDRESS = re.compile(r"IP(v6)?(:\d+)?\.(src|dst)")

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler import instructions as ins
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 

@@ -18,6 +18,7 @@ from v6t.analysis.records.audit import UNTOLD, Audit, audit_from
 from v6t.analysis.report.audit import document, to_junit, verdict
 from v6t.analysis.report.html import to_html
 from v6t.analysis.sheet import Sheet
+from v6t.base.errors import DutError, UsageError
 from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
 from v6t.core.audit.device import Listening, ProbedDevice
@@ -27,7 +28,6 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.clauses.base import CannotBeDone, Clause, Exchange, Frame, Judgement, Send
 from v6t.plugins.clauses.carry import TRIES, carry_out
-from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
 WRONG = [

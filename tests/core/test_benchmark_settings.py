@@ -10,7 +10,7 @@ from .support import SIM, complaint, v6t, v6t_process
 CLASHING = """
 from pydantic import Field
 from v6t.core.benchmarks.throughput import Throughput
-from v6t.profiles.strict_model import StrictModel
+from v6t.base.strict_model import StrictModel
 
 class Own(StrictModel):
     \"\"\"Other settings.\"\"\"

@@ -18,13 +18,13 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
+from v6t.base.errors import DutError, TranslationError
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, lay_out, start
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.yaml_document import Document
 from v6t.core.modifiers.base import MODIFIERS
-from v6t.profiles.errors import DutError, TranslationError
 
 from . import warm
 from .support import COMMAND, complaint, tree, v6t

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.files import Flags
 from v6t.core.config.plugins import names
 from v6t.core.config.resolve import resolve, resolve_and_bind
-from v6t.profiles.errors import UsageError
 
 
 def test_a_mac_address_that_is_not_the_nics_is_told():

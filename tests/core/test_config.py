@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags, RunFile, TestbedFile
 from v6t.core.config.presets import caveats, is_demonstration, procedure_of
@@ -17,7 +18,6 @@ from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.procedures.conditions import SHARED_CORES
-from v6t.profiles.errors import UsageError
 
 from .support import complaint, tree, v6t
 

@@ -7,6 +7,7 @@ import shutil
 import zlib
 
 import pytest
+from v6t.base.errors import TesterError, UsageError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.runs.continuing import check_order
@@ -14,7 +15,6 @@ from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles.errors import TesterError, UsageError
 from v6t.profiles.model import Role
 from v6t.profiles.streams import ORDER, Stream, StreamSet
 

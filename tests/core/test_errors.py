@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from v6t.base import errors
+from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
-from v6t.profiles import errors
-from v6t.profiles.errors import DutError
 
 from .support import SIM, bound_by_permissions, complaint, tree, v6t, v6t_process
 

@@ -9,6 +9,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -20,7 +21,6 @@ from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
 from v6t.profiles.compiler.schedule import order
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import canonical, sequence_of
 

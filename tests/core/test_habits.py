@@ -6,14 +6,14 @@ import json
 import os
 
 import pytest
+from v6t.base.errors import EnvironmentLacking, UsageError
+from v6t.base.quantities import in_unit_of, is_bit_rate
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.files import Flags
 from v6t.core.config.flags import expanded
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import make_tester
-from v6t.profiles.errors import EnvironmentLacking, UsageError
-from v6t.profiles.quantities import in_unit_of, is_bit_rate
 
 from .reportruns import made
 from .support import SIM, complaint, v6t

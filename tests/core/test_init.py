@@ -7,6 +7,7 @@ import re
 import resource
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.examples import RUN, TESTBED, write_examples
 from v6t.core.config.files import Flags, RunFile
@@ -16,7 +17,6 @@ from v6t.core.config.yaml_document import Document
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.map.mape_params import MapEParams
-from v6t.profiles.errors import UsageError
 
 from .support import complaint, tree, v6t
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
@@ -16,7 +17,6 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.intent import Link, Links, played
 

@@ -7,8 +7,8 @@ import os
 import shutil
 
 import pytest
-from v6t.profiles import files
-from v6t.profiles.errors import UsageError
+from v6t.base import files
+from v6t.base.errors import UsageError
 
 from .reportruns import made
 from .support import complaint, v6t

@@ -1,9 +1,9 @@
 """The journal survives being cut anywhere and notices being changed."""
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
-from v6t.profiles.errors import UsageError
 
 pytestmark = pytest.mark.slow
 

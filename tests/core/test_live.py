@@ -13,6 +13,7 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.campaigns import summary
 from v6t.core.campaigns.campaign import carry_out, lay_out, start
 from v6t.core.campaigns.states import States
@@ -24,7 +25,6 @@ from v6t.core.reporting.live_page import PAGE
 from v6t.core.runs.runner import execute
 from v6t.procedures.conditions import Progress
 from v6t.procedures.validity import Verdict
-from v6t.profiles.errors import UsageError
 
 from . import warm
 from .support import v6t

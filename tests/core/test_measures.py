@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.analysis.presentations.common import UNCOVERED, footnotes
 from v6t.analysis.remarks import remarks
+from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageError
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
@@ -30,7 +31,6 @@ from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial import Event, Trial
-from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
 from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
 

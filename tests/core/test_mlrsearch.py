@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 from v6t.analysis.records.goals import MlrRecord
 from v6t.analysis.remarks import remarks
+from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
@@ -19,7 +20,6 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.results_file import records_of
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
-from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.tests.core.support import SIM, complaint, v6t
 from v6t.tests.core.test_measures import DEVICE, comparable, results, wanted
 

@@ -15,6 +15,7 @@ from v6t.analysis.published.conditions import conditions
 from v6t.analysis.published.library import facts_of
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
+from v6t.base.errors import DutError, UsageError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -37,7 +38,6 @@ from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Trial, TrialResult, result_from_json, result_to_json
 from v6t.profiles.compiler.schedule import order
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4

@@ -9,12 +9,12 @@ import json
 import re
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.settings import ResolvedRun
-from v6t.profiles.errors import UsageError
 
 from .support import SIM, complaint, tree, v6t
 

@@ -11,12 +11,12 @@ import shutil
 import subprocess
 
 import pytest
+from v6t.base.errors import DutError, EnvironmentLacking
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.journal import read_journal
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.lab.privilege import available
-from v6t.profiles.errors import DutError, EnvironmentLacking
 from v6t.tests.drivers import matrix
 
 from .support import v6t

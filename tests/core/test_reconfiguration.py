@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -17,7 +18,6 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
-from v6t.profiles.errors import UsageError
 
 LAB, WHY = available()
 DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config import plugins as registry
 from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.profiles.errors import UsageError
 
 from .support import SIM, complaint, v6t
 

@@ -429,7 +429,7 @@ def test_a_report_that_cannot_be_written_costs_no_results(tmp_path, monkeypatch)
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write_module, "replace_text", broken)
+    monkeypatch.setattr(write_module, "write_atomically", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
     assert done.status == 0

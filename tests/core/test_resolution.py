@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from v6t.base.errors import EnvironmentLacking
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
@@ -20,7 +21,6 @@ from v6t.procedures.trial import (
     result_to_json,
     trial_to_json,
 )
-from v6t.profiles.errors import EnvironmentLacking
 
 from .support import complaint, v6t
 

@@ -7,12 +7,12 @@ import subprocess
 import time
 
 import pytest
+from v6t.base.errors import BeyondTester, TesterError, TranslationError, UsageError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
-from v6t.profiles.errors import BeyondTester, TesterError, TranslationError, UsageError
 
 from . import warm
 

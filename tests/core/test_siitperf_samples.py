@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.migrate.common import migrate
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 
 pytestmark = pytest.mark.slow

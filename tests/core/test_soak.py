@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from v6t.analysis.posterior import Inference, log_erf, log_stretch
 from v6t.analysis.records.soak import critical_load_rows, soak_record, soak_rows
+from v6t.base.errors import TesterError
 from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
@@ -27,7 +28,6 @@ from v6t.procedures.critical_load import (
 )
 from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
-from v6t.profiles.errors import TesterError
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 

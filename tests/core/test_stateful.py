@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 from rich.console import Console
+from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.cli.summary import print_summary
@@ -26,7 +27,6 @@ from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import DutError, TranslationError, UsageError
 from v6t.profiles.wire import max_frame_rate_fps
 
 pytestmark = pytest.mark.slow

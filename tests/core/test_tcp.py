@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from v6t.analysis.presentations.tcp import TcpCapacityPresentation
 from v6t.analysis.records.tcp import TcpCapacityRecord
+from v6t.base.errors import EnvironmentLacking
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
 from v6t.core.config.checks import check_abilities
@@ -24,7 +25,6 @@ from v6t.procedures.trial import (
     result_to_json,
     trial_to_json,
 )
-from v6t.profiles.errors import EnvironmentLacking
 from v6t.profiles.wire import max_frame_rate_fps
 
 from .support import v6t

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.plugins import names as plugin_names
@@ -10,7 +11,6 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.duts.registry import driver_type
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS, Role
 

@@ -6,6 +6,7 @@ import json
 import pytest
 from v6t.analysis.records.base import FrameSizes
 from v6t.analysis.records.variants import FlowsRecord
+from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.core.benchmarks import registry
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
@@ -16,7 +17,6 @@ from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.tests.core.support import v6t
 
 pytestmark = pytest.mark.slow

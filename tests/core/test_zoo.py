@@ -7,9 +7,9 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from v6t.base.errors import EnvironmentLacking
 from v6t.core.runs import bench
 from v6t.drivers.duts.registry import names
-from v6t.profiles.errors import EnvironmentLacking
 from v6t.tests import standins, zoo
 from v6t.tests.openbsd import vm as openbsd
 from v6t.tests.standins import standing_of

@@ -18,7 +18,17 @@ from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, Part, Row
 if not clauses.PAGE.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
 
-ROOMS = ("analysis", "core", "docs", "drivers", "plugins", "procedures", "profiles", "tests")
+ROOMS = (
+    "analysis",
+    "base",
+    "core",
+    "docs",
+    "drivers",
+    "plugins",
+    "procedures",
+    "profiles",
+    "tests",
+)
 GROUPS = {
     "GEN": 30, "TP": 9, "FLR": 7, "B2B": 4, "REC": 3, "RST": 3, "LAT": 10, "PDV": 4, "IPDV": 2,
     "ST": 18, "SC": 7, "MIX": 6, "SELF": 7, "BN": 4, "DD": 5, "TRX": 13, "MAP": 19, "SIIT": 7,

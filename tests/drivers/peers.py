@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from v6t.analysis.statistics import median, percentile
+from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.migrate.common import Imported
@@ -34,7 +35,6 @@ from v6t.procedures.conditions import Conditions
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.validity import Verdict
-from v6t.profiles.errors import TesterError
 from v6t.tests.drivers.keeping import kept, kept_anew
 
 RECORD = Path(__file__).parent / "recorded" / "peers.json"

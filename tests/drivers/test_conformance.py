@@ -7,12 +7,12 @@ installation. Rates stay at what a busy small machine does dependably.
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.procedures.trial import MODES, DelayRequest, Trial, directions_of
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.errors import TesterError
 from v6t.tests.needs import needs_lab, needs_trex
 
 KINDS = [

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from v6t.base.errors import DutError, TesterError, UsageError
 from v6t.drivers.device import HookState
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -43,7 +44,6 @@ from v6t.procedures.trial import (
 from v6t.profiles import headerpolicy, inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.ends import ends_of
-from v6t.profiles.errors import DutError, TesterError, UsageError
 from v6t.profiles.expand import Expander
 
 pytestmark = pytest.mark.slow

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import TesterError
 from v6t.drivers.lab import channel, nursery
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
-from v6t.profiles.errors import TesterError
 
 from . import faketrex
 

@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
@@ -20,7 +21,6 @@ from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_ca
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.errors import DutError, UsageError
 
 LAB, WHY = available()
 pytestmark = [

@@ -6,6 +6,7 @@ import base64
 from types import SimpleNamespace
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.checks import check_abilities, check_measures
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import make_tester
@@ -15,7 +16,6 @@ from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.service_worker import Trouble
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
-from v6t.profiles.errors import UsageError
 from v6t.profiles.tcp.http import REQUEST, response
 
 OBJECT = len(response(64))

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from v6t.base.errors import BeyondTester, TesterError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -22,7 +23,6 @@ from v6t.procedures.trial import DelayRequest, Event, Segment, Trial
 from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
-from v6t.profiles.errors import BeyondTester, TesterError, UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.inet import finish_ipv4, headers_of, verify

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -21,7 +22,6 @@ from v6t.drivers.trex.remote_checks import examine_remote
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.errors import TesterError
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab, needs_trex
 

@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 import pytest
+from v6t.base.errors import TesterError
 from v6t.drivers.trex.recording import read_frames, sequence
-from v6t.profiles.errors import TesterError
 
 
 def pcap(frames, *, order="<", cut=0, magic=0xA1B2C3D4):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -18,7 +19,6 @@ from v6t.procedures.trial import ClassCount, DirectionResult, Segment, Starts, T
 from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.transform import entropy
 from v6t.profiles.transform.chunks import beginning_at

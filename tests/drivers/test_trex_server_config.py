@@ -6,6 +6,7 @@ import base64
 
 import pytest
 from pydantic import ValidationError
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.drivers.trex import samples
 from v6t.drivers.trex.installation import Installation
 from v6t.drivers.trex.kind import Trex
@@ -21,7 +22,6 @@ from v6t.drivers.trex.server_config import (
 from v6t.drivers.trex.stamping import with_macs
 from v6t.plugins.router.plugins import Ipv6Router
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import EnvironmentLacking, UsageError
 from v6t.profiles.intent import Link, Links
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -20,7 +21,6 @@ from v6t.drivers.trex.stamping import Burst, bursts, mended, stamped
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.profiles import inet, trailer
 from v6t.profiles.compiler.instructions import MAX_OFFSET
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import StreamSet
 from v6t.tests.core.support import v6t

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -37,7 +38,6 @@ from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Event, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles import trailer
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
 

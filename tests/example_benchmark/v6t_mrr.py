@@ -14,11 +14,11 @@ from v6t.analysis.records.base import FPS, Figure, Number, Record, Series, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.analysis.statistics import summary_json
+from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.conditions import Attempt, Attempts
 from v6t.procedures.trial import directions_of
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

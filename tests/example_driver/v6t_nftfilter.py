@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 
 from pydantic import Field
+from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked
-from v6t.profiles.errors import DutError
 
 TABLE = "inet v6t_filter"
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.sim.device import SimOptions
@@ -16,7 +17,6 @@ from v6t.drivers.tester_kind import TesterKind
 from v6t.procedures.trial import Ability, ClassCount, Trial, TrialResult
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
-from v6t.profiles.strict_model import StrictModel
 
 
 class ImpairedOptions(StrictModel):

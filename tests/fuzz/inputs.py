@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.files import Flags
 from v6t.core.config.lookup import every_setting
@@ -20,7 +21,6 @@ from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_document import Document
 from v6t.drivers.duts.registry import names as drivers
-from v6t.profiles.errors import UsageError
 
 PIPE, ZERO, FOLDER = "a pipe", "/dev/zero", "a folder"
 """Files that are none."""

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from v6t.profiles.errors import EnvironmentLacking
+from v6t.base.errors import EnvironmentLacking
 from v6t.tests.golden.cases import cases, compute
 from v6t.tests.golden.store import Parts, differences, load, save, tokenize
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from v6t.base.errors import EnvironmentLacking, V6tError
 from v6t.core.config.bound import bind
 from v6t.core.runs.export import configuration
 from v6t.core.runs.plan import plan
-from v6t.profiles.errors import EnvironmentLacking, V6tError
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF
 from v6t.tests.golden import devices, frames, testers

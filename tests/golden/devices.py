@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from v6t.analysis.records.audit import DEVIATES, UNTOLD
+from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.audit import suites
 from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
@@ -23,7 +24,6 @@ from v6t.plugins.base import Technology
 from v6t.plugins.conformance.cases import Case as FrameCase
 from v6t.plugins.whole import Leaves
 from v6t.profiles import headerpolicy
-from v6t.profiles.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.profiles.model import DIRECTIONS
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts.cases import CASES

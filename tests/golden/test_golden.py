@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.profiles.errors import EnvironmentLacking
+from v6t.base.errors import EnvironmentLacking
 from v6t.tests.golden import cases as net
 from v6t.tests.golden.store import differences, load
 

@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
+from v6t.base.errors import V6tError
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import compile_point
@@ -26,7 +27,6 @@ from v6t.procedures.trial import (
     TrialResult,
 )
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.errors import V6tError
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import DutError
 
 from . import cpio
 from .image import Image

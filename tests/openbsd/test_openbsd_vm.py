@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
+from v6t.base.errors import DutError
 from v6t.drivers.duts.guard import GUARD
 from v6t.drivers.duts.lock import Busy, Lock
 from v6t.drivers.duts.registry import make_driver
@@ -24,7 +25,6 @@ from v6t.drivers.duts.undo_record import doing
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
-from v6t.profiles.errors import DutError
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded

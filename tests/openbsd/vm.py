@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.openbsd_outputs import read_ifconfig
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import enter
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import DutError
 from v6t.tests.jool.vm import (
     MACS,
     MANAGEMENT_MAC,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.plugins.customer_edge.params import LwB4Params, MapCeParams, MapECeParams, MapTCeParams
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -15,7 +16,6 @@ from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map.rules import MapRule
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 
 from .test_mapt import SERVER, params, rules

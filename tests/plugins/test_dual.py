@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
@@ -20,7 +21,6 @@ from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.stateful.base import OUTSIDE_POOL
 from v6t.profiles import inet
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.wire import max_frame_rate_fps
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.lw4o6.binding_table import generated, read_table
@@ -17,7 +18,6 @@ from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.plugins.map.rules import PortSet
 from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 
 from .test_roundtrip import lw_rows

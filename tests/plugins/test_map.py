@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.plugins.common.text import address4, address6, network4, network6
 from v6t.plugins.map.overlap import pick, served_ea
 from v6t.plugins.map.rules import MapRule, rule_from_text
 from v6t.plugins.translation import rfc6052
-from v6t.profiles.errors import UsageError
 
 from .oracle import OracleRule
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Technology
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
@@ -12,7 +13,6 @@ from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map.mapt_params import MapTParams
 from v6t.plugins.map.whole import owner
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 
 FIRST = {

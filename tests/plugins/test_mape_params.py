@@ -8,12 +8,12 @@ from ipaddress import IPv4Address, IPv6Address
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import descriptions
 from v6t.core.config.files import RunFile, TestbedFile
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
-from v6t.profiles.described import descriptions
 from v6t.profiles.distinct import distinct
-from v6t.profiles.errors import UsageError
 
 from .support import FIGURE_8, number, ports, relay, stream_frames
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
@@ -11,7 +12,6 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.plugins.nat.nat64 import Nat64Params
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.intent import Aside, Links
 from v6t.profiles.model import DIRECTIONS, Kind

@@ -9,9 +9,9 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from v6t.base.errors import UsageError
 from v6t.plugins.nat.nptv6 import Nptv6, Nptv6Params
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 
 EXAMPLE = Nptv6(Nptv6Params(internal="fd01:203:405::/48", external="2001:db8:1::/48"))

@@ -7,8 +7,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from v6t.base.strict_model import descriptions
 from v6t.core.config.plugins import load_plugin
-from v6t.profiles.described import descriptions
 
 pytestmark = pytest.mark.slow
 

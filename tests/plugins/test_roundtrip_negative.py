@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import TranslationError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute
-from v6t.profiles.errors import TranslationError
 
 pytestmark = pytest.mark.slow
 

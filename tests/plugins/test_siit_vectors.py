@@ -18,11 +18,11 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrRouting,
 )
 from scapy.packet import Raw
+from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import mappings_from_text
 from v6t.plugins.translation.rfc7915 import Refused, Translator
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Layer
 from v6t.profiles.template import build
 

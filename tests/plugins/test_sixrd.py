@@ -16,10 +16,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
+from v6t.base.errors import UsageError
 from v6t.core.config import plugins
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.conformance.suite import assert_conforms
-from v6t.profiles.errors import UsageError
 from v6t.tests.packaging.support import SLOW_BED, SLOWLY, lay_out
 
 pytestmark = pytest.mark.slow

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.technology import params_of
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import DIRECTIONS
 
 LARGEST = 1280 + 18

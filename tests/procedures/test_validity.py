@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.procedures.trial import ClassCount, DirectionResult, Segment, Trial, TrialResult
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.compiler.schedule import counts, order
-from v6t.profiles.errors import UsageError
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
 
 KEY = "throughput/104/forward/r01/s00/a1"

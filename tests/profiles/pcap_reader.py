@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_octets
+from v6t.base.errors import UsageError
+from v6t.base.files import read_octets
 
 _MAGIC_NS = 0xA1B23C4D
 _MAGIC_US = 0xA1B2C3D4

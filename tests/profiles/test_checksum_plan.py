@@ -7,10 +7,10 @@ from itertools import islice
 import numpy as np
 import pytest
 from scapy.layers.l2 import Ether
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.mixing import mixed
 from v6t.profiles.compiler.variables import complement
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Layer, Variable
 
 from .test_template import rebuilt

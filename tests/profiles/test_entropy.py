@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import (
     DIRECTIONS,

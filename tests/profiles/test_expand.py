@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scapy.utils import RawPcapReader
+from v6t.base.errors import UsageError
 from v6t.plugins.base import Link, Links
 from v6t.profiles import inet
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import BLOCK, Expander, expand_set
 from v6t.profiles.export.stl import to_stl_json
 from v6t.profiles.model import Binding, Kind, Variable

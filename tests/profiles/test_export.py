@@ -4,8 +4,8 @@ import ast
 import json
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.export.stl import (
     check_file_name,
     explain,

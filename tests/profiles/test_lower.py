@@ -8,10 +8,10 @@ from itertools import islice
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.lower import Piece, lower
 from v6t.profiles.compiler.variables import Part, variable_bits
-from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Layer, Variable
 from v6t.profiles.template import build, refresh_checksums
 

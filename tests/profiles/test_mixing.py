@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.schedule import counts, first_positions, order, order_with_index
-from v6t.profiles.errors import UsageError
 
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 from scapy.utils import RawPcapReader, RawPcapWriter
+from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import expand_set
 from v6t.profiles.export.pcap import write_pcap
 from v6t.profiles.model import Traffic

@@ -4,7 +4,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.fields import bound_bits
 from v6t.profiles.model import Binding, Layer
 from v6t.profiles.template import build

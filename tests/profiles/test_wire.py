@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]

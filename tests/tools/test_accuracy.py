@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
+from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.delays import differences, distribution
@@ -16,7 +17,6 @@ from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.known_device import Truth
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial
-from v6t.profiles.errors import TesterError, UsageError
 from v6t.tools.accuracy import certify as certifying
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import Check, checks

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from v6t.base.errors import V6tError
 from v6t.core.cli.document_view import print_document
 from v6t.core.cli.options import resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
-from v6t.profiles.errors import V6tError
 from v6t.tools.accuracy.certify import TECHNOLOGY, certify, check_certifiable
 from v6t.tools.accuracy.report import document
 

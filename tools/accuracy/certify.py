@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
+from v6t.base.errors import TesterError, UsageError, interrupted
+from v6t.base.files import read_json
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.technology import params_of
 from v6t.core.runs.bench import compile_point
@@ -30,8 +32,6 @@ from v6t.plugins.reference import Expected
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
-from v6t.profiles.errors import TesterError, UsageError, interrupted
-from v6t.profiles.files import read_json
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import SLOWEST_FPS, Check, checks
 from v6t.tools.accuracy.record import SCHEMA, Capacity, Certificate, Counted, Paced, Timed

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from v6t.base.errors import V6tError
 from v6t.core.runs.rundir import latest_run
-from v6t.profiles.errors import V6tError
 from v6t.tools.publish.publish import publish
 
 

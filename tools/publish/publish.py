@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.report.campaign_run import run_name
+from v6t.base.errors import UsageError
+from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, opened
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.campaigns.summary import csv_of, runs_of, summary_of
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_json
 from v6t.tools.publish.public import Words, public_runs
 from v6t.tools.publish.trials_table import trials_table
 

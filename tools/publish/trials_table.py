@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from v6t.analysis.report.campaign_run import run_name
+from v6t.base.errors import UsageError
+from v6t.base.files import read_text
 from v6t.core.runs.results_file import COMPLETE
 from v6t.core.runs.rundir import TRIALS
-from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.machines import check_places, directory_beside
 from v6t.drivers.duts.chain.oracle import ChainOracle
@@ -29,11 +31,9 @@ from v6t.drivers.duts.session import Session, restore_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
-from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.model import DIRECTIONS, Direction
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Reach

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.store import PART_PREFIX
-from v6t.profiles.errors import UsageError
 
 
 def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from v6t.base.errors import DutError, V6tError
 from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.plan import Action
 from v6t.drivers.duts.session import Session
-from v6t.profiles.errors import DutError, V6tError
 
 
 @dataclass(frozen=True)

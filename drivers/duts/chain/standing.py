@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from v6t.base.errors import V6tError
 from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.chain.session import ChainSession, Driven, do_all
 from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
-from v6t.profiles.errors import V6tError
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import subprocess
 import sys
 from typing import Any
 
+from v6t.base.errors import V6tError
 from v6t.drivers.duts.console.dialogue import Dialogue
 from v6t.drivers.duts.console.manners import Manners
 from v6t.drivers.duts.standing.ssh import standing
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import V6tError
 
 
 def prelude(ssh: SshOptions, manners: Manners) -> str:

@@ -10,8 +10,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.console.dialogue import Dialogue
-from v6t.profiles.errors import EnvironmentLacking
 
 READY = b"?"
 """Said to whoever connects: a process that sleeps does not, and is not waited for."""

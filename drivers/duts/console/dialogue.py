@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.console.manners import (
     LONGEST,
     Manners,
@@ -28,7 +29,6 @@ from v6t.drivers.transport.process import (
     Process,
     kill,
 )
-from v6t.profiles.errors import DutError
 
 SETTLE_S = 0.05
 """A prompt is one when nothing follows it for so long."""

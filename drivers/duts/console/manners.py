@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
-from v6t.profiles.strict_model import StrictModel
+from v6t.base.strict_model import StrictModel
 
 PROMPT = (
     r"^[\w.@:/~*!+()\[\]{}>-]*[\w)\]}~][>#$%]\s*$"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.spare import networks_in_use
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import AddressTable, CustomerEdge, settings_of
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from v6t.base.errors import DutError
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
@@ -17,8 +19,6 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, equals, has_words, lacks, matches
 from v6t.drivers.duts.way import client_alone
-from v6t.profiles.errors import DutError
-from v6t.profiles.strict_model import StrictModel
 
 CRITERIA = ("contains", "equals", "matches", "absent")
 

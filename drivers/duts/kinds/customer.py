@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import CustomerEdge, Softwire, Softwires, settings_of
 
 

@@ -11,6 +11,7 @@ from ipaddress import ip_interface
 from typing import Literal
 
 from pydantic import Field
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -33,7 +34,6 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.drivers.duts.programs import lacking
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge
 
 MODULE = "ip6_tunnel"

@@ -11,6 +11,7 @@ from ipaddress import IPv4Network
 from typing import Any, Literal
 
 from pydantic import Field
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -21,7 +22,6 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, equals, has_lines, shown
 from v6t.drivers.duts.programs import lacking
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import (
     AddressTable,
     CustomerEdge,

@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from pydantic import Field
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
@@ -18,7 +19,6 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_lines, shown
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"

@@ -8,6 +8,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Literal
 
 from pydantic import Field
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
@@ -33,7 +34,6 @@ from v6t.drivers.duts.kinds.openbsd_outputs import (
 )
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_words, matches, shown
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
 LIMIT_MARGIN = 1.05

@@ -8,6 +8,7 @@ from ipaddress import ip_interface
 from typing import Any
 
 from pydantic import Field
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
@@ -20,7 +21,6 @@ from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
 from v6t.drivers.duts.programs import version_in
-from v6t.profiles.errors import DutError, UsageError
 
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
 
 FOUR = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24")
 SIX = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")

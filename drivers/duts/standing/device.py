@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from v6t.base.errors import DutError, EnvironmentLacking, UsageError
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session import Session
@@ -17,7 +18,6 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.namespace import NamespaceTransport
-from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
 
 class LabDut(LabDevice):

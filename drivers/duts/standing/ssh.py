@@ -17,12 +17,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.standing import host
 from v6t.drivers.lab import netns
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import EnvironmentLacking
 
 BASE = Path("/run")
 SSHD = "/usr/sbin/sshd"

@@ -7,6 +7,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
@@ -22,7 +23,6 @@ from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.drivers.faketrex import children
 
 POSSIBLE, WHY = available()

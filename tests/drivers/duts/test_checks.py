@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.ip6_tunnel import drops
 from v6t.drivers.duts.kinds.linux.process import runs
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -18,7 +19,6 @@ from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, has_lines, has_words, line_with
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.customer_edge.plugins import MapECe
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import CustomerEdge
 
 from .cases import CASES

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import Was
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.undo_record import Record, Undo, script, undo_of
 from v6t.drivers.duts.way import Way
-from v6t.profiles.errors import DutError
 
 from .cases import CASES
 

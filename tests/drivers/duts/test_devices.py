@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.core.config.resolve import Flags
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.profiles.errors import DutError
 
 from . import intents, sshserver
 from .bench import proven, standing, traffic_classes

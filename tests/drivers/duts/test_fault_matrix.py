@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import snabb_lwaftr
 from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.drivers.duts.session import Session
@@ -22,7 +23,6 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.plugins.nat.nat66 import Nat66
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
-from v6t.profiles.errors import DutError
 from v6t.tests.drivers import matrix
 
 from . import field, intents, sshserver

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
-from v6t.profiles.errors import DutError
 
 from . import sshserver
 from .faults import NOTED, OUTCOMES, PHASES, RESTORED, TOLD, UNTOUCHED, table

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.core.config.plugins import names as technologies
 from v6t.drivers.duts import kinds
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as drivers
 from v6t.plugins.siit.siit import Siit
-from v6t.profiles.errors import DutError
 from v6t.tests.core.support import v6t
 
 KINDS = Path(next(iter(kinds.__path__)))

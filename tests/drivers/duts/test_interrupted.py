@@ -9,13 +9,13 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
+from v6t.base.errors import DutError, interrupted
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import do_all
 from v6t.drivers.duts.lock import lock_script
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.transport.here import HereTransport
-from v6t.profiles.errors import DutError, interrupted
 
 from .field import until
 from .intents import ROUTER4

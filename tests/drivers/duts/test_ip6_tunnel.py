@@ -8,6 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.kinds.ip6_tunnel import TUNNEL, drops
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
@@ -15,7 +16,6 @@ from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import CustomerEdge
 
 from .cases import B4

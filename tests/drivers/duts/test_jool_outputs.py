@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.bottleneck import verdict_of
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
@@ -13,7 +14,6 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
 from v6t.plugins.customer_edge.plugins import MapTCe
-from v6t.profiles.errors import DutError, UsageError
 
 from . import intents
 

@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import DutError, UsageError
 
 from . import sshserver
 
@@ -37,7 +37,7 @@ PROGRAM = """\
 import json, sys
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import V6tError
+from v6t.base.errors import V6tError
 transport = SshTransport(SshOptions(**json.loads(sys.argv[1])))
 try:
     transport.open()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
-from v6t.profiles.errors import UsageError
 
 NO_EA_BITS = {
     "rule_ipv4": "192.0.2.18/32",

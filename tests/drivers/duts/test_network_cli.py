@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError, EnvironmentLacking, UsageError
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.console import box as program
 from v6t.drivers.duts.console.alone import ends
@@ -28,7 +29,6 @@ from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.duts.undo_record import undo_deadline_s
 from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
 from . import intents, sshserver
 from .boxes import IOS, JUNOS

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
-from v6t.profiles.errors import DutError
 from v6t.tests.core import warm
 
 from . import intents, sshserver

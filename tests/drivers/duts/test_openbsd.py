@@ -15,11 +15,11 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import openbsd_outputs, openbsd_pf
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
-from v6t.profiles.errors import DutError
 
 from . import intents
 

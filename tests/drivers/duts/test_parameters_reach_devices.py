@@ -6,11 +6,11 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.plugins import names as plugin_names
 from v6t.drivers.duts.registry import driver_type
 from v6t.drivers.duts.registry import names as driver_names
-from v6t.profiles.errors import UsageError
 
 from . import walk
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
@@ -19,7 +20,6 @@ from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.undo_record import Record, script, undo_of
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
-from v6t.profiles.errors import DutError, UsageError
 
 from . import intents, pages
 from .cases import CASES

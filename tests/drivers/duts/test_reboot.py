@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
-from v6t.profiles.errors import DutError, UsageError
 
 from . import sshserver
 from .intents import ROUTER4

@@ -8,13 +8,13 @@ import time
 from dataclasses import replace
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.lock import Beats, Lock
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.store import DamagedRecord
 from v6t.drivers.duts.undo_record import undo_of
-from v6t.profiles.errors import DutError
 
 from . import sshserver
 from .field import until

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.addresses import through_translator
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.siit.siit import Siit, SiitParams
-from v6t.profiles.errors import UsageError
 
 TRANSLATOR = "translator"
 _ROUTE = re.compile(r"^(?:ip (?:-[46] )?)?route add (\S+) (?:via \S+ )?dev (\S+)", re.MULTILINE)

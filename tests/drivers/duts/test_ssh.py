@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.lock import Lock
 from v6t.drivers.transport.contract import (
     ConnectionLost,
@@ -18,7 +19,6 @@ from v6t.drivers.transport.contract import (
 )
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import DutError, UsageError
 
 from . import sshserver
 

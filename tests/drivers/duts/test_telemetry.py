@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
@@ -23,7 +24,6 @@ from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.transport.process import ProcessHeld
-from v6t.profiles.errors import DutError, UsageError
 
 from . import intents
 

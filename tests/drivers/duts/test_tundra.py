@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.nat.nat64 import Nat64
-from v6t.profiles.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from v6t.base.errors import DutError, UsageError
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
@@ -27,7 +28,6 @@ from v6t.drivers.lab.setup import Bed
 from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver

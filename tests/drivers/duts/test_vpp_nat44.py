@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
-from v6t.profiles.errors import UsageError
 
 from . import intents
 

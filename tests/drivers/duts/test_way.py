@@ -7,6 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts import way
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.openbsd_pf import way_back
@@ -14,7 +15,6 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.way import Peer, Way
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.siit.clat import Clat
-from v6t.profiles.errors import DutError
 
 from . import boxes, field, intents, sshserver
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from v6t.profiles.errors import UsageError
+from v6t.base.errors import UsageError
 from v6t.tests.plugins.clauses.in_process import correct_device, findings
 
 EXAMPLES = int(os.environ.get("V6T_AUDIT_EXAMPLES", "4"))

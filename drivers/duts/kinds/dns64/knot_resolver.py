@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 from pydantic import Field
+from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.plan import Intent, Step, equals
-from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import Dns64
 
 CACHE = "data.mdb"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Intent, Step, equals
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Dns64
 
 FIRST = (4, 4)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ipaddress import collapse_addresses, ip_address, ip_network
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
@@ -34,7 +35,6 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.drivers.duts.programs import lacking
-from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
 
 SIDES = ("left", "right")

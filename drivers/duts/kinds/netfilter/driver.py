@@ -6,13 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with
-from v6t.profiles.errors import DutError
 
 
 class Conntracked(LinuxDriver):

@@ -9,6 +9,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from pydantic import model_validator
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
@@ -18,7 +19,6 @@ from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.console.alone import prelude
 from v6t.drivers.duts.console.manners import Manners
@@ -37,7 +38,6 @@ from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.errors import DutError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabSsh
-from v6t.profiles.errors import UsageError
 
 
 class LabBox(LabDut):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from pydantic import Field, field_validator, model_validator
+from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.console.manners import Line, Lines, Manners, Pattern
 from v6t.drivers.duts.kinds.command import CheckText, ProfileText
 from v6t.drivers.duts.kinds.network_cli.readings import reading_of
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.strict_model import StrictModel
 
 
 class LineCheck(CheckText):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address, ip_interface
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.console.manners import one_line
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 _FORMATS: Mapping[str, Callable[[str], str]] = {

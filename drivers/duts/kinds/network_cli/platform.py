@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML, YAMLError
-from v6t.profiles.errors import EnvironmentLacking, UsageError
+from v6t.base.errors import EnvironmentLacking, UsageError
 
 
 def definition(platform: str) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 
 from pydantic import Field
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.tayga import siit
@@ -13,7 +14,6 @@ from v6t.drivers.duts.kinds.tayga.reserved import refuse_pool
 from v6t.drivers.duts.kinds.tun.nat64 import TunNat64, network_of
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat64
 
 

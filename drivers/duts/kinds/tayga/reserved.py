@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.errors import UsageError
 
 Version = tuple[int, ...]
 LOCAL_USE = (0, 9, 2, 10)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, map_rules
@@ -15,7 +16,6 @@ from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
 from v6t.drivers.duts.kinds.tayga.reserved import refuse_reserved, version_numbers
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
-from v6t.profiles.errors import UsageError
 
 PROGRAM = "tayga"
 WORKERS = (0, 9, 6, 10)

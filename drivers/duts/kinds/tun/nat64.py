@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, ClassVar
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -14,7 +15,6 @@ from v6t.drivers.duts.kinds.netfilter.driver import Conntracked
 from v6t.drivers.duts.kinds.netfilter.nftables import listing, table
 from v6t.drivers.duts.kinds.tun.translator import TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step
-from v6t.profiles.errors import UsageError
 
 
 class TunNat64(Conntracked, TunTranslator):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.tundra.translator import OWN_PREFIX, TundraOptions, TundraTranslator
 from v6t.drivers.duts.plan import Intent, Plan
-from v6t.profiles.errors import UsageError
 
 _NO_MAPPINGS = "Tundra knows no explicit mappings: both ends have addresses in one prefix"
 _ONE_HOST = "Tundra's CLAT translates one address of the customer's"

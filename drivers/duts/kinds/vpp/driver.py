@@ -8,6 +8,7 @@ from functools import partial
 from ipaddress import IPv6Network
 from typing import Any
 
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
@@ -33,7 +34,6 @@ from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
-from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import (
     BindingTable,
     CustomerEdge,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Reading, Suited
 from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT, VppOptions
 from v6t.drivers.duts.kinds.vpp.sides import has_route
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, equals, has_lines
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import DsLite
 
 Cli = Callable[[str], str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from v6t.profiles.errors import DutError
+from v6t.base.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
     CustomerEdge,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds import map_rules
 from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, Intent, Step, Was, checked
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import BindingTable, MapRelay, Rule, settings_of
 
 Cli = Callable[[str], str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat44 import (
@@ -18,7 +19,6 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, has_lines, matches
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat64, Npt
 
 NPT66 = (24, 2)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import ClassVar
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Reading, Suited
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.spare import spare4
@@ -23,7 +24,6 @@ from v6t.drivers.duts.plan import (
     matches,
     shown,
 )
-from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat
 
 Cli = Callable[[str], str]

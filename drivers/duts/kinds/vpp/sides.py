@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_interface, ip_network
 from typing import Any
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat import Cli
 from v6t.drivers.duts.plan import Check, Step, Was, checked, has_words, shown
-from v6t.profiles.errors import DutError
 
 
 def steps(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pydantic import Field, create_model
-from v6t.profiles.described import descriptions
-from v6t.profiles.strict_model import StrictModel
+from v6t.base.strict_model import StrictModel, descriptions
 
 
 class Above(StrictModel):

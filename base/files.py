@@ -12,8 +12,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from v6t.profiles.errors import UsageError
-from v6t.profiles.plain_text import is_text
+from v6t.base.errors import UsageError
+from v6t.base.plain_text import is_text
 
 SETTINGS_OCTETS = 256 << 10
 """A file of settings: what somebody wrote by hand."""
@@ -31,7 +31,7 @@ _KINDS = (
 
 
 def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
-    """What a regular file holds.
+    """Read a regular file.
 
     Args:
         path: the file.
@@ -58,7 +58,7 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
 
 
 def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
-    """What a text file holds, without a byte order mark; see :func:`read_octets`.
+    """Read a text file without its byte order mark; see :func:`read_octets`.
 
     Raises:
         UsageError: it is no UTF-8 as well.
@@ -70,7 +70,7 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
 
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
-    """What a JSON file holds; see :func:`read_octets`.
+    """Read a JSON file; see :func:`read_octets`.
 
     Raises:
         UsageError: it is no JSON as well.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from v6t.profiles.extensions import meant, nearest
-from v6t.profiles.quantities import accepted
+from v6t.base.entry_points import meant, nearest
+from v6t.base.quantities import accepted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -79,7 +79,7 @@ class Complaint(NamedTuple):
 
 
 def complaint(model: type[BaseModel], exc: ValidationError) -> Complaint:
-    """What to tell of a failed validation.
+    """Describe a failed validation.
 
     Args:
         model: that refused.
@@ -133,7 +133,7 @@ def _number(value: float) -> str:
 
 
 def _model_in(annotation: Any) -> Any:
-    """The model an annotation is, or is a sequence of."""
+    """Return the model that an annotation names, or whose sequence it names."""
     for inner in get_args(annotation):
         if hasattr(inner, "model_fields"):
             return inner

@@ -1,4 +1,7 @@
-"""The base of all settings: what a user writes is taken as it stands, or refused.
+"""The base class of all settings; it takes values as written, or rejects them.
+
+Fields are described by the string below each in its class, read when a description is needed: pydantic
+would read the sources of all models at each start.
 
 Text may stand for a number or a truth value, since flags and quoted values are text. What pydantic's
 lax mode accepts beyond that changes the meaning: ``true`` as the number 1, the number 12 as 0.0.0.12.
@@ -7,6 +10,9 @@ Its strict mode would refuse text as well.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping
 from functools import cache
 from ipaddress import (
@@ -17,20 +23,21 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
+from itertools import pairwise
 from typing import Any, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    GetJsonSchemaHandler,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
-from v6t.profiles.described import Described
-from v6t.profiles.quantities import in_unit_of
-from v6t.profiles.zones import refuse_zone
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from v6t.base.quantities import in_unit_of
+from v6t.base.zones import refuse_zone
 
 _ADDRESSES: dict[type, str] = {
     IPv4Address: "ip_v4_address",
@@ -41,6 +48,30 @@ _ADDRESSES: dict[type, str] = {
     IPv6Network: "ip_v6_network",
 }
 """pydantic's names for what is wrong with each."""
+
+
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """Words for each field of a model, ``Field(description=...)`` first; empty where there are none."""
+    return {
+        name: field.description or _below(model, name) for name, field in model.model_fields.items()
+    }
+
+
+class Described(BaseModel):
+    """A model whose JSON schema has the words of its fields."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> dict[str, Any]:
+        """See pydantic."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in descriptions(cls).items():
+            known = properties.get(cls.model_fields[name].alias or name)
+            if text and known is not None:
+                known.setdefault("description", text)
+        return schema
 
 
 class StrictModel(Described):
@@ -95,7 +126,7 @@ def _complete(value: Mapping[Any, Any], default: StrictModel | None) -> Mapping[
 
 
 def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:
-    """What validation took for something else."""
+    """Find the values that validation converted to another type."""
     if isinstance(value, Mapping) and isinstance(typed, Mapping):
         return [e for k in value if k in typed for e in _retyped(value[k], typed[k], (*path, k))]
     if isinstance(value, list) and isinstance(typed, (list, tuple)):
@@ -111,3 +142,26 @@ def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitEr
     # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
     wrong = PydanticCustomError(kind, "wrong type")
     return [InitErrorDetails(type=wrong, loc=path, input=value)]
+
+
+def _below(model: type, name: str) -> str:
+    """Return the docstring of a field from the class that defines it."""
+    owner = next(c for c in model.__mro__ if name in inspect.get_annotations(c))
+    return _strings(owner).get(name, "")
+
+
+@cache
+def _strings(model: type) -> Mapping[str, str]:
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    except (OSError, TypeError):  # made at run time: there is no source
+        return {}
+    return {
+        field.target.id: inspect.cleandoc(below.value.value)
+        for field, below in pairwise(
+            definition.body if isinstance(definition, ast.ClassDef) else []
+        )
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if isinstance(below.value.value, str)
+    }

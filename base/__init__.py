@@ -1,0 +1,1 @@
+"""Foundations of every folder: strict models, quantities, errors, entry points, files and locks."""

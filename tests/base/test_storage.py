@@ -1,0 +1,93 @@
+"""Atomic writes and locks of directories."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from v6t.base.errors import UsageError
+from v6t.base.storage import LOCK, acquire_lock, cache_directory, hold_lock, write_atomically
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from v6t.base.storage import acquire_lock
+lock = acquire_lock(Path(sys.argv[1]))
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_write_replaces_content_and_leaves_no_part(durable, tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    write_atomically(path, "new", durable=durable)
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_failed_write_keeps_the_old_content(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "\ud800")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_public_file_has_the_mode_of_the_umask(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, "text", private=False)
+    other = tmp_path / "other"
+    other.write_text("text")
+    assert path.stat().st_mode == other.stat().st_mode
+
+
+def test_lock_is_exclusive_within_a_process_and_reusable(tmp_path):
+    with hold_lock(tmp_path), pytest.raises(UsageError):
+        acquire_lock(tmp_path)
+    acquire_lock(tmp_path).release()
+
+
+def test_lock_of_a_live_process_is_refused_and_of_a_killed_one_is_free(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout.readline() == "locked\n"
+        with pytest.raises(UsageError):
+            acquire_lock(tmp_path)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    acquire_lock(tmp_path).release()
+
+
+def test_forked_child_that_ends_keeps_the_lock_of_its_parent(tmp_path):
+    with hold_lock(tmp_path):
+        child = multiprocessing.get_context("fork").Process(target=int)
+        child.start()
+        child.join()
+        with pytest.raises(UsageError):
+            acquire_lock(tmp_path)
+
+
+def test_lock_in_an_absent_directory_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError):
+        acquire_lock(tmp_path / "absent")
+    assert not (tmp_path / "absent").exists()
+
+
+def test_lock_file_is_private(tmp_path):
+    with hold_lock(tmp_path):
+        assert (tmp_path / LOCK).stat().st_mode & 0o777 == 0o600
+
+
+def test_cache_directory_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "v6t"
