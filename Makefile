@@ -16,7 +16,7 @@ PARALLEL := --dist loadgroup -n
 # every process of every test would compile v6t, its libraries and the tests anew
 unexport PYTHONDONTWRITEBYTECODE
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.developed
 	$(BIN)/v6t run --plugin mape-br
 
 check: $(VENV)/.developed
@@ -35,6 +35,7 @@ $(VENV)/.collected: $(VENV)/.developed $(filter tests/%,$(SOURCES))
 lint: $(VENV)/.developed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m v6t.tools.rules
 
 # pyrefly cannot see through an editable install: it is shown the checkout under the package's name
 types: $(VENV)/.developed
@@ -124,7 +125,7 @@ plain: $(VENV)/.developed
 	V6T_PLAIN=1 $(BIN)/pytest -rs tests/core/test_plain_runs.py
 
 # every fault at every step of every driver whose program is here, over a real sshd, at so many sites;
-# CONTRIBUTING.md names those that are left out
+# docs/development.md names those that are left out
 LANES ?= $$(($(JOBS) * 4))
 faults: $(VENV)/.developed
 	V6T_FAULTS=all V6T_LANES=$(LANES) $(BIN)/pytest -q --timeout 7200 $(PARALLEL) $(LANES) \
@@ -141,13 +142,7 @@ $(BIN)/python:
 	    { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# the demonstration runs what a user would install; developers get the checkout itself, and v6t.tests and v6t.tools,
-# which no wheel contains
-$(VENV)/.installed: $(BIN)/python $(SOURCES)
-	@[ -e $(VENV)/.developed ] || { $(BIN)/python -m pip install --quiet --upgrade pip && \
-	    $(BIN)/python -m pip install --quiet . ; }
-	@touch $@
-
+# one environment for all: the checkout itself, with v6t.tests and v6t.tools, which no wheel contains
 $(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'

@@ -113,7 +113,6 @@ class Inference:
     """
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._near: dict[str, tuple[F64, F64]] = {}
 
     def __call__(self, trials: Sequence[Offered], target: float, most_fps: float) -> Estimate:

@@ -102,7 +102,7 @@ class Complaint(NamedTuple):
 
 
 def complaint(model: type[BaseModel], exc: ValidationError) -> Complaint:
-    """What to tell of a failed validation.
+    """Describe a failed validation.
 
     Args:
         model: that refused.
@@ -167,7 +167,7 @@ def _number(value: float) -> str:
 
 
 def _model_in(annotation: Any) -> Any:
-    """The model an annotation is, or is a sequence of."""
+    """Return the model that an annotation names, or whose sequence it names."""
     for inner in get_args(annotation):
         if hasattr(inner, "model_fields"):
             return inner

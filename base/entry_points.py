@@ -74,7 +74,7 @@ class Extensions(Generic[T]):
         return sorted(self._entries())
 
     def load(self, name: str) -> type[T]:
-        """The class of this name.
+        """Load the class of this name.
 
         Raises:
             UsageError: there is none, or there are two.
@@ -194,13 +194,13 @@ def blame(exc: BaseException) -> str | None:
 
 
 def nearest(name: str, known: Iterable[str], word: str = "known") -> str:
-    """A hint at the known names that this one may stand for, or at all of them."""
+    """Return a hint at similar known names, or at all of them."""
     known = list(known)
     return meant(name, known) or f"{word}: {', '.join(known)}"
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A hint at the known names that this one may stand for; empty: at none."""
+    """Return a hint at similar known names, or an empty string."""
     near = near_names(name, known)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
@@ -214,7 +214,7 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _installed(_path: tuple[str, ...]) -> tuple[_Point, ...]:
-    """What is installed along a search path; reading it takes long."""
+    """Find the installed entry points along a search path; reading takes long."""
     points: dict[tuple[str, str, str, str], _Point] = {}
     for distribution in distributions():
         if f"[{OWN}." in (distribution.read_text("entry_points.txt") or ""):
@@ -227,7 +227,7 @@ def _installed(_path: tuple[str, ...]) -> tuple[_Point, ...]:
 
 @lru_cache(maxsize=32)
 def _of_group(group: str, path: tuple[str, ...]) -> dict[str, list[_Point]]:
-    """What is installed in one group, by name; two may have the same."""
+    """List the installed entry points of a group by name; names may repeat."""
     by_name: dict[str, list[_Point]] = {}
     for point in _installed(path):
         if point.entry.group == group:

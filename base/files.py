@@ -31,7 +31,7 @@ _KINDS = (
 
 
 def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
-    """What a regular file holds.
+    """Read a regular file.
 
     Args:
         path: the file.
@@ -59,7 +59,7 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
 
 
 def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
-    """What a text file holds, without a byte order mark; see :func:`read_octets`.
+    """Read a text file without its byte order mark; see :func:`read_octets`.
 
     Raises:
         UsageError: it is no UTF-8 as well.
@@ -71,7 +71,7 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
 
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
-    """What a JSON file holds; see :func:`read_octets`.
+    """Read a JSON file; see :func:`read_octets`.
 
     Raises:
         UsageError: it is no JSON as well.

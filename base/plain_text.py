@@ -20,7 +20,7 @@ def visible(text: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """The same without line ends."""
+    """Clean a text and remove its line ends."""
     return "".join(c if c.isprintable() else _code(c) for c in text)
 
 

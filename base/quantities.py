@@ -34,7 +34,7 @@ _UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": 
 
 
 def in_unit_of(name: str, text: str) -> str:
-    """The number a text means in the unit of a setting, or the text as it is.
+    """Convert a text to a number in the unit of a setting, or return it unchanged.
 
     Args:
         name: of the setting; its ending is its unit: ``_s``, ``_us``, ``_fps``, ``_bps``,
@@ -54,7 +54,7 @@ def in_unit_of(name: str, text: str) -> str:
 
 
 def accepted(name: str, text: str, *, whole: bool) -> str:
-    """What may be written for a setting in place of a text that is no number; empty: any number.
+    """Describe valid values of a setting; empty for any number.
 
     Args:
         name: of the setting.

@@ -126,7 +126,7 @@ def _complete(value: Mapping[Any, Any], default: StrictModel | None) -> Mapping[
 
 
 def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:
-    """What validation took for something else."""
+    """Find the values that validation converted to another type."""
     if isinstance(value, Mapping) and isinstance(typed, Mapping):
         return [e for k in value if k in typed for e in _retyped(value[k], typed[k], (*path, k))]
     if isinstance(value, list) and isinstance(typed, (list, tuple)):
@@ -145,7 +145,7 @@ def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitEr
 
 
 def _below(model: type, name: str) -> str:
-    """The string below a field in the class that says what it is, the model or one above it."""
+    """Return the docstring of a field from the class that defines it."""
     owner = next(c for c in model.__mro__ if name in inspect.get_annotations(c))
     return _strings(owner).get(name, "")
 

@@ -28,11 +28,12 @@ FIXED = {
     "accuracy",
     "troubleshooting",
     "operations",
+    "development",
 }
 
 
 def on_config(config: Any) -> Any:
-    """Called by mkdocs before it looks for pages."""
+    """Set the navigation before mkdocs looks for pages."""
     config.nav = [
         {"Quick start": "index.md"},
         {"TRex owner's guide": "trex.md"},
@@ -57,6 +58,7 @@ def on_config(config: Any) -> Any:
         {"Devices under test": _pages("duts")},
         {"Tutorials": _pages("tutorials")},
         {"Reference": _pages("reference")},
+        {"Development": "development.md"},
         *_others(),
     ]
     return config

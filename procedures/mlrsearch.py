@@ -39,7 +39,6 @@ class MlrSpec(PointSpec):
 
     @property
     def benchmark(self) -> str:
-        """See the base class."""
         return BENCHMARK
 
 

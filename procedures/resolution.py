@@ -20,12 +20,10 @@ class ResolutionSpec(ThroughputSpec):
 
     @property
     def benchmark(self) -> str:
-        """See the base class."""
         return BENCHMARK
 
     @property
     def unit(self) -> str:
-        """See the base class."""
         return QPS
 
 

@@ -86,8 +86,9 @@ class ThroughputSpec(PointSpec):
 
     @property
     def steps(self) -> int:
-        """Trials of one binary search when every one is valid, confirmations left out, and the
-        device is not so slow that the search goes on below the resolution.
+        """Number of trials of one binary search, without confirmations.
+
+        It holds if every trial is valid and the search does not continue below the resolution.
         """
         return halvings(self.upper_bound_fps, self.resolution_fps) + 1
 

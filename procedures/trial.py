@@ -196,8 +196,9 @@ class Trial:
 
     @property
     def most_fps(self) -> float:
-        """Highest rate of the search it belongs to, or its own, per direction: how frames are told
-        apart is the same for a whole search.
+        """Highest rate per direction of the search that contains this trial, or the trial's own rate.
+
+        The tester tells frames apart in the same way during a whole search.
         """
         return max(self.rate_fps, self.bound_fps or 0.0)
 

@@ -36,7 +36,7 @@ def pages() -> dict[str, str]:
 
 
 def _lines(schema: Mapping[str, Any]) -> str:
-    """A JSON schema with a line for each definition."""
+    """Print a JSON schema with one line for each definition."""
     plain = {k: v for k, v in schema.items() if k != "$defs"}
     defined = (f"{json.dumps(name)}: {json.dumps(v)}" for name, v in schema["$defs"].items())
     return json.dumps(plain)[:-1] + ', "$defs": {\n' + ",\n".join(defined) + "\n}}\n"
@@ -283,7 +283,7 @@ STATUSES = {
 
 
 def _keys(part: Mapping[str, Any], common: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """What an object holds, but for what it has in common with others."""
+    """Print the table of an object's keys, except those it shares with others."""
     required = part.get("required", [])
     yield "| key | kind | always there | what it is |"
     yield "|---|---|---|---|"

@@ -120,7 +120,7 @@ def document(audits: Sequence[Audit]) -> Document:
 
 
 def _lead(audits: Sequence[Audit], different: int) -> Iterator[Block]:
-    """What comes of it, in sentences."""
+    """Summarize the comparison of the audits."""
     apart = configured_apart(audits)
     if apart:
         parameters = "; ".join(

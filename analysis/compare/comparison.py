@@ -209,7 +209,7 @@ def _line(run: str, key: Key, a: Quantity, b: Quantity, odd: tuple[str, ...]) ->
 
 
 def _middle(quantity: Quantity) -> float | None:
-    """The median; undefined values rank last."""
+    """Return the median, with undefined values ranked last."""
     values = [math.inf if v is None else v for v in quantity.values]
     return finite(median(values)) if values else None
 
@@ -285,7 +285,7 @@ def _unsure(lines: Sequence[Line]) -> str:
 
 
 def lead(comparison: Comparison) -> str:
-    """What can be said of all lines together, in a sentence."""
+    """Summarize all lines in one sentence."""
     counts = Counter(
         line.verdict if line.improved is None else "better" if line.improved else "worse"
         for line in comparison.lines

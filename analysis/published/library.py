@@ -88,7 +88,7 @@ def sources() -> Mapping[str, str]:
 def facts_of(
     config: Mapping[str, Any], params: Mapping[str, Any], *, simulated: bool
 ) -> dict[str, Any]:
-    """What is compared with published conditions.
+    """Collect the facts that are compared with published conditions.
 
     Args:
         config: ``config.json``.
@@ -156,7 +156,7 @@ def references(
     *,
     paper: str | None = None,
 ) -> list[Reference]:
-    """Published numbers about the technology, benchmark, direction and frame size of a record.
+    """Find published numbers for the technology, benchmark, direction and frame size of a record.
 
     Args:
         record: of ``results.json``.
@@ -182,7 +182,7 @@ def references(
 def _placed(
     entry: Mapping[str, Any], record: Record, metrics: Mapping[str, str]
 ) -> tuple[float | None, str] | None:
-    """The record's value in the entry's convention, and its direction; None if there is none."""
+    """Return the record's value in the entry's convention and its direction, or None without a value."""
     metric = str(entry["metric"])
     way = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
     metric = metric.removesuffix(f" {way}")

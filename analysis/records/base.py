@@ -145,7 +145,6 @@ class Figure(Summary, Series):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        """See the base class."""
         return self.values
 
 
@@ -272,7 +271,6 @@ class RatesFound(Series):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        """See the base class."""
         return self.rates
 
     @property
@@ -282,7 +280,6 @@ class RatesFound(Series):
 
     @property
     def odd(self) -> Sequence[str]:
-        """See the base class."""
         return self.notes
 
 

@@ -71,21 +71,17 @@ class BurstRecord(Series, Record):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        """See the base class."""
         return self.values
 
     @property
     def odd(self) -> Sequence[str]:
-        """See the base class."""
         return self.notes
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [self.burst_rate]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         yield "", self, self.unit
 
 

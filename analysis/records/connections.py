@@ -114,7 +114,6 @@ class ConnectionRateRecord(RateRecord):
     """how the connections were made"""
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         yield "", self, "connections/s"
 
 

@@ -105,16 +105,13 @@ class MlrRecord(Record):
 
     @property
     def limited(self) -> bool:
-        """See the base class."""
         return any(figures.limited for figures in self.goals)
 
     @property
     def odd(self) -> Sequence[str]:
-        """See the base class."""
         return [f"{figures.goal.name}: {note}" for figures in self.goals for note in figures.notes]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         for figures in self.goals:
             yield f"{figures.goal.name} ", figures, "fps"
             yield f"{figures.goal.name} conditional ", figures.conditional_throughput, "fps"

@@ -78,7 +78,6 @@ class FrameLossRecord(Record):
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [row.rate for row in self.rates]
 
 

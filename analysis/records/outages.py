@@ -23,7 +23,6 @@ class Outages(Summary, Series):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        """See the base class."""
         return self.values
 
 
@@ -50,7 +49,6 @@ class OutageRecord(Record):
     """times of each direction"""
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         yield from ((f"{way} ", times, "s") for way, times in self.directions.items())
 
 
@@ -76,7 +74,6 @@ class RecoveryRecord(OutageRecord):
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [self.overload]
 
 
@@ -98,7 +95,6 @@ class ResetRecord(OutageRecord):
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [self.rate]
 
 

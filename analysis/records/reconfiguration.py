@@ -25,7 +25,6 @@ class BlockedTimes(Summary, Series):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        """See the base class."""
         return self.values
 
 
@@ -55,11 +54,9 @@ class ReconfigurationRecord(Record):
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [self.rate]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
 
 

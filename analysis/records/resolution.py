@@ -84,16 +84,13 @@ class ResolutionRecord(Record):
 
     @property
     def limited(self) -> bool:
-        """See the base class."""
         return any(combination.limited for combination in self.combinations)
 
     @property
     def odd(self) -> Sequence[str]:
-        """See the base class."""
         return [note for combination in self.combinations for note in combination.notes]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         for combination in self.combinations:
             yield f"{name_of(combination)} ", combination, "queries/s"
 

@@ -92,7 +92,6 @@ class _Schema(GenerateJsonSchema):
     """Without titles: the keys say as much."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """See the base class."""
         del schema
         return False
 

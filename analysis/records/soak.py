@@ -63,7 +63,6 @@ class SoakRecord(Record):
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [self.rate]
 
 

@@ -40,11 +40,9 @@ class EmptyingRecord(Series, Record):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        """See the base class."""
         return self.rates
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         yield "", self, "connections/s"
 
 
@@ -62,7 +60,6 @@ class TeardownRecord(EmptyingRecord):
 
     @property
     def odd(self) -> Sequence[str]:
-        """See the base class."""
         return self.notes
 
 

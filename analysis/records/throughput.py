@@ -93,7 +93,6 @@ class ThroughputRecord(RateRecord):
     """trial that decided each repetition: the highest that passed"""
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         yield "", self, "fps"
 
 

@@ -130,21 +130,17 @@ class DelayRecord(Record):
 
     @property
     def offered(self) -> Sequence[float]:
-        """See the base class."""
         return [self.rate]
 
     @property
     def offered_from(self) -> str:
-        """See the base class."""
         return self.rate_source
 
     @property
     def lowered(self) -> bool:
-        """See the base class."""
         return self.share_of_rate < 1
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """See the base class."""
         for way, direction in self.directions.items():
             for name, figure in direction.figures.items():
                 yield f"{way} {name.upper()} ", figure, self.unit

@@ -83,7 +83,6 @@ class VariantsRecord(Record):
 
     @property
     def limited(self) -> bool:
-        """See the base class."""
         return any(rates.limited for rates in self.variants)
 
 
@@ -142,7 +141,6 @@ class FlowsRecord(VariantsRecord):
 
     @property
     def variants(self) -> Iterable[VariantRates]:
-        """See the base class."""
         return self.points
 
 
@@ -160,7 +158,6 @@ class ProbeRecord(VariantsRecord):
 
     @property
     def variants(self) -> Iterable[VariantRates]:
-        """See the base class."""
         return self.cases.values()
 
 

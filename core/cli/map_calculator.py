@@ -27,8 +27,9 @@ def calc_map(
     port: int | None = None,
     iid_format: IidFormat = "rfc7597",
 ) -> dict[str, Any]:
-    """One CE of a MAP rule, named by IPv4 address and PSID, by IPv4 address and port, or by any
-    of its IPv6 addresses.
+    """Compute the addresses and ports of one CE of a MAP rule.
+
+    The CE is named by IPv4 address and PSID, by IPv4 address and port, or by any of its IPv6 addresses.
 
     Returns:
         Keys ``end_user_prefix, map_address, ipv4, psid, psid_len, port_ranges, ports_per_ce,

@@ -41,7 +41,6 @@ class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic fro
     name = "octets|imix"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """See the base class."""
         if isinstance(value, str) and is_mix(value):
             return canonical(value)
         return click.INT.convert(value, param, ctx)
@@ -51,7 +50,6 @@ class NumberRange(click.FloatRange):
     """A number between two: ``nan``, which is neither below nor above any, is none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """See the base class."""
         number = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value!r} is not a valid float.", param, ctx)

@@ -16,7 +16,6 @@ class Bgp(Routing):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return (
             "a trial begins with a BGP update for a network that no test frame goes to, sent by a speaker "
             f"on the device itself and read back from its routing table, another one every {INTERVAL_S:g} s"

@@ -23,7 +23,6 @@ class Broadcast(Modifier):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return "1 frame in 100 is a broadcast of no protocol that a router knows, in place of a test frame"
 
     def traffic(self, traffic: Traffic, links: Links) -> Traffic:

@@ -18,7 +18,6 @@ class OneFilter(Modifier):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return (
             "one filter in each direction and version of IP lets the addresses of the test traffic "
             "pass, all else is denied"
@@ -33,7 +32,6 @@ class ManyFilters(OneFilter):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return (
             "25 filters in each direction: 12 deny other addresses, one of each version of IP lets those of "
             "the test traffic pass, 12 deny others, and all else is denied"

@@ -22,7 +22,6 @@ class Management(Modifier):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return (
             "each second begins with a management query, by the driver's own connection and not among "
             "the test frames, whose answer is compared with what was configured"

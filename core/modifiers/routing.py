@@ -26,7 +26,6 @@ class Routing(Modifier):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return (
             "a trial begins with a change of a route to a network that no test frame goes to, made by "
             f"the driver and read back, another one every {INTERVAL_S:g} s"

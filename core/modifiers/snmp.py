@@ -17,7 +17,6 @@ class Snmp(Management):
 
     @property
     def words(self) -> str:
-        """See the base class."""
         return (
             "each second begins with an SNMP query for ipForwarding, asked on the device itself and not "
             "among the test frames, of an agent that the driver has started; its answer must be 1"

@@ -147,7 +147,6 @@ class LinuxOptions(DutOptions):
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """See the base class."""
         settings = {"cores": self.cores, "governor": self.governor, "clock_khz": self.clock_khz}
         return tuple(name for name, value in settings.items() if value)
 

@@ -64,7 +64,6 @@ class Connecting:
     """One table at a time, and what is known of it."""
 
     def __init__(self) -> None:
-        """No table yet."""
         self._file: MemoryFile | None = None
         self._at: TableAt | None = None
         self.version = 4

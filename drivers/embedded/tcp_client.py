@@ -61,7 +61,6 @@ class TcpClient(Asking, TcpEnd):
     """Begins connections on one interface."""
 
     def __init__(self, interface: str, frame_octets: int) -> None:
-        """See :class:`~v6t.drivers.embedded.played.Played`."""
         super().__init__(interface, frame_octets, None, self._mine)
 
     def load(self, *, stream: Stream) -> None:

@@ -43,7 +43,6 @@ class TcpServer(Answering, TcpEnd):
     """Accepts connections on one interface, whatever their addresses."""
 
     def __init__(self, interface: str, frame_octets: int) -> None:
-        """See :class:`~v6t.drivers.embedded.played.Played`."""
         super().__init__(interface, frame_octets, None, self._mine)
 
     def load(self, *, frame: bytes) -> None:

@@ -102,7 +102,6 @@ class WorkerDevice(LabDevice):
         self._worker.answer()
 
     def check(self) -> None:
-        """See the base class."""
         self.report()
 
     def report(self) -> dict[str, Any]:

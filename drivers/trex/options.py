@@ -339,8 +339,9 @@ class TrexOptions(StrictModel):
 
     @property
     def owned(self) -> bool:
-        """Whether the server is the lab's, on its interfaces of Linux: it may be started anew then, with
-        TRex's other engine, which has clients on its first port.
+        """Whether the lab owns the server and its Linux interfaces.
+
+        Such a server may be restarted with TRex's other engine, which has clients on its first port.
         """
         return self.lab and self.on_linux and self.ports == (0, 1)
 

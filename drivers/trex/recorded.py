@@ -52,7 +52,6 @@ class Recorded:
     """
 
     def __init__(self) -> None:
-        """None yet."""
         self.few: Frames = []
         self._parts: dict[int, list[_Times]] = {}
 
@@ -127,7 +126,6 @@ class Beside:
     """The stamped frames that one core sends beside the load of all, as recorded in a trial."""
 
     def __init__(self, recordings: Recordings) -> None:
-        """Remember whose recordings to read."""
         self._recordings = recordings
         self._of: dict[Direction, Recorded] = {}
 

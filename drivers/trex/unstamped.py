@@ -27,7 +27,6 @@ class Unstamped:
     """The streams of both directions, with marks."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._sets: dict[Direction, StreamSet] = {}
         self._plain: dict[Direction, dict[int, Stream]] = {}
 

@@ -11,7 +11,6 @@ class Reassembly:
     """Parts of packets that are not complete yet; nothing is ever forgotten."""
 
     def __init__(self) -> None:
-        """None."""
         self._parts: dict[bytes, list[tuple[int, bool, bytes]]] = {}
 
     def ipv6(self, packet: bytes) -> bytes | None:

@@ -25,7 +25,6 @@ class PacketDevice(WholeDevice, ABC):
     """Takes packets out of frames and puts packets into frames."""
 
     def __init__(self, technology: Technology) -> None:
-        """Look up the links and the device's own addresses."""
         super().__init__(technology)
         intent = technology.dut_intent()
         self.sides = {name: side_of(getattr(technology.links, name)) for name in WAYS}
@@ -37,7 +36,6 @@ class PacketDevice(WholeDevice, ABC):
                 self.own[name, address.version] = address
 
     def receive(self, side: SideName, frame: bytes) -> Leaves:
-        """See the base class."""
         here = self.sides[side]
         head = here.arriving
         if frame[:6] != head[:6] or frame[12 : len(head)] != head[12:]:

@@ -141,7 +141,6 @@ class MapECeParams(MapCeParams):
 
     @property
     def customer(self) -> Customer:
-        """See the base class."""
         self.rule.port_set(self.ce_psid)
         local = self.rule.map_address(self.ipv4.network_address, self.ce_psid)
         return self._customer(Tunnel(local, self.br_address))
@@ -159,7 +158,6 @@ class MapTCeParams(DmrParams, MapCeParams):
 
     @property
     def customer(self) -> Customer:
-        """See the base class."""
         self.rule.port_set(self.ce_psid)
         return self._customer(self.way)
 
@@ -202,7 +200,6 @@ class LwB4Params(CustomerParams):
 
     @property
     def customer(self) -> Customer:
-        """See the base class."""
         return Customer(
             IPv4Network(self.ipv4_address),
             checked_ports(self.psid_offset, self.psid_len, self.psid),

@@ -76,7 +76,6 @@ class CustomerEdge(StatelessTechnology):
         return {**more, "tunnel_local": way.local, "tunnel_remote": way.remote}
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.customer_edge.reference import customer_device
 
         return customer_device(self.params.customer, self.links)

@@ -26,7 +26,6 @@ class WholeMapTCe(TranslatingDevice):
     """
 
     def __init__(self, technology: Technology) -> None:
-        """Look up who is the customer."""
         super().__init__(technology)
         params: MapTCeParams = technology.params  # type: ignore[assignment]
         host, way = params.customer.ipv4.network_address, params.way
@@ -39,7 +38,6 @@ class WholeMapTCe(TranslatingDevice):
         )
 
     def packet(self, side: SideName, version: int, packet: bytes) -> Leaves | None:
-        """See the base class."""
         if self._ports is None or (
             version == 6 and not self.translated(IPv6Address(packet[24:40]))
         ):

@@ -114,7 +114,7 @@ class DsLiteAftr(StatefulTechnology):
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def address_fields(self) -> list[TupleField]:
-        """The Responder's addresses inside, the B4s' outside."""
+        """List the Responder's inner and the B4s' outer addresses."""
         p = self.params
         return [
             consecutive("responders", "IP.dst", p.responder_ipv4, p.responder_count),
@@ -122,7 +122,7 @@ class DsLiteAftr(StatefulTechnology):
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
-        """The tunnel's header around the customer's."""
+        """Build the tunnel's header and the customer's header inside it."""
         p = self.params
         return (
             ipv6(p, p.b4_ipv6, p.aftr_ipv6.ip),

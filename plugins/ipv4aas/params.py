@@ -136,17 +136,14 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def public(self) -> PublicPool:
-        """See the base class."""
         return PublicPool(self.public_first, self.publics, self.outside)
 
     @property
     def initiator(self) -> IPv4Address:
-        """See the base class."""
         return self.initiator_ipv4
 
     @property
     def responder(self) -> IPv4Address:
-        """See the base class."""
         return self.responder_ipv4
 
     @property

@@ -111,7 +111,7 @@ def generated(
 
 
 def read_table(path: Path, br: IPv6Address) -> BindingTable:
-    """A table from a file with a softwire per line.
+    """Read a binding table from a file with one softwire per line.
 
     Columns, separated by blanks or commas: IPv4 address, PSID, PSID length, PSID offset, lwB4
     address and, if it is not ``br``, lwAFTR address. ``#`` begins a comment.

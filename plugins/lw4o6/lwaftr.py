@@ -50,11 +50,10 @@ class LightweightAftr(Relay):
         )
 
     def left_addresses(self) -> list[str]:
-        """The link's, and all others of the lwAFTR."""
+        """List the address on the link and all others of the lwAFTR."""
         return self.params.left_addresses
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.lw4o6.reference import LwAftr
 
         return LwAftr(self.params.table(), self.links).device(self.links)

@@ -41,7 +41,7 @@ class LwAftr:
         self._own = np.unique(np.ascontiguousarray(table.br).view("V16")[:, 0])
 
     def device(self, links: Links) -> ReferenceDevice:
-        """The whole device."""
+        """Build the reference device with its handlers for both links."""
         return ReferenceDevice(links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)})
 
     def _from_ipv6(self, packets: U8) -> Handled:

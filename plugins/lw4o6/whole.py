@@ -32,7 +32,6 @@ class WholeLwAftr(RelayDevice):
     silent = False
 
     def __init__(self, technology: Technology) -> None:
-        """Look up the table."""
         super().__init__(technology)
         params: LwAftrParams = technology.params  # type: ignore[assignment]
         self._table = params.table()
@@ -45,17 +44,14 @@ class WholeLwAftr(RelayDevice):
         return self._relays
 
     def relay(self, ipv4: IPv4Address, port: int | None) -> IPv6Address:
-        """See the base class."""
         found = softwire(self._table, ipv4, port)
         return self._relay if found is None else found[1]
 
     def owner(self, ipv4: IPv4Address, port: int | None) -> IPv6Address | None:
-        """See the base class."""
         found = softwire(self._table, ipv4, port)
         return None if found is None else found[0]
 
     def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
-        """See the base class."""
         rows = self._table.ipv4 == int(ipv4)
         if customer is not None:
             rows &= (self._table.b4 == np.frombuffer(customer.packed, np.uint8)).all(axis=1)

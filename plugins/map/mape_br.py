@@ -56,7 +56,6 @@ class MapEBorderRelay(Relay):
         return self.params.left_addresses
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.map.mape_reference import MapERelay
 
         rules = [d.rule for d in self.params.all_domains]

@@ -69,7 +69,6 @@ class MapTBorderRelay(Relay):
         return [str(self.params.dut_left_ipv6)]
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.map.mapt_reference import MapTRelay
 
         p = self.params

@@ -50,7 +50,6 @@ class WholeMapE(RelayDevice):
     """MAP-E."""
 
     def __init__(self, technology: Technology) -> None:
-        """Look up the rules."""
         super().__init__(technology)
         params: MapEParams = technology.params  # type: ignore[assignment]
         self._domains = params.all_domains
@@ -62,15 +61,12 @@ class WholeMapE(RelayDevice):
         return (self._relay,)
 
     def relay(self, ipv4: IPv4Address, port: int | None) -> IPv6Address:
-        """See the base class."""
         return self._relay
 
     def owner(self, ipv4: IPv4Address, port: int | None) -> IPv6Address | None:
-        """See the base class."""
         return owner(self._domains, ipv4, port)
 
     def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
-        """See the base class."""
         domains = serving(self._domains, ipv4)
         if customer is None:
             return bool(domains)
@@ -85,7 +81,6 @@ class WholeMapT(TranslatingDevice):
     """MAP-T."""
 
     def __init__(self, technology: Technology) -> None:
-        """Look up the rules and the DMR."""
         super().__init__(technology)
         params: MapTParams = technology.params  # type: ignore[assignment]
         self._domains = params.all_domains
@@ -144,7 +139,6 @@ class Behind:
     """Everybody else, behind the DMR."""
 
     def __init__(self, dmr: Rfc6052) -> None:
-        """Remember."""
         self._dmr = dmr
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:

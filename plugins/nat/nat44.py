@@ -40,7 +40,6 @@ class Nat44Params(PoolParams):
 
     @property
     def initiator(self) -> IPv4Address:
-        """See the base class."""
         return self.initiator_ipv4
 
 
@@ -64,7 +63,6 @@ class Nat44(StatefulTechnology):
         return self.params.tester_left_ipv6, self.params.tester_right_ipv6
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        """See the base class."""
         out = translated_ends(direction, packets, initial, learned)
         return Packets(out, 4, pool_reasons(self.params.public, learned))
 

@@ -67,7 +67,6 @@ class Nat46Params(Pool6Params):
 
     @property
     def initiator(self) -> IPv4Address:
-        """See the base class."""
         return self.initiator_ipv4
 
     @property
@@ -128,12 +127,10 @@ class Nat46(StatefulTechnology):
     params: Nat46Params
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        """See the base class."""
         if direction == "forward":
             check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        """See the base class."""
         p = self.params
         reason = pool_reasons(p.public, learned)
         four, six = p.mapping

@@ -79,7 +79,6 @@ class Nat64Params(PoolParams):
 
     @property
     def initiator(self) -> IPv6Address:
-        """See the base class."""
         return self.initiator_ipv6
 
     @property
@@ -176,12 +175,10 @@ class Nat64(StatefulTechnology):
         return [responders, source]
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        """See the base class."""
         if direction == "reverse":
             check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        """See the base class."""
         reason = pool_reasons(self.params.public, learned)
         servers = Rfc6052Array(self.params.servers)
         if direction == "forward":

@@ -34,7 +34,6 @@ class Nat66Params(Pool6Params):
 
     @property
     def initiator(self) -> IPv6Address:
-        """See the base class."""
         return self.initiator_ipv6
 
 
@@ -53,7 +52,6 @@ class Nat66(StatefulTechnology):
     params: Nat66Params
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        """See the base class."""
         out = translated_ends(direction, packets, initial, learned)
         return Packets(out, 6, pool_reasons(self.params.public, learned))
 

@@ -110,7 +110,6 @@ class Dns64(Resolving):
 
     @cached_property
     def zone(self) -> Zone:
-        """See the base class."""
         p = self.params
         four = p.upstream == "ipv4"
         return Zone(
@@ -128,7 +127,7 @@ class Dns64(Resolving):
         )
 
     def dut_intent(self) -> DutIntent:
-        """The prefix, the zone's server, and both links; nothing is routed."""
+        """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
         return DutIntent(
             technology=self.name,

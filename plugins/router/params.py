@@ -163,7 +163,6 @@ class Ipv4RouterParams(RouterParams):
         return self
 
     def host(self, side: Side) -> IPv4Address:
-        """See the base class."""
         return self.left_ipv4 if side == "left" else self.right_ipv4
 
     def reach(self, side: Side) -> tuple[IPv4Network, ...]:
@@ -196,7 +195,6 @@ class Ipv6RouterParams(RouterParams):
         return self
 
     def host(self, side: Side) -> IPv6Address:
-        """See the base class."""
         return self.left_ipv6 if side == "left" else self.right_ipv6
 
     def reach(self, side: Side) -> tuple[IPv6Network, ...]:

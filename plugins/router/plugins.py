@@ -99,7 +99,6 @@ class Router(StatelessTechnology):
         )
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.router.reference import router
 
         p = self.params

@@ -161,7 +161,6 @@ class StatelessTranslator(StatelessTechnology):
         return [negative_like(traffic_class, "unmapped", layers=layers, bindings=bindings)]
 
     def reference_device(self) -> ReferenceDevice:
-        """See the base class."""
         from v6t.plugins.siit.reference import translator_device
 
         p = self.params

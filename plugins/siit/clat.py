@@ -41,7 +41,6 @@ class ClatParams(TranslatorParams):
 
     @cached_property
     def mappings(self) -> Mappings:
-        """See the base class."""
         return mappings_from_text([(self.clat_ipv4, self.clat_ipv6)], self.plat_prefix)
 
     @model_validator(mode="after")

@@ -60,7 +60,6 @@ class SiitParams(TranslatorParams):
 
     @cached_property
     def mappings(self) -> Mappings:
-        """See the base class."""
         pairs = [(e.ipv4, e.ipv6) for e in self.eam]
         if self.eam_file is not None:
             pairs += read_pairs(self.eam_file)

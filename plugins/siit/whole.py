@@ -22,7 +22,6 @@ class WholeTranslator(TranslatingDevice):
     """SIIT or CLAT with the mappings of its parameters."""
 
     def __init__(self, technology: Technology) -> None:
-        """Look up which link is which."""
         super().__init__(technology)
         left_version = technology.ip_versions[0]
         self.six_side: SideName = "left" if left_version == 6 else "right"
@@ -80,5 +79,4 @@ class WholeTranslator(TranslatingDevice):
                 yield four
 
     def translated(self, destination: IPv6Address) -> bool:
-        """See the base class."""
         return self._params.mappings.to_ipv4(destination) is not None

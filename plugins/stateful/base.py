@@ -72,8 +72,9 @@ class StatefulTechnology(Technology):
 
     @property
     def endpoints(self) -> int:
-        """Pairs of address and port the Initiator has: the BIB entries of all connections where
-        mapping is endpoint-independent (ST-15).
+        """Number of pairs of address and port of the Initiator.
+
+        With endpoint-independent mapping, all connections together need as many BIB entries.
         """
         return self.params.endpoints
 

@@ -243,8 +243,10 @@ def _rows(
 
 
 def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
-    """A group's values; where ``bits`` of the frame number are known from the rest, they are listed
-    as often as fits, each time in another order, or a few values would only rotate.
+    """Generate the values of a group.
+
+    If ``bits`` of the frame number follow from the rest, the values are repeated as often as they fit,
+    each time in another order. Otherwise a few values would only rotate.
     """
     length = math.prod(s.rest for s in group)
     if length > MAX_LIST:

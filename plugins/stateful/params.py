@@ -301,12 +301,10 @@ class PoolParams(ConnectionParams):
 
     @property
     def public(self) -> PublicPool:
-        """See the base class."""
         return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
 
     @property
     def responder(self) -> IPv4Address:
-        """See the base class."""
         return self.responder_ipv4
 
     @model_validator(mode="after")
@@ -323,7 +321,6 @@ class PoolParams(ConnectionParams):
 
     @property
     def most_sessions(self) -> int | None:
-        """See the base class."""
         return self.session_limit or None
 
     def check_limits(self) -> None:

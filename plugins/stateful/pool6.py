@@ -45,7 +45,6 @@ class Pool6Params(ConnectionParams):
 
     @property
     def public(self) -> PublicPool:
-        """See the base class."""
         return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
 
     @property
@@ -55,7 +54,6 @@ class Pool6Params(ConnectionParams):
 
     @property
     def responder(self) -> IPv6Address:
-        """See the base class."""
         return self.responder_ipv6
 
     def right_side(self, links: Links) -> dict[str, Any]:

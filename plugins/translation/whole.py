@@ -34,7 +34,6 @@ class TranslatingDevice(PacketDevice):
         """Whether an IPv6 destination is an IPv4 host's."""
 
     def packet(self, side: SideName, version: int, packet: bytes) -> Leaves | None:
-        """See the base class."""
         if version == 6:
             if side != self.six_side or not self.translated(IPv6Address(packet[24:40])):
                 return None

@@ -24,8 +24,9 @@ _ECN, _CE = 0x03, 3
 
 
 def carries_ipv6(packets: U8) -> Mask:
-    """Rows that are one whole IPv6 packet in an IPv4 header without options, no fragment, and
-    may be forwarded.
+    """Select rows that contain one complete IPv6 packet and may be forwarded.
+
+    The outer IPv4 header has no options, and the packet is not a fragment.
     """
     count, length = packets.shape
     if length < _OUTER + _INNER:

@@ -29,7 +29,6 @@ class RelayDevice(PacketDevice):
     """Says nothing about sources that are not the customer's."""
 
     def __init__(self, technology: Technology) -> None:
-        """Nothing to reassemble yet."""
         super().__init__(technology)
         self._fragments = Reassembly()
 
@@ -51,7 +50,6 @@ class RelayDevice(PacketDevice):
         """Return whether a customer, by default any customer, has a share of an IPv4 address."""
 
     def packet(self, side: SideName, version: int, packet: bytes) -> Leaves | None:
-        """See the base class."""
         if version == 4:
             return self._from_four(packet) if side == "right" else []
         if side != "left" or IPv6Address(packet[24:40]) not in self.relays:

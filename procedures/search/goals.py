@@ -99,7 +99,7 @@ class GoalResult:
 
 
 def classify(goal: Goal, trials: Iterable[Observed]) -> Bound:
-    """What the trials at one load make of it (RFC 9971 appendix A).
+    """Classify a load by its trials (RFC 9971 appendix A).
 
     A lower bound stays within the exceed ratio even if all that is missing to the duration sum loses
     too much, an upper bound exceeds it even if nothing of that does. Short high-loss trials count as
@@ -123,7 +123,7 @@ def classify(goal: Goal, trials: Iterable[Observed]) -> Bound:
 
 
 def conditional_throughput(goal: Goal, load_fps: float, trials: Iterable[Observed]) -> float:
-    """The forwarding rate to be expected at a lower bound (RFC 9971 appendix B).
+    """Compute the conditional throughput of a lower bound (RFC 9971 appendix B).
 
     Full-length trials stand in the order of their loss; what is missing to the duration sum loses all.
     The rate is that of the trial which completes the share that may not exceed the goal.

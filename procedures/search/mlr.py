@@ -51,7 +51,7 @@ def available() -> bool:
 
 
 def wanted() -> str:
-    """What must be installed, and which version is instead."""
+    """Name the required version of the library, and a different one that is installed."""
     other = _installed()
     instead = f" ({other} is installed)" if other not in (None, VERSION) else ""
     return f"the MLRsearch library {VERSION}{instead}"

@@ -29,7 +29,6 @@ class PhaseOneFailed(RuntimeError):
     """
 
     def __init__(self, message: str, *, tester: bool = False) -> None:
-        """Say what was lost."""
         super().__init__(message)
         self.tester = tester
 

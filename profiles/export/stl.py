@@ -54,18 +54,18 @@ def register():
 
 
 def to_stl_json(streams: StreamSet) -> str:
-    """The set as a file for ``STLProfile.load`` (``start -f x.json``)."""
+    """Write the set as a file for ``STLProfile.load`` (``start -f x.json``)."""
     return _dump(streams, own=True) + "\n"
 
 
 def to_stl_py(streams: StreamSet) -> str:
-    """The set as a self-contained profile module (``start -f x.py``)."""
+    """Write the set as a self-contained profile module (``start -f x.py``)."""
     title = f"Traffic of direction {streams.direction}, {len(streams.streams)} streams."
     return _PROFILE.format(title=title, streams=_dump(streams, own=False))
 
 
 def from_stl_json(text: str) -> StreamSet:
-    """What :func:`to_stl_json` wrote.
+    """Read the output of :func:`to_stl_json`.
 
     Raises:
         UsageError: the text is something else.
@@ -235,7 +235,7 @@ def _write(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> st
 
 
 def _runs(mask: int, width: int) -> list[tuple[int, int]]:
-    """Runs of ones in a mask, as first and last bit, bit 0 most significant."""
+    """Find the runs of ones in a mask, as first and last bit, bit 0 most significant."""
     runs: list[tuple[int, int]] = []
     for bit in range(width):
         if mask >> width - 1 - bit & 1:

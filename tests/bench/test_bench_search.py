@@ -29,13 +29,3 @@ def test_the_documentation_holds_this_table(lines):
         pytest.skip("MLRsearch is not installed")
     text = bench_search.DOCUMENT.read_text(encoding="utf-8")
     assert bench_search.table(lines) in text
-
-
-def test_publishing_replaces_the_table(tmp_path):
-    document = tmp_path / "method.md"
-    document.write_text(f"a\n{bench_search.BEGIN}\nold\n{bench_search.END}\nb\n")
-    bench_search.publish("new", document)
-    assert document.read_text() == f"a\n{bench_search.BEGIN}\nnew\n{bench_search.END}\nb\n"
-    document.write_text("nothing")
-    with pytest.raises(SystemExit, match="no place"):
-        bench_search.publish("new", document)

@@ -88,19 +88,11 @@ def bare(draw: Any) -> Input:
         plugin = draw(st.sampled_from(names()))
         return Input(("run", "--dry-run", "--tester", "sim", "--plugin", plugin, *draw(flags())))
     words = ["compile", "--plugin", draw(st.sampled_from(names()))]
-    for name in (
-        "--direction",
-        "--frame-size",
-        "--format",
-        "--count",
-        "--rate",
-        "--cores",
-        "--seed",
-    ):
-        usual = {
-            "--direction": ("forward", "reverse"),
-            "--format": ("stl-json", "stl-py", "pcap", "text"),
-        }
+    usual = {
+        "--direction": ("forward", "reverse"),
+        "--format": ("stl-json", "stl-py", "pcap", "text"),
+    }
+    for name in (*usual, "--frame-size", "--count", "--rate", "--cores", "--seed"):
         if draw(st.integers(0, 3)) == 0:
             words += [name, str(draw(st.one_of(st.sampled_from(usual.get(name, NUMBERS)), VALUES)))]
     if "--count" not in words:
@@ -166,10 +158,8 @@ def conversions(draw: Any) -> Input:
     if draw(st.integers(0, 3)) == 0:
         text = draw(octets(text))
     words = ("init", f"--from-{tool}", "its.conf", "--dir", "made")
-    content: bytes | str = (
-        draw(st.sampled_from((PIPE, ZERO))) if draw(st.integers(0, 30)) == 0 else text
-    )
-    return Input(words, {"its.conf": content})
+    odd = draw(st.integers(0, 30)) == 0
+    return Input(words, {"its.conf": draw(st.sampled_from((PIPE, ZERO))) if odd else text})
 
 
 SMALL: dict[str, Any] = {

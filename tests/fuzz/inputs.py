@@ -43,93 +43,15 @@ class Input:
 
 
 NUMBERS = (
-    *(
-        0,
-        1,
-        -1,
-        2,
-        3,
-        7,
-        64,
-        84,
-        1e9,
-        0.5,
-        -0.5,
-        1e-9,
-        1e300,
-        2**31,
-        2**63,
-        2**64,
-        -(2**63),
-        10**40,
-    ),
-)
+    0, 1, -1, 2, 3, 7, 64, 84, 1e9, 0.5, -0.5, 1e-9, 1e300, 2**31, 2**63, 2**64, -(2**63), 10**40,
+)  # fmt: skip
 ODD = (
-    *NUMBERS,
-    *(
-        None,
-        True,
-        False,
-        "",
-        " ",
-        "\x00",
-        "\x1b[2J",
-        "\n",
-        "x" * 3000,
-        "ä",
-        "\u202e",
-        "../../x",
-        "%s",
-    ),
-    *(
-        "nan",
-        "inf",
-        "-inf",
-        "1e999",
-        "1_000",
-        "0x10",
-        "1:30",
-        "10G",
-        "-",
-        "--help",
-        "{}",
-        "[]",
-        "*a",
-    ),
-    *(
-        "::",
-        "::1",
-        "2001:db8::/32",
-        "2001:db8::/129",
-        "192.0.2.1",
-        "192.0.2.0/24",
-        "0.0.0.0/0",
-        "::/0",
-    ),
-    *(
-        "02:00:00:00:00:01",
-        "forward",
-        "throughput",
-        "mape-br",
-        "nat44",
-        "reference",
-        "sim",
-        "1-2",
-        "1,2",
-    ),
-    *(
-        [],
-        {},
-        [[]],
-        [{}],
-        {"": ""},
-        [1, 2, 3],
-        ["x"],
-        {"a": {"b": []}},
-        [1e300],
-        {"min": 9, "max": 1},
-    ),
-)
+    *NUMBERS, None, True, False, "", " ", "\x00", "\x1b[2J", "\n", "x" * 3000, "ä", "\u202e", "../../x", "%s",
+    "nan", "inf", "-inf", "1e999", "1_000", "0x10", "1:30", "10G", "-", "--help", "{}", "[]", "*a",
+    "::", "::1", "2001:db8::/32", "2001:db8::/129", "192.0.2.1", "192.0.2.0/24", "0.0.0.0/0", "::/0",
+    "02:00:00:00:00:01", "forward", "throughput", "mape-br", "nat44", "reference", "sim", "1-2", "1,2",
+    [], {}, [[]], [{}], {"": ""}, [1, 2, 3], ["x"], {"a": {"b": []}}, [1e300], {"min": 9, "max": 1},
+)  # fmt: skip
 TEXTS = st.one_of(st.sampled_from([t for t in ODD if isinstance(t, str)]), st.text(max_size=12))
 VALUES = st.one_of(st.sampled_from(ODD), st.text(max_size=8), st.integers(), st.floats())
 LINES = (
@@ -172,26 +94,22 @@ def run_files() -> tuple[dict[str, Any], ...]:
             resolve(None, None, Flags(plugin=name))
         except UsageError:
             continue
-        own: dict[str, Any] = {}
-        for key, info in load_plugin(name).params_model.model_fields.items():
-            if not info.is_required():
-                value = info.get_default(call_default_factory=True)
-                own[key] = json.loads(json.dumps(value, default=_plain))
-        listed = list(own.items())
+        listed = [
+            (
+                key,
+                json.loads(json.dumps(info.get_default(call_default_factory=True), default=_plain)),
+            )
+            for key, info in load_plugin(name).params_model.model_fields.items()
+            if not info.is_required()
+        ]
         several = [dict(listed[n : n + FEW]) for n in range(0, len(listed), FEW)]
         for params in ({}, *several):
             run = {
-                "plugin": name,
-                "params": params,
-                "preset": "quick",
-                "benchmarks": ["throughput"],
-                "modes": ["forward"],
-                "frame_sizes": None,
-                "procedure": {"repetitions": 1, "connections": {"count": 100}},
-                "seed": 1,
-                "label": "x",
-            }
-            made.append({k: v for k, v in run.items() if v not in (None, {})})
+                "plugin": name, "params": params, "preset": "quick", "benchmarks": ["throughput"],
+                "modes": ["forward"], "procedure": {"repetitions": 1, "connections": {"count": 100}},
+                "seed": 1, "label": "x",
+            }  # fmt: skip
+            made.append({k: v for k, v in run.items() if v != {}})
     return tuple(made)
 
 
@@ -238,14 +156,9 @@ def settings() -> tuple[str, ...]:
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Ways to everything within a value."""
     found = [here] if here else []
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in items:
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    for key, inner in value.items() if isinstance(value, dict) else ():
         found += paths(inner, (*here, key))
     return found
 

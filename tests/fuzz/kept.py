@@ -58,10 +58,7 @@ ATTACKED: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """Files in them that are edited, the more important more often."""
-for _word in (
-    "ANSWERED",
-    "MODIFIED",
-):  # runs, too: of queries, and with something beside the traffic
+for _word in ("ANSWERED", "MODIFIED"):  # runs of queries, and with modified traffic
     READERS[_word] = tuple(
         tuple(_word if w == "RUN" else w for w in words) for words in READERS["RUN"]
     )
@@ -162,24 +159,15 @@ def rehearsals(draw: Any) -> Input:
         return Input((*words, "--no-report"))
     if kind == 4:
         return Input(("selftest", "--tester", "sim"))
-    words = [
-        "audit",
-        "--plugin",
-        draw(st.sampled_from(("siit", "nat44", "mape-br", "ipv4-router"))),
-    ]
+    plugin = draw(st.sampled_from(("siit", "nat44", "mape-br", "ipv4-router")))
+    words = ["audit", "--plugin", plugin]
     if kind == 5:  # no such interface: nothing is sent
-        words += [
-            "--interfaces",
-            f"v6tnone0,v6tnone{draw(st.text(max_size=3))}",
-            "-o",
-            draw(PLACES),
-        ]
+        ports = f"v6tnone0,v6tnone{draw(st.text(max_size=3))}"
+        words += ["--interfaces", ports, "-o", draw(PLACES)]
         return Input((*words, "--wait", str(draw(TEXTS))))
     if draw(st.booleans()):
-        words += [
-            "--suite",
-            draw(st.one_of(st.sampled_from(("translation", "nat", "relay")), TEXTS)),
-        ]
+        suites = st.sampled_from(("translation", "nat", "relay"))
+        words += ["--suite", draw(st.one_of(suites, TEXTS))]
     if draw(st.booleans()):
         words += ["--clause", draw(TEXTS)]
     return Input((*words, "--list", *(("--json",) if kind == 7 else ())))

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import time
-
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from . import bench
-from .attack import batch
 from .bench import Place
-from .inputs import FOLDER, PIPE, ZERO, Input
-from .kinds import KINDS, SHARES
+from .kinds import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -44,28 +38,3 @@ def test_no_input_is_a_defect(kind, place):
         assert not done.trouble, (done, found)
 
     attack()
-
-
-def test_what_is_looked_for_is_found(place, monkeypatch):
-    """The attack would see a defect, a hang, an escape sequence."""
-    name = "v6t.core.cli.run_command.resolve_flags"
-    bad = Input(("run", "--dry-run", "run.yaml"), {"run.yaml": b"seed: x\n"})
-    monkeypatch.setattr(name, lambda given: 1 // 0)
-    assert place.outcome(bad).trouble == "status 1"
-    monkeypatch.setattr(name, lambda given: sys.stderr.write("\x1b[2J") and sys.exit(0))
-    assert place.outcome(bad).trouble == "control characters on the terminal"
-    monkeypatch.setattr(bench, "HANGS_S", 1)
-    monkeypatch.setattr(name, lambda given: time.sleep(30))
-    assert place.outcome(bad).trouble == "status -1"
-
-
-def test_odd_kinds_of_files_are_made(place):
-    for kind in (PIPE, ZERO, FOLDER):
-        done = place.outcome(Input(("run", "--dry-run", "run.yaml"), {"run.yaml": kind}))
-        assert done.status == 2
-        assert not done.trouble
-
-
-def test_every_kind_is_in_the_long_attack():
-    assert sum(share for _, share in SHARES.values()) == pytest.approx(1.0)
-    assert batch(("words", 1, 20))["inputs"] == 20

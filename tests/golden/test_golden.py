@@ -1,4 +1,4 @@
-"""What v6t computes is what is stored: see CONTRIBUTING.md for the update of stored results."""
+"""What v6t computes is what is stored: see docs/development.md for the update of stored results."""
 
 from __future__ import annotations
 

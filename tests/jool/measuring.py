@@ -39,10 +39,10 @@ def bed_file(
 
 
 def measured(
-    tmp_path: Path, plugin: str, dut: dict[str, Any], *more: str, tester: str = "embedded"
+    tmp_path: Path, plugin: str, dut: dict[str, Any], *more: str, **bed_options: str
 ) -> Run:
-    """A run that came to its end, all of whose frames were right."""
-    bed, path = bed_file(tmp_path, dut, tester), tmp_path / "run"
+    """Run to the end and check that all frames were right; ``bed_options`` are those of the testbed."""
+    bed, path = bed_file(tmp_path, dut, **bed_options), tmp_path / "run"
     done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
     print(done.out, done.err)
     assert done.status == 0, done.err

@@ -224,7 +224,6 @@ class Standing(Stand[JoolMachine]):
         return JoolMachine(self._image, self.namespace(), MACS, self._files, like)
 
     def cable(self, macs: Mapping[str, str]) -> None:
-        """See the base class."""
         super().cable(macs)
         way = self.machine.transport()
         way.open()

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from v6t.base.errors import DutError
@@ -26,12 +25,11 @@ from v6t.drivers.duts.undo_record import doing
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
-from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
-from v6t.tests.drivers.shown import Run
+from v6t.tests.jool.measuring import CONNECTIONS, THROUGHPUT, measured
 from v6t.tests.jool.vm import stands_in
 
 from .vm import VERSION, Standing, excerpt, lacking
@@ -48,19 +46,6 @@ INTENTS = {
     "ipv4-router": intents.ROUTER4,
     "ipv6-router": intents.ROUTER6,
 }
-LINE_RATE = "20M"
-SHORT = (
-    *("--measure", "throughput", "--mode", "bidirectional", "--reps", "1", "--no-report"),
-    *("--duration", "0.5", "--resolution", "1000"),
-    # the machine, the tester and the tests share the cores
-    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
-    *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
-)
-CONNECTIONS = (
-    *("--set-procedure", "connections.count=500"),
-    *("--set-procedure", "connections.rate_cps=500"),
-    *("--set-procedure", "connections.wait_ms=500"),
-)
 STATE = (
     "sysctl net.inet.ip.forwarding net.inet6.ip6.forwarding; ifconfig -A | grep -v -e index -e scopeid; "
     "for f in -inet -inet6; do route -n show $f | grep -v UHLc | sed 's/  */ /g' | cut -d' ' -f1,2,3; done; "
@@ -202,23 +187,11 @@ def test_configured_seen_by_frames_and_put_back(machine, technology):
 def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
     """A search for throughput with the lab's own tester; every frame compared is the reference translation."""
     stands_in(machine, monkeypatch)
-    bed, path = tmp_path / "bed.yaml", tmp_path / "run"
     dut = {"driver": "openbsd-pf", "options": {"flush": "purge"}}
-    bed.write_text(
-        yaml.safe_dump({"tester": {"kind": "embedded"}, "line_rate": LINE_RATE, "dut": dut})
-    )
     more = CONNECTIONS if technology.startswith("nat") else ()
-    done = v6t("run", "--plugin", technology, "--testbed", bed, *SHORT, *more, "--output", path)
-    print(done.out, done.err)
-    assert done.status == 0, done.err
-    run = Run(path)
+    run = measured(tmp_path, technology, dut, *THROUGHPUT, *more, line_rate="20M")
     version = os.environ.get(VERSION, "")
     machines.note(f"openbsd-pf {technology}", run, machine.machine.hypervisor, version=version)
-    for point in run.points:
-        print(technology, point["median"], point["checked"], point["matched"])
-        assert point["median"] > 0
-        assert point["checked"] > 0
-        assert point["matched"] == 1
 
 
 def test_states_of_others_are_left_alone_and_not_counted(machine):

@@ -165,8 +165,6 @@ class OpenBsdMachine:
 
 
 class Standing(Stand[OpenBsdMachine]):
-    """See the base class."""
-
     def __init__(self, *, plain: bool = False) -> None:
         """Remember.
 
@@ -178,7 +176,6 @@ class Standing(Stand[OpenBsdMachine]):
         self._plain = plain
 
     def stand(self) -> OpenBsdMachine:
-        """See the base class."""
         begins = self._machine is None
         machine = super().stand()
         if begins and self._plain:
@@ -196,7 +193,6 @@ class Standing(Stand[OpenBsdMachine]):
         super().cable(macs)
 
     def device(self, driver: Any, intent: Any, **keep: Any) -> OpenBsdDut:
-        """See the base class."""
         return OpenBsdDut(driver, intent, self, **keep)
 
 

@@ -75,7 +75,7 @@ class Unchanged(OracleAround):
     """The known device's oracle: frames leave as they came."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """The same frames."""
+        """Expect the frames unchanged."""
         count, length = frames.shape
         lengths = np.full(count, length, dtype=np.int32)
         return Expected(frames, lengths, np.zeros(count, dtype=np.uint8))
@@ -273,7 +273,7 @@ class _Bench:
         )
 
     def _offer(self, check: Check, trial: Trial) -> TrialResult:
-        """A trial of a search; what the device loses for want of room is not its bucket's doing."""
+        """Run a trial of a search; frames lost for lack of buffer make it invalid."""
         result, truth = self._ask(check, trial)
         if not truth.missed:
             return result

@@ -72,7 +72,7 @@ def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> 
 
 
 def distribution_of_pairs(truth: Truth) -> Distribution:
-    """True differences of consecutive delays, exact."""
+    """Compute the exact true differences of consecutive delays."""
     order = np.argsort(truth.sent, kind="stable")
     numbers, stayed = truth.sent[order], truth.stayed_ns[order]
     pairs = np.diff(stayed)[np.diff(numbers) == 1]
@@ -107,7 +107,7 @@ def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) ->
 
 
 def capacity(check: Check, found_fps: float, duration_s: float, resolution_fps: float) -> Capacity:
-    """A token bucket: n frames evenly within T need n - depth - buffer tokens of T."""
+    """Compare with a token bucket: n evenly spaced frames need n - depth - buffer tokens in time T."""
     known = check.known
     spare = known.depth_frames - 1 + known.buffer_frames
     return Capacity(

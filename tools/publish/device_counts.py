@@ -32,7 +32,7 @@ _VERDICT = "limit: the verdict of --bottleneck"
 def device_sheet(
     made: Sequence[CampaignRun], named: Callable[[CampaignRun], tuple[str, str]]
 ) -> Sheet | None:
-    """A line for each run whose device counted a loss, held a table or was watched; None without any.
+    """List each run whose device counted losses, held a table or was watched; None without any.
 
     Args:
         made: runs that found something.
@@ -55,7 +55,7 @@ def device_sheet(
 
 
 def _by_device(data: RunData) -> dict[str, list[Mapping[str, Any]]]:
-    """What was counted over each benchmark; a device that is alone has no name."""
+    """Group the device's counters by device; a single device has the empty name."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for entry in data.results.get("device") or ():
         found.setdefault(str(entry["device"]), []).append(entry)
@@ -133,7 +133,7 @@ def _cores(loads: Sequence[Any]) -> str:
 
 
 def _verdict(data: RunData) -> str:
-    """What limits the device, where it was watched for that: in words, and the figures beside."""
+    """Describe the device's bottleneck, with its figures, for a run that looked for one."""
     entries = list(data.results.get("bottleneck") or ())
     alone = len({entry["device"] for entry in entries}) == 1
     said = {}

@@ -52,7 +52,7 @@ class Differing:
 def differing(
     made: Sequence[CampaignRun], named: Callable[[CampaignRun], tuple[str, str]]
 ) -> dict[str, Differing]:
-    """Runs that are not as most of their technology are, by directory.
+    """Find runs whose settings differ from most runs of their technology, by directory.
 
     Args:
         made: runs that found something.
@@ -78,7 +78,7 @@ def differing(
 
 
 def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Unlike]]) -> Any:
-    """The first of those of which there are most."""
+    """Return the first member of the largest group of equal objects."""
     groups: list[list[Any]] = []
     for one in several:
         group = next((g for g in groups if not unlike(g[0], one)), None)
@@ -89,7 +89,7 @@ def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Unlike]
 
 
 def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
-    """The record of each point whose conditions most runs share."""
+    """Choose for each point the record whose conditions most runs share."""
     records: dict[tuple[str, ...], list[Any]] = {}
     for data in several:
         for key, record in points(data).items():
@@ -107,7 +107,7 @@ def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str
 
 
 def differing_sheet(odd: Iterable[Differing]) -> Sheet:
-    """What differs, in a line each."""
+    """Describe each difference in one line."""
     names = ["<technology", "<device", "<what", "<here", "<in most rows of the technology"]
     rows = [row for one in odd for row in one.rows()]
     note = "whole lists stand in the config.json and the results.json of each run's directory"
@@ -115,7 +115,7 @@ def differing_sheet(odd: Iterable[Differing]) -> Sheet:
 
 
 def brief(value: Any) -> str:
-    """A setting in a few words: of a list how long it is, and its first entry."""
+    """Abbreviate a setting; a list is given by its length and first entry."""
     if value in (None, [], ""):
         return "none"
     if isinstance(value, bool):

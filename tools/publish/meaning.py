@@ -147,7 +147,7 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
 
 
 def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
-    """What queues make of a rate at which few connections are opened."""
+    """Explain how queues affect a rate at which few connections are opened."""
     found = [r for m in made for r in m.records if isinstance(r, ConnectionRateRecord)]
     counts = " or ".join(f"{n:,}" for n in dict.fromkeys(r.connections for r in found))
     if found:
@@ -190,13 +190,13 @@ def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
 
 
 def _value(run: CampaignRun, key: str) -> Any:
-    """A setting of its procedures."""
+    """Return a setting of the run's procedures."""
     settings: Mapping[str, Any] = run.data.procedure if run.data else {}
     return settings.get(key)
 
 
 def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
-    """What was seen of the frames' content."""
+    """Summarize the comparison of frames with the reference translation."""
     counted = [
         c for r in made if r.data for t in r.data.trials for c in t.result.directions.values()
     ]

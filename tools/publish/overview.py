@@ -56,7 +56,7 @@ class _Spread:
 def overview(
     title: str, notes: Mapping[str, str], runs: Sequence[CampaignRun], presentations: Presentations
 ) -> Document:
-    """The page.
+    """Build the page.
 
     Args:
         title: heading.
@@ -166,7 +166,7 @@ def _benchmark(
 
 
 def _caption(title: str, lines: Sequence[Line], unit: str) -> str:
-    """What a figure draws, what its marks mean, and what it does not draw."""
+    """Explain a figure, its marks and the values that it omits."""
     figures = [(line, figure) for line in lines for figure in line.of(unit).values()]
     parts = [f"{title}: median, bars from P1 to P99"]
     if any(figure["limited"] for _, figure in figures):
@@ -234,7 +234,7 @@ def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str])
 
 
 def _marks(lines: Sequence[Line], unit: str) -> Iterator[str]:
-    """What the marks of these lines mean."""
+    """Explain the marks of these lines."""
     if any(f["limited"] for line in lines for f in line.of(unit).values()):
         yield LIMITED
     doubts = {line.doubt for line in lines}
@@ -247,7 +247,7 @@ def _marks(lines: Sequence[Line], unit: str) -> Iterator[str]:
 
 
 def _of_rates(lines: Sequence[Line]) -> Iterator[str]:
-    """What must be known of the rates at which delays were measured."""
+    """Explain the rates at which delays were measured."""
     sources = dict.fromkeys(line.source for line in lines if line.source)
     if sources:
         yield f"offered: {', '.join(sources)}"

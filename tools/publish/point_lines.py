@@ -72,7 +72,7 @@ class Line:
         return least + marked(number, figure["limited"])
 
     def spread(self, figure: Mapping[str, Any]) -> str:
-        """The same with P1 and P99, where it was measured more than once."""
+        """Print the figure with P1 and P99 if it was measured more than once."""
         if figure["repetitions"] < 2:
             return self.printed(figure)
         low, high = (self.number(figure[end]) for end in ("p1", "p99"))
@@ -89,12 +89,12 @@ class Line:
         return figure["median"] is not None and not (figure["median"] == 0 and self.step)
 
     def number(self, value: float | None) -> str:
-        """It as it is printed; where no rate passed, that it is below the nearest one tried."""
+        """Format a value; a rate of zero is given as below the lowest rate tried."""
         return f"< {self.show(self.step)}" if value == 0 and self.step else self.show(value)
 
 
 def technology(run: CampaignRun) -> str:
-    """What was measured: the plugin, with what else varies in the experiment."""
+    """Name the plugin and other settings that vary in the experiment."""
     plugin = run.data.config["plugin"] if run.data else run.experiment
     beside = (*OF_POINTS, "plugin")
     others = [shown(v) for a, v in run.axes.items() if a not in beside and not _is_of_device(a)]
@@ -113,7 +113,7 @@ def device(run: CampaignRun) -> str:
 
 
 def driver(run: CampaignRun) -> str:
-    """The kind of the device."""
+    """Return the name of the device's driver."""
     return str(run.data.config["dut"]["driver"] if run.data else run.axes.get("dut.driver", ""))
 
 
@@ -145,7 +145,7 @@ def lines(
     presentations: Presentations,
     odd: Mapping[str, Differing],
 ) -> Iterator[Line]:
-    """What was found of a benchmark.
+    """Collect the lines of a benchmark.
 
     Args:
         benchmark: its name.
@@ -185,7 +185,7 @@ def _own(record: Record, presentations: Presentations) -> Iterator[Headline]:
 
 
 def _doubt(run: CampaignRun, record: Record) -> str:
-    """The mark of a rate that other trials of its run speak against."""
+    """Return the mark of a rate that other trials of its run contradict."""
     if run.data is None:
         return ""
     if is_queued(run.data, record):
@@ -194,7 +194,7 @@ def _doubt(run: CampaignRun, record: Record) -> str:
 
 
 def _step(record: Record) -> float | None:
-    """The resolution of a search; None: no rate is looked for, as where a table's size is."""
+    """Return the resolution of a rate search, or None for other records, such as a table's size."""
     step: float | None = getattr(record, STEPS.get(str(record.unit), ""), None)
     return step
 

@@ -60,7 +60,7 @@ _BUILT = re.compile(r"\bbuilt by \S+ on \S+")
 
 
 def public_runs(runs: Sequence[CampaignRun], words: Words) -> list[CampaignRun]:
-    """Runs as everybody may have them; an axis that leads somewhere is no part of a run's name.
+    """Remove private data from runs; axes that contain addresses or paths leave the run's name.
 
     Args:
         runs: as they were read.
@@ -93,13 +93,13 @@ class Words:
         )
 
     def without_places(self, text: str) -> str:
-        """A name or a sentence."""
+        """Remove paths and hosts from a name or a sentence."""
         text = self._places.sub(lambda place: "" if place[1] else _WITHHELD, text)
         text = _PATH.sub(r"\1", _HOME.sub(r"/\1", text))
         return _AT_HOST.sub(_WITHHELD, _BUILT.sub("built", text))
 
     def cleaned(self, text: str) -> str:
-        """A sentence."""
+        """Remove private words, paths and hosts from a sentence."""
         return self._said.sub(_WITHHELD, self.without_places(text))
 
     def within(self, value: Any) -> Any:
@@ -151,7 +151,7 @@ def public_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def public_axes(axes: Mapping[str, Any]) -> dict[str, Any]:
-    """What varies, without the axes that lead somewhere."""
+    """Select the axes that contain no addresses or paths."""
     return {axis: _varied(axis, value) for axis, value in axes.items() if _is_public(axis)}
 
 
@@ -186,7 +186,7 @@ def _link(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _option(name: str, value: Any) -> Any:
-    """The value of an option that is kept."""
+    """Clean the value of a public option."""
     if name in _WHOLE:
         return value
     if isinstance(value, Mapping):
@@ -224,7 +224,7 @@ def _withheld_of(run: CampaignRun) -> Iterator[str]:
 
 
 def _host(way: str) -> str:
-    """The host of ``user@host:port``; empty for this one."""
+    """Return the host of ``user@host:port``; empty for the local host."""
     host = way.strip().rpartition("@")[2]
     if host.startswith("["):
         host = host[1:].partition("]")[0]
@@ -258,7 +258,7 @@ def _manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(device: Any) -> Any:
-    """What a device said of itself, and each of its parts: neither commands nor their outputs."""
+    """Keep the identity of a device and its parts; omit commands and their outputs."""
     if not isinstance(device, Mapping):
         return device
     found = {key: device[key] for key in _DEVICE if key in device}

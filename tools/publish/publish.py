@@ -90,7 +90,7 @@ def _refuse(place: Path, directory: Path) -> None:
 
 
 def _others(place: Path) -> list[str]:
-    """What of a directory no page wrote; all of it if it is none."""
+    """List the files of a directory that no page wrote; all of them without a page."""
     if not place.is_dir():
         return ["a file"]
     found = [p.relative_to(place).as_posix() for p in place.rglob("*") if not _is_directory(p)]
@@ -133,7 +133,7 @@ def _put(place: Path, contents: Mapping[str, str]) -> None:
 
 
 def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
-    """The text of every file of the page, by its path below it."""
+    """Build the text of every file of the page, by relative path."""
     read = runs_of(directory, campaign)
     words = Words(directory, read)
     runs = _named_apart(public_runs(read, words))
@@ -152,7 +152,7 @@ def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
 
 
 def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
-    """Runs whose names differ from one another, without their numbers too, and from the page's files."""
+    """Rename runs so that their names, also without numbers, are unique and are not those of page files."""
     taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
     found = []
     for run in runs:
@@ -215,7 +215,7 @@ v6t trend {where} again
 
 
 def _beds(campaign: Campaign) -> str:
-    """What else the command must be told; the lab needs nothing."""
+    """Return the command's options for the testbeds; the lab needs none."""
     testers = [run.config["tester"] for run in campaign.runs]
     if any(tester["kind"] == "sim" for tester in testers):
         return " --tester sim"
@@ -226,14 +226,14 @@ def _beds(campaign: Campaign) -> str:
 
 
 def _alone(svg: str) -> str:
-    """An element as a file of its own, which names its language and is white where nothing is drawn."""
+    """Make an SVG element a standalone file with a namespace and a white background."""
     if "xmlns=" not in svg[: svg.index(">")]:
         svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     return svg.replace("<svg", '<svg style="background:#fff"', 1) + "\n"
 
 
 def _run(run: CampaignRun) -> dict[str, str]:
-    """What :func:`v6t.core.reporting.write.load` needs of a run."""
+    """Return the files of a run that :func:`v6t.core.reporting.write.load` needs."""
     if run.data is None or not run.records:
         return {}
     contents: dict[str, Any] = {

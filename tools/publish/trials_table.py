@@ -33,7 +33,7 @@ _ANEW = re.compile(r"again\d+-")
 def trials_table(
     directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], words: Words
 ) -> str:
-    """The trials of all runs as CSV: as each run has them, its published name before, two columns behind.
+    """Write the trials of all runs as CSV, with the run's published name first and two more columns last.
 
     ``counts`` is ``yes`` for a valid trial behind a result, else ``no`` and why; ``invalid`` is what the
     tester did wrong in it, reasons parted by semicolons. Both are of the trial and stand in all its lines.

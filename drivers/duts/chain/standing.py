@@ -62,12 +62,10 @@ class LabChain(LabDevice):
         return ChainSession(self._kind, driven) if driven else None
 
     def check(self) -> None:
-        """See the base class."""
         for each in self._parts:
             each.device.check()
 
     def look(self) -> list[str]:
-        """See the base class."""
         return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.look()]
 
     def report(self) -> dict[str, Any]:

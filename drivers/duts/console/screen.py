@@ -22,7 +22,6 @@ class Screen:
     """Lines as they stand after backspaces, returns and erasures; other escape sequences do nothing."""
 
     def __init__(self) -> None:
-        """Empty."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._lines: list[str] = []
         self._line: list[str] = []

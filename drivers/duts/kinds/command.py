@@ -172,13 +172,11 @@ class Command(LinuxDriver):
     options_model = CommandOptions
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         commands = {**super().survey(), "version": self.options.version_command}
         names = ("boot", "user", "version", "client")
         return commands if self.options.base else {k: commands[k] for k in names}
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """See the base class."""
         if self.options.base:
             return super().facts(sections)
         if not sections.get("version"):
@@ -201,7 +199,6 @@ class Command(LinuxDriver):
             super().refuse(intent, facts)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         own = [self._step(intent, step) for step in self.options.steps]
         flush = [
             Step(

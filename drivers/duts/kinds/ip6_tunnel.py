@@ -75,7 +75,6 @@ class Ip6Tunnel(LinuxDriver):
     helpers = (filters.PROGRAM,)
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         known = f"ls -d /sys/module/{MODULE} 2>/dev/null || modinfo -n {MODULE} 2>/dev/null || echo none"
         return {**super().survey(), MODULE: known}
 
@@ -119,7 +118,6 @@ class Ip6Tunnel(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         customer = customer_of(intent)
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",

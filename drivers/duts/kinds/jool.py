@@ -89,7 +89,6 @@ class Jool(LinuxDriver):
     )
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         commands = dict(super().survey())
         for program in sorted(PROGRAMS):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
@@ -167,7 +166,6 @@ class Jool(LinuxDriver):
                     )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         program = program_of(intent)
         place = self.options.state_dir
         flush: tuple[Step, ...] = ()

@@ -111,7 +111,6 @@ class Nat46(LinuxDriver):
         self.version_command = f"sha256sum {file} 2>/dev/null | cut -c-12"
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         named = self.options.module
         file = f"ls {named} 2>/dev/null" if "/" in named else f"modinfo -n {named} 2>/dev/null"
         return {
@@ -160,7 +159,6 @@ class Nat46(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         map_rules.refuse_lowest_mtu(
             addresses.table_of(intent).lowest_ipv6_mtu,
             "nat46 fragments no packet that fits the IPv6 link",

@@ -123,8 +123,9 @@ def info(text: str) -> Mapping[str, float]:
 
 
 def translated(text: str) -> float | None:
-    """``pfctl -vsr``: the states that the rules which translate have made, those included that are marked
-    and not freed yet; None if there is no such rule.
+    """Count the states of all translating rules in the output of ``pfctl -vsr``.
+
+    The count includes states that are marked but not freed yet. Returns None without such a rule.
     """
     found = re.findall(
         r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", text, re.MULTILINE

@@ -104,7 +104,6 @@ class OpenBsdPf(Driver):
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         return {
             "system": "uname -sr",
             "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
@@ -122,7 +121,6 @@ class OpenBsdPf(Driver):
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """See the base class."""
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
@@ -150,7 +148,6 @@ class OpenBsdPf(Driver):
         )
 
     def example(self, intent: Intent) -> Facts:
-        """See the base class."""
         interfaces = {
             getattr(self.options, side): Interface(getattr(intent.links, side).dut_mac.lower())
             for side in ("left", "right")
@@ -183,7 +180,6 @@ class OpenBsdPf(Driver):
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         steps = [_forwarding()]
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
@@ -211,8 +207,9 @@ class OpenBsdPf(Driver):
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """States that the rule which translates has made: one a connection. Those of others, and those that
-        come in for a NAT44, are other rules'.
+        """Read the number of states of the translating rule: one for each connection.
+
+        States of other traffic, and inbound states of a NAT44, belong to other rules.
         """
         if not isinstance(settings_of(intent), Nat):
             return None
@@ -382,8 +379,10 @@ def states_of_one(intent: Intent) -> int:
 
 
 def _kill(intent: Intent) -> str:
-    """Mark the test's states: those of an operator's session, which ``-F states`` would take, too,
-    may be all that lets it through the rules of ``/etc/pf.conf``.
+    """Mark the test's states for deletion.
+
+    ``-F states`` would also delete the states of an operator's session, and these may be all that the
+    rules of ``/etc/pf.conf`` let through.
     """
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):

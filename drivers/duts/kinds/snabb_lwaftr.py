@@ -78,7 +78,6 @@ class SnabbLwAftr(LinuxDriver):
         return f"{self.options.program} config get-state --schema snabb-softwire-v3 v6t /softwire-state"
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         commands = dict(super().survey())
         commands["pci"] = (
             "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
@@ -133,7 +132,6 @@ class SnabbLwAftr(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         place = self.options.state_dir
         file, pid = f"{place}/lwaftr.conf", f"{place}/snabb.pid"
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""

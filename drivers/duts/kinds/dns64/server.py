@@ -87,7 +87,6 @@ class Dns64Server(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         wanted, place = Dns64.of(intent), f"{self.options.state_dir}/dns"
         file, pid = f"{place}/{self.file}", f"{place}/{self.name}.pid"
         log = f"{place}/{self.name}.log"

@@ -64,7 +64,6 @@ class LinuxDriver(Driver):
         return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         wanted = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
         ssh = self.options.ssh
         return {
@@ -76,7 +75,6 @@ class LinuxDriver(Driver):
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """See the base class."""
         facts = linux_facts(sections, "")
         own = getattr(self.options, "program", None)
         for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
@@ -89,7 +87,6 @@ class LinuxDriver(Driver):
         return text.strip()
 
     def example(self, intent: Intent) -> Facts:
-        """See the base class."""
         interfaces = {
             getattr(self.options, side): Interface(getattr(intent.links, side).dut_mac.lower())
             for side in SIDES

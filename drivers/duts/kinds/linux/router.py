@@ -20,7 +20,6 @@ class LinuxRouter(LinuxDriver):
     executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)
         return self.finish(facts, self.base(intent, facts), notes=notes)
 

@@ -21,15 +21,12 @@ class Conntracked(LinuxDriver):
     options_model = nat.ConntrackOptions
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """See the base class."""
         return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """See the base class."""
         return nat.reading()
 
     def table(self, intent: Intent) -> Reading | None:
-        """See the base class."""
         return nat.table(self.options.log)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -63,7 +60,6 @@ class NetfilterNat(Conntracked):
         """
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         more = {} if self.forward is None else {"forward": self.forward[0]}
         return {**super().survey(), **more}
 
@@ -88,7 +84,6 @@ class NetfilterNat(Conntracked):
         return filters.steps(intent, facts, self.all_ports(intent), count)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         pool = nat.pool_of(intent, self.version, self.limits)
         return self.finish(
             facts,

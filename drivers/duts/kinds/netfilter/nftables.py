@@ -29,7 +29,6 @@ class Nftables(NetfilterNat):
     forward: ClassVar[tuple[str, str] | None] = ("nft list chain ip filter FORWARD", "policy drop")
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        """See the base class."""
         text = nat.nft_table([rule for pool in pools for rule in nat.nft_rules(pool, port)])
         return table(self.options.state_dir, text, listing(pools, port))
 

@@ -21,7 +21,6 @@ class Nftables66(Nftables):
     limits = ()
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        """See the base class."""
         [pool] = pools
         rules = [
             f'ip6 saddr {net} oifname "{port}" meta l4proto udp counter snat to {pool.target}'

@@ -26,7 +26,6 @@ class Ip6tablesNpt(LinuxDriver):
     version_command = "ip6tables --version"
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         npt = Npt.of(intent)
         inside, outside = str(npt.internal), str(npt.external)
         port = self.port(intent, "right")

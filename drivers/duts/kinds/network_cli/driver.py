@@ -64,7 +64,6 @@ class NetworkCli(Driver):
     options_model = NetworkCliOptions
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        """See the base class."""
         super().__init__(given)
         if not self.options.state_dir:
             self.options = self.options.model_copy(update={"state_dir": self._state_dir()})
@@ -131,7 +130,6 @@ class NetworkCli(Driver):
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """See the base class."""
         said = sections.get("version", "")
         found = re.search(self.options.version_pattern, said, re.MULTILINE)
         if found is None and self.options.version_command:
@@ -151,7 +149,6 @@ class NetworkCli(Driver):
         )
 
     def example(self, intent: Intent) -> Facts:
-        """See the base class."""
         return Facts("a device with a command line", self.options.version, boot="")
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -180,7 +177,6 @@ class NetworkCli(Driver):
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         own, places = self.options, self._places(intent)
         checks = _checks(places, own.verify, "verify")
         steps: list[Step] = []

@@ -30,7 +30,6 @@ class Places:
     """Values by name; a line is repeated for each of a name's, and those of a group go together."""
 
     def __init__(self) -> None:
-        """Empty."""
         self._values: dict[str, Values] = {}
         self._groups: dict[str, str] = {}
 

@@ -67,7 +67,6 @@ class TaygaNftables(TunNat64, siit.Tayga):
         return network_of("dynamic_pool", self.options.dynamic_pool)
 
     def configuration(self, intent: Intent) -> str:
-        """See the base class."""
         own4, own6 = self.own_addresses(intent)
         return (
             f"tun-device {TUN}\nipv4-addr {own4}\nipv6-addr {own6}\n"
@@ -81,7 +80,6 @@ class TaygaNftables(TunNat64, siit.Tayga):
         return f"{self.options.state_dir}/dynamic.map"
 
     def forgotten(self) -> Sequence[Step]:
-        """See the base class."""
         return (
             Step(
                 f"rm -f {self._remembered}",

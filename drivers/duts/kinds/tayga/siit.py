@@ -123,11 +123,9 @@ class Tayga(TunTranslator):
         )
 
     def tun(self, action: str) -> str:
-        """See the base class."""
         return f"{self.program} -c {self.file} --{action}"
 
     def started(self) -> str:
-        """See the base class."""
         return f"{self.program} -c {self.file} -p {self.pid}"
 
     def threads(self) -> Sequence[str]:
@@ -143,7 +141,6 @@ class Tayga(TunTranslator):
         return _mend(self.options)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         own4, own6 = self.own_addresses(intent)
         lowest = addresses.table_of(intent).lowest_ipv6_mtu
         if version_numbers(facts.version) < OFFLINK_MTU:

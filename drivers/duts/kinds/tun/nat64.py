@@ -82,7 +82,6 @@ class TunNat64(Conntracked, TunTranslator):
         return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         config = self.configuration(intent)
         public_pool = nat.pool_of(intent, can=("udp_timeout_s",))
         pool = nat.Pool(

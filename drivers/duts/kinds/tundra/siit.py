@@ -60,7 +60,6 @@ class Tundra(TundraTranslator):
             self._single(intent)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         pair = self._single(intent) if intent.technology == "clat" else None
         config = self.text(intent, intent.technology, pair)
         return self.finish(

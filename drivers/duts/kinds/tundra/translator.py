@@ -58,7 +58,6 @@ class TundraTranslator(TunTranslator):
         )
 
     def tun(self, action: str) -> str:
-        """See the base class."""
         return f"{self.options.program} -c {self.file} {action}"
 
     def started(self) -> str:
@@ -67,7 +66,6 @@ class TundraTranslator(TunTranslator):
         return in_background(self.pid, command, self._log)
 
     def ended(self) -> str:
-        """See the base class."""
         return f"rm -f {self._log}; {super().ended()}"
 
     @property

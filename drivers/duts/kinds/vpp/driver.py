@@ -88,7 +88,6 @@ class Vpp(Driver):
     aside = True
 
     def survey(self) -> Mapping[str, str]:
-        """See the base class."""
         if self.options.started:
             version = f"{self.options.program} --version || {self.options.program} -h | head -1"
             return {**LINUX, "version": version}
@@ -101,7 +100,6 @@ class Vpp(Driver):
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """See the base class."""
         found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not found:
             if self.options.started:
@@ -114,7 +112,6 @@ class Vpp(Driver):
         return linux_facts(sections, found.group(1))
 
     def example(self, intent: Intent) -> Facts:
-        """See the base class."""
         return Facts("Linux", self.options.version or syntax.VERSIONS[-1])
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -238,7 +235,6 @@ class Vpp(Driver):
                 return self.nat44.timeout_s(intent)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
         taken = start.taken(o) if o.started else []
         first = start.steps(o, intent, self.cli) if o.started else []

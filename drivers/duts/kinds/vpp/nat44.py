@@ -136,7 +136,6 @@ class EndpointDependent(Nat44):
     can = ("udp_timeout_s", "session_limit")
 
     def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
-        """See the base class."""
         room = self.room(intent)
         return [
             Step(
@@ -165,7 +164,6 @@ class EndpointDependent(Nat44):
         return Reading(self.cli("show nat44 summary"), syntax.nat44_sessions)
 
     def occupancy(self, intent: Intent) -> Reading:
-        """See the base class."""
         return counted(self.options, "/nat44-ed/total-sessions", self.room(intent))
 
     def beside(self, intent: Intent) -> Change:
@@ -185,7 +183,6 @@ class EndpointIndependent(Nat44):
     """Clients it has room for by itself."""
 
     def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
-        """See the base class."""
         room = self.room(intent)
         users = max(self.USERS, clients(intent))
         return [
@@ -217,7 +214,6 @@ class EndpointIndependent(Nat44):
         return Reading(self.cli("show nat44 ei sessions"), syntax.nat44_ei_sessions)
 
     def occupancy(self, intent: Intent) -> Reading:
-        """See the base class."""
         return counted(self.options, "/nat44-ei/total-sessions", self.room(intent))
 
     def timeout_s(self, intent: Intent) -> float | None:
