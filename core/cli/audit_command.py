@@ -12,6 +12,7 @@ import click
 from v6t.core.cli.dut_command import device_flags
 from v6t.core.cli.options import NumberRange, names
 from v6t.core.cli.shell_completion import suites as suites_offered
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.errors import UsageError
 from v6t.profiles.plain_text import visible
 
@@ -91,6 +92,7 @@ def interface_pair(
 @click.option("--all", "every", is_flag=True, help="Print the clauses that are followed, too.")
 @click.option("--list", "listed", is_flag=True, help="Print the clauses; ask nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(
     suites: tuple[str, ...],
     clauses: tuple[str, ...],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
@@ -49,6 +50,7 @@ _NO_RUN = {"connections": {"count": 1}}
               "out; the others keep the time stamps of the frames that caused them. Not available "
               "for stateful technologies: the device chooses their ports.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the files.")
+@verbosity_flags
 def command(
     plugin: str,
     params: dict[str, str],

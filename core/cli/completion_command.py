@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import click
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.errors import UsageError
 
 
 @click.command(short_help="print shell completion code")
 @click.argument("shell")
+@verbosity_flags
 def command(shell: str) -> None:
     """Print completion code: eval "$(v6t completion bash)", likewise zsh; fish: ... | source."""
     from click.shell_completion import get_completion_class

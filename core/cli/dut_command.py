@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 from v6t.core.cli import shell_completion
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.plain_text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,6 +76,7 @@ def command() -> None:
 
 @command.command(short_help="print every command, its undo and its check")
 @dut_flags
+@verbosity_flags
 def plan(as_json: bool, **given: Any) -> None:
     """Print what the driver would do. Nothing is opened."""
     run = _resolve(given)
@@ -89,6 +91,7 @@ def plan(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="configure the device and leave it so")
 @dut_flags
+@verbosity_flags
 def apply(as_json: bool, **given: Any) -> None:
     """Configure the device and read everything back; `restore` takes it back."""
     run = _resolve(given)
@@ -104,6 +107,7 @@ def apply(as_json: bool, **given: Any) -> None:
 @click.option(
     "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
 )
+@verbosity_flags
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
     run = _resolve(given)
@@ -117,6 +121,7 @@ def verify(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="who configured it, and its counters now")
 @dut_flags
+@verbosity_flags
 def status(as_json: bool, **given: Any) -> None:
     """Show whether the device is configured, by whom, and what it says of itself."""
     bound = _resolve(given, any_technology=True)
@@ -133,6 +138,7 @@ def status(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="empty its session table")
 @dut_flags
+@verbosity_flags
 def flush(as_json: bool, **given: Any) -> None:
     """Empty the state of a configured device, and see that it is empty."""
     run = _resolve(given)
@@ -147,6 +153,7 @@ def flush(as_json: bool, **given: Any) -> None:
     "--forget", is_flag=True, help="Drop the undo record even if the device is not as it was."
 )
 @click.option("--by-script", is_flag=True, help="Run undo.sh where the undo record is damaged.")
+@verbosity_flags
 def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     """Undo what v6t did, after whatever happened, from any host that can log in.
 
@@ -168,6 +175,7 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     """Say what limits the device: each core's idle time, drops, sessions, vectors per second.
 

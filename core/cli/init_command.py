@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
               help="Take over the configuration of an earlier run.")  # fmt: skip
 @click.option("--plugin", help="With --from-maptperf: mape-br or mapt-br; default: mape-br where "
               "the file names the BR's address.")  # fmt: skip
+@verbosity_flags
 def command(
     directory: Path,
     siitperf: Path | None,

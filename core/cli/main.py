@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from v6t.core import log
+from v6t.drivers.transport.redaction import redact_values
 from v6t.profiles.errors import UsageError, V6tError
 from v6t.profiles.extensions import blaming, near_names
 from v6t.profiles.plain_text import in_one_line, is_text, visible
@@ -123,6 +125,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
     """Benchmark IPv6 transition technologies with the procedures of RFC 8219."""
+    log.configure(log.NORMAL)
     if debug:
         os.environ["V6T_DEBUG"] = "1"
     if ctx.invoked_subcommand is None:
@@ -237,8 +240,8 @@ def _complain(message: str, hint: str, status: int) -> int:
         import traceback
 
         traceback.print_exc()
-    message = (in_one_line if status in ONE_LINE else visible)(message)
-    hint = in_one_line(hint)
+    message = (in_one_line if status in ONE_LINE else visible)(redact_values(message))
+    hint = in_one_line(redact_values(hint))
     print(f"v6t: {message}", file=sys.stderr)
     if hint:
         print(f"     {hint}", file=sys.stderr)

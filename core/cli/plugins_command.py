@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from v6t.core.cli.options import plugin_names
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.errors import ExtensionError, UsageError
 
 
@@ -15,6 +16,7 @@ from v6t.profiles.errors import ExtensionError, UsageError
 @click.argument("name", required=False, shell_complete=plugin_names)
 @click.option("--check", is_flag=True, help="Run the conformance suite on the plugin NAME.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(name: str | None, check: bool, as_json: bool) -> None:
     """List technologies, show the parameters of one, or check that one conforms."""
     if check:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.profiles.errors import TranslationError, UsageError
 from v6t.profiles.plain_text import visible
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     help="First ask the core of `v6t audit`, in seconds: say what deviates, or refuse to measure.",
 )
 @click.option("--dry-run", is_flag=True, help="Show trials, time and device settings; do nothing.")
+@verbosity_flags
 def command(
     output: Path | None,
     as_json: bool,
