@@ -15,7 +15,7 @@ from v6t.profiles.log_levels import NOTICE
 from v6t.profiles.plain_text import visible
 
 QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
-_LEVELS = {QUIET: logging.CRITICAL, NORMAL: NOTICE, VERBOSE: logging.INFO, DEBUG: logging.DEBUG}
+_LEVELS = {QUIET: logging.WARNING, NORMAL: NOTICE, VERBOSE: logging.INFO, DEBUG: logging.DEBUG}
 _ROOT = logging.getLogger("v6t")
 
 Write = Callable[[str], None]
@@ -56,7 +56,7 @@ def configure(verbosity: int) -> None:
     """Choose what is shown on standard error.
 
     Args:
-        verbosity: ``QUIET`` (errors only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
+        verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
     """
     _screen.setLevel(_LEVELS[max(QUIET, min(verbosity, DEBUG))])
     if _screen not in _ROOT.handlers:
@@ -67,6 +67,12 @@ def configure(verbosity: int) -> None:
 def is_quiet() -> bool:
     """Return whether only results, paths and errors are to be printed."""
     return _screen.level > NOTICE
+
+
+def flags() -> list[str]:
+    """Return the flags that give another command the verbosity of this one."""
+    level = _screen.level
+    return {logging.WARNING: ["-q"], logging.INFO: ["-v"], logging.DEBUG: ["-vv"]}.get(level, [])
 
 
 def notice(text: str) -> None:

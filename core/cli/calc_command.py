@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 import click
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 
 
 @click.group(short_help="MAP, RFC 6052 and frame rate arithmetic", no_args_is_help=False)
@@ -89,7 +89,7 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
     for warning in warnings:
-        print(f"v6t: note: {warning}", file=sys.stderr)
+        notice(f"v6t: note: {warning}")
     if as_json:
         click.echo(json.dumps(values, indent=1))
         return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
@@ -174,7 +175,7 @@ def _warn_of_name(path: Path) -> None:
     try:
         check_file_name(path.name)
     except UsageError as exc:
-        print(f"v6t: note: {exc.message}", file=sys.stderr)
+        notice(f"v6t: note: {exc.message}")
 
 
 def _write(path: Path, text: str, force: bool) -> None:

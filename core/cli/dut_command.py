@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,6 +13,7 @@ import click
 from v6t.core.cli import shell_completion
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.plain_text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,8 +96,8 @@ def apply(as_json: bool, **given: Any) -> None:
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _stopping(run):
-        done = dut.apply(run, _say)
+    with _logging(given), _stopping(run):
+        done = dut.apply(run)
     _show(done, as_json)
 
 
@@ -114,8 +113,8 @@ def verify(as_json: bool, **given: Any) -> None:
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _stopping(run):
-        done = dut.verify(run, _say)
+    with _logging(given), _stopping(run):
+        done = dut.verify(run)
     _show(done, as_json)
 
 
@@ -127,7 +126,8 @@ def status(as_json: bool, **given: Any) -> None:
     bound = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    found = dut.status(bound, _say)
+    with _logging(given):
+        found = dut.status(bound)
     if as_json:
         click.echo(dut.as_json(found))
         return
@@ -144,7 +144,9 @@ def flush(as_json: bool, **given: Any) -> None:
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    _show(dut.flush(run, _say), as_json)
+    with _logging(given):
+        done = dut.flush(run)
+    _show(done, as_json)
 
 
 @command.command(short_help="put it back as it was")
@@ -162,8 +164,8 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _stopping(run):
-        told = dut.restore(run, _say, keep=_kept(given), forget=forget, by_script=by_script)
+    with _logging(given), _stopping(run):
+        told = dut.restore(run, keep=_kept(given), forget=forget, by_script=by_script)
     if as_json:
         click.echo(dut.as_json(told))
         return
@@ -193,9 +195,14 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     finally:
         held.close()
     bound.tester.prepare()
-    with _stopping(bound):
+    from v6t.core.runs.log import log_to
+
+    with log_to(directory), _stopping(bound):
         told = watch_again(
-            directory, _say if as_json else lambda text: click.echo(visible(text)), duration, bound
+            directory,
+            notice if as_json else lambda text: click.echo(visible(text)),
+            duration,
+            bound,
         )
     if as_json:
         click.echo(printed(told))
@@ -276,16 +283,18 @@ def _kept(given: dict[str, Any]) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
+def _logging(given: dict[str, Any]) -> AbstractContextManager[None]:
+    """Log to the run's log file, where a run's directory is given in place of files."""
+    from v6t.core.runs.log import log_to
+
+    return log_to(_kept(given))
+
+
 def _stopping(bound: Any) -> AbstractContextManager[None]:
     """Signals end the work on a device in order."""
     from v6t.core.cli.stopping import of_device, signals
 
     return signals(lambda: of_device(bound.settings, bound.again))
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody need hear it
-        print(visible(text), file=sys.stderr, flush=True)
 
 
 def _tell(text: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,4 +71,4 @@ def _take_over(source: Path, read: Callable[[Path], Imported], directory: Path, 
         click.echo(directory / name)
     for given, what in found.became:
         if what.startswith("not known"):
-            print(f"v6t: note: line {given.line}: {given.name} is {what}", file=sys.stderr)
+            notice(f"v6t: note: line {given.line}: {given.name} is {what}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,8 @@ import click
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.errors import TranslationError, UsageError
-from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -108,7 +107,7 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
     from v6t.core.cli.stopping import of_device, signals
 
     with signals(lambda: of_device(bound.settings, "")):
-        found = precheck(bound, _say)
+        found = precheck(bound)
     grave = [f for f in found if f.fails]
     if grave and refuse:
         words = "; ".join(f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in grave)
@@ -117,8 +116,4 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
             "`v6t audit` shows the frames; --audit warn measures it",
         )
     if not found:
-        _say("audit: the core of what RFCs ask is followed")
-
-
-def _say(text: str) -> None:
-    print(visible(text), file=sys.stderr, flush=True)
+        notice("audit: the core of what RFCs ask is followed")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.mixes import sizes_label
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def command(as_json: bool, **given: Any) -> None:
     from v6t.core.runs.selftest import measure_capacities
 
     bound.tester.prepare()
-    rows = measure_capacities(bound, lambda text: print(text, file=sys.stderr))
+    rows = measure_capacities(bound, notice)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
