@@ -118,17 +118,17 @@ def _machines(asked: bool) -> Iterator[None]:
         while stands:
             stands.popitem()[1].end()
 
-    def device(run: Any, keep: Any = None, say: Any = None) -> Any:
+    def device(run: Any, keep: Any = None) -> Any:
         """One machine at a time: also one that waits takes something of a core."""
         made = standing_of(run.driver.name, run.intent.technology)
         if made is None:
             end()
-            return namespaces(run, keep, say)
+            return namespaces(run, keep)
         name, make = made
         if name not in stands:
             end()
             stands[name] = make()
-        return stands[name].device(run.driver, run.intent, keep=keep, say=say)
+        return stands[name].device(run.driver, run.intent, keep=keep)
 
     namespaces = bench.lab_device
     bench.lab_device = device

@@ -264,7 +264,7 @@ FILES = {
     "`v6t resume` reads",
     "config.json": "everything decided: the run, resolved; `v6t init --from-run DIR` makes it files",
     "manifest.json": "on what it was measured: versions, machine, tester, device",
-    "log.txt": "what the run said, errors and warnings included, with the time",
+    "log.txt": "messages, warnings, errors and the commands sent to the device, with the time",
     "report.html": "tables, figures, validity, compliance; opens without a network",
     "report.md, report.json, junit.xml": "the same for a paper's appendix, for "
     "programs, for CI (JUnit)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from v6t.analysis.report.audit import document, to_junit
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
 from v6t.base.errors import DutError, UsageError, interrupted
+from v6t.base.log_levels import NOTICE
 from v6t.base.storage import write_atomically
 from v6t.core.audit import suites
 from v6t.core.audit.device import Listening, ProbedDevice, probed
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
     from v6t.plugins.clauses.base import Clause, Suite
 
-Say = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
@@ -171,7 +173,6 @@ def audit(
     bound: BoundRun,
     wanted: Wanted,
     keep: Path | None,
-    say: Say,
     note: Callable[[Audit], None] = lambda record: None,
 ) -> Done:
     """Ask everything, in minutes.
@@ -180,7 +181,6 @@ def audit(
         bound: technology and device.
         wanted: what is asked.
         keep: directory for a copy of the device's undo record.
-        say: told what happens.
         note: given what was found so far, every few seconds.
 
     Raises:
@@ -208,15 +208,15 @@ def audit(
         )
 
     for problem, fix in selection.unmet:
-        say(f"clauses are left out: {problem}; {fix}")
+        _LOG.log(NOTICE, "clauses are left out: %s; %s", problem, fix)
     findings = _Findings(lambda rows: note(record(rows)))
     trouble: DutError | KeyboardInterrupt | None = None
     variants = list(selection.variants(bound.technology)) if wanted.variants else []
     if clauses:
         try:
-            with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
+            with probed(bound, wanted.interfaces, wanted.listening, keep) as device:
                 about = device.about
-                _ask(device, clauses, "", bound, findings, say)
+                _ask(device, clauses, "", bound, findings)
         except (DutError, KeyboardInterrupt) as exc:
             if not findings.rows:
                 raise
@@ -227,7 +227,7 @@ def audit(
             if interrupted(trouble) or (trouble and wanted.interfaces):
                 _leave_out(bound, suite, words, wanted, findings)
             else:
-                _vary(bound, suite, words, params, wanted, keep, findings, say)
+                _vary(bound, suite, words, params, wanted, keep, findings)
         except (DutError, KeyboardInterrupt) as exc:
             if not findings.rows:
                 raise
@@ -240,15 +240,15 @@ def audit(
     return Done(record(findings.rows), findings.frames, trouble)
 
 
-def precheck(bound: BoundRun, say: Say) -> list[Finding]:
+def precheck(bound: BoundRun) -> list[Finding]:
     """The core of the suites that apply, with the run's own parameters, in seconds: what deviates.
 
     Raises:
         UsageError: no suite applies, or this device cannot be asked with single frames.
     """
     clauses, findings = suites.core(bound.technology), _Findings()
-    with probed(bound, None, Listening(), None, say) as device:
-        _ask(device, clauses, "", bound, findings, say)
+    with probed(bound, None, Listening(), None) as device:
+        _ask(device, clauses, "", bound, findings)
     return [f for f in findings.rows if f.verdict == DEVIATES]
 
 
@@ -317,7 +317,6 @@ def _vary(
     wanted: Wanted,
     keep: Path | None,
     findings: _Findings,
-    say: Say,
 ) -> None:
     """One further configuration; one that cannot be had leaves its clauses untold.
 
@@ -330,8 +329,8 @@ def _vary(
     try:
         changed = further(bound, params)
         clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
-        with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
-            _ask(device, clauses, words, changed, findings, say)
+        with probed(changed, wanted.interfaces, wanted.listening, keep) as device:
+            _ask(device, clauses, words, changed, findings)
     except UsageError as exc:
         findings.rest_untold(clauses, words, f"not with this device: {exc.message}")
     except DutError as exc:
@@ -346,7 +345,6 @@ def _ask(
     variant: str,
     bound: BoundRun,
     findings: _Findings,
-    say: Say,
 ) -> None:
     for clause in clauses:
         outcome = carry_out(clause, device.carry)
@@ -355,7 +353,7 @@ def _ask(
         device.check()
         finding = findings.add(outcome, variant, bound.technology.links)
         if finding.verdict != "conforms":
-            say(f"{clause.name}: {finding.verdict}: {finding.got}")
+            _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
         if outcome.judgement.ended:
             device.revive()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 WAIT_S, QUIET_S = 0.4, 0.06
 SETTLE_S = 0.3
 """After the hosts introduced themselves."""
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,6 @@ def probed(
     interfaces: tuple[str, str] | None,
     listening: Listening,
     keep: Path | None,
-    say: Say,
 ) -> Iterator[ProbedDevice]:
     """The device configured and read back, with a prober; restored at the end, whatever happens.
 
@@ -128,7 +126,6 @@ def probed(
         interfaces: of this machine, left and right; None: in the lab.
         listening: how long.
         keep: directory for a copy of the undo record.
-        say: told what happens.
 
     Raises:
         UsageError: this device cannot be reached by single frames.
@@ -137,22 +134,22 @@ def probed(
     intent = bound.technology.dut_intent()
     links = played(bound.technology.links, intent.left, intent.right)
     if interfaces is None and bound.tester.in_lab:
-        with _in_lab(bound, links, listening, keep, say) as device:
+        with _in_lab(bound, links, listening, keep) as device:
             yield device
         return
-    with _elsewhere(bound, links, interfaces, listening, keep, say) as device:
+    with _elsewhere(bound, links, interfaces, listening, keep) as device:
         yield device
 
 
 @contextmanager
 def _in_lab(
-    bound: BoundRun, links: Links, listening: Listening, keep: Path | None, say: Say
+    bound: BoundRun, links: Links, listening: Listening, keep: Path | None
 ) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
             "there is no device to audit", "name a driver with --dut", code="device-absent"
         )
-    device = bound.driver.probed_device(bound.device, bound.intent, keep, say)
+    device = bound.driver.probed_device(bound.device, bound.intent, keep)
     bed = Bed(links, device)
     try:
         prober = bound.tester.prober(links, bed)
@@ -178,9 +175,8 @@ def _elsewhere(
     interfaces: tuple[str, str] | None,
     listening: Listening,
     keep: Path | None,
-    say: Say,
 ) -> Iterator[ProbedDevice]:
-    session = bound.driver.session(bound.intent, keep, say, bound.again)
+    session = bound.driver.session(bound.intent, keep, bound.again)
     if session is None:
         with _sided(bound, links, interfaces) as prober:
             yield ProbedDevice(prober, listening, None, _about(bound, {}))

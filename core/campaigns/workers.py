@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from v6t.core import log
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -42,6 +44,7 @@ def work_in_parallel(
                     str(directory),
                 ),
                 *("--group", name, "--report" if report else "--no-report"),
+                *log.flags(),
             ],
             stdin=subprocess.DEVNULL,
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread has been started yet

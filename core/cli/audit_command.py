@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.base.plain_text import visible
 from v6t.core.cli.dut_command import device_flags
 from v6t.core.cli.options import NumberRange, names
 from v6t.core.cli.shell_completion import suites as suites_offered
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 
 if TYPE_CHECKING:
     from v6t.analysis.records.audit import Audit
@@ -91,6 +91,7 @@ def interface_pair(
 @click.option("--all", "every", is_flag=True, help="Print the clauses that are followed, too.")
 @click.option("--list", "listed", is_flag=True, help="Print the clauses; ask nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(
     suites: tuple[str, ...],
     clauses: tuple[str, ...],
@@ -118,6 +119,7 @@ def command(
     from v6t.core.audit.auditing import LASTING_S, Wanted, audit, reserved, write, write_record
     from v6t.core.audit.device import Listening
     from v6t.core.cli.stopping import of_device, signals
+    from v6t.core.runs.log import log_to
     from v6t.core.runs.rundir import unused
 
     if interfaces is None:
@@ -130,9 +132,9 @@ def command(
         with contextlib.suppress(OSError):  # said at the end, if it is so then
             write_record(record, out)
 
-    with reserved(out):
+    with reserved(out), log_to(out):
         with signals(lambda: of_device(bound.settings, bound.again)):
-            done = audit(bound, wanted, None, _say, note)
+            done = audit(bound, wanted, None, note)
         try:
             write(done.record, done.frames, out)
         finally:  # a full disk costs the files, not what minutes of asking have found
@@ -148,7 +150,7 @@ def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:
 
     bound, asked = asked_of(bound, wanted)
     for problem, fix in asked.unmet:
-        _say(f"clauses are left out: {problem}; {fix}")
+        notice(f"clauses are left out: {problem}; {fix}")
     rows = [(c.name, f"{c.rfc} {c.section}", c.level, c.title) for c in asked.clauses]
     for suite, words, _ in asked.variants(bound.technology):
         rows += [
@@ -172,7 +174,3 @@ def _show(record: Audit, out: Path, every: bool, as_json: bool) -> None:
 
     print_document(document(record, every=every))
     click.echo(f"Audit: {out}")
-
-
-def _say(text: str) -> None:
-    print(visible(text), file=sys.stderr, flush=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 import click
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 
 
 @click.group(short_help="MAP, RFC 6052 and frame rate arithmetic", no_args_is_help=False)
@@ -27,6 +28,7 @@ def command() -> None:
 @click.option("--port", type=int, help="A port of the CE.")
 @click.option("--iid-format", default="rfc7597", show_default=True, help="rfc7597 or draft.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def map_command(as_json: bool, **given: Any) -> None:
     """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
     from v6t.base.errors import UsageError
@@ -44,6 +46,7 @@ def map_command(as_json: bool, **given: Any) -> None:
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to embed.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
     """IPv4-embedded IPv6 addresses, both ways."""
     from v6t.core.cli.map_calculator import calc_rfc6052, rfc6052_warnings
@@ -58,6 +61,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """An address through a table of explicit mappings (RFC 7757), both ways."""
     from v6t.base.errors import UsageError
@@ -75,6 +79,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
     """Frames per second a line carries at most, per direction (RFC 8219 appendix A)."""
     from v6t.core.cli.map_calculator import calc_rate
@@ -84,7 +89,7 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
     for warning in warnings:
-        print(f"v6t: note: {warning}", file=sys.stderr)
+        notice(f"v6t: note: {warning}")
     if as_json:
         click.echo(json.dumps(values, indent=1))
         return

@@ -8,6 +8,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import locate
 from v6t.core.cli.options import assignments, live_flag, names, report_flag
+from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.config.yaml_document import Document
 
 
@@ -31,6 +32,7 @@ from v6t.core.config.yaml_document import Document
 @click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
 @live_flag
 @report_flag
+@verbosity_flags
 def command(
     file: str | None,
     output: Path | None,

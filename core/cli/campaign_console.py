@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ from v6t.analysis.sheet import number_of
 from v6t.base.errors import UsageError, interrupted
 from v6t.base.plain_text import in_one_line
 from v6t.base.storage import hold_lock
+from v6t.core import log
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
 from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
@@ -26,6 +27,8 @@ from v6t.core.runs.wording import duration
 
 if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
+
+_LOG = logging.getLogger(__name__)
 
 
 def show_packaged() -> None:
@@ -57,7 +60,7 @@ def begin(campaign: Campaign, directory: Path, report: bool, page: str | None) -
     with _page(page, directory, campaign) as view:  # what is wrong with it is said before all else
         start(campaign, directory)
         runs = number_of(len(campaign.runs), "run")
-        print(f"{runs}, about {duration(campaign.duration_s)}", file=sys.stderr)
+        log.notice(f"{runs}, about {duration(campaign.duration_s)}")
         return _carry_on(directory, opened(directory), report, view)
 
 
@@ -68,7 +71,7 @@ def add(campaign: Campaign, directory: Path, report: bool, page: str | None) -> 
     opened(directory)  # before a lock is left where no campaign is
     with hold_lock(directory):
         more = extend(directory, campaign)
-    print(f"{number_of(more, 'run')} more than planned before", file=sys.stderr)
+    log.notice(f"{number_of(more, 'run')} more than planned before")
     return continue_campaign(directory, report, None, page)
 
 
@@ -141,13 +144,19 @@ def _work(
     directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
     from rich.console import Console
-    from v6t.core.cli.progress import Live, Plain
+    from v6t.core.cli.progress import Live, Plain, Silent
 
     errors = Console(stderr=True)
-    live = Live(errors, " of this run") if errors.is_terminal and not prefix else None
-    watch: Any = _Prefixed(live or Plain(), prefix)
+    quiet = log.is_quiet()
+    drawn = errors.is_terminal and not (prefix or quiet)
+    live = Live(errors, " of this run") if drawn else None
+    records: Any = _Prefixed(live or Plain(), prefix)
+    watch: Any = Silent() if quiet else records
     begun = (lambda run: None) if view is None else view.begun
-    with contextlib.nullcontext(watch) if view is None else view.beside(watch) as watch:
+    with (
+        log.shown_by(records.say),
+        contextlib.nullcontext(watch) if view is None else view.beside(watch) as watch,
+    ):
         try:
             failed = carry_out(directory, runs, watch, begun)
         except BaseException as exc:
@@ -159,11 +168,11 @@ def _work(
             if live:
                 live.close()
         if report:
-            _report(directory, runs, watch)
+            _report(directory, runs)
     return failed[0].exit_code if failed else 0
 
 
-def _report(directory: Path, runs: Sequence[CampaignRun], watch: Any) -> None:
+def _report(directory: Path, runs: Sequence[CampaignRun]) -> None:
     """A report of each run that has none yet; what was measured is safe, whatever happens."""
     from v6t.core.reporting.write import write
 
@@ -173,7 +182,7 @@ def _report(directory: Path, runs: Sequence[CampaignRun], watch: Any) -> None:
             try:
                 write(path)
             except UNREPORTED as exc:
-                watch.say(f"the report of {run.directory} could not be written: {exc}")
+                _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
 
 
 def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
+from v6t.core.cli.verbosity import verbosity_flags
 
 if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import Comparison
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="Write an .html, .md or .json file instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(
     directories: tuple[Path, ...],
     anyway: bool,

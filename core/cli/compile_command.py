@@ -13,6 +13,8 @@ from v6t.base.errors import UsageError
 from v6t.base.quantities import in_unit_of, is_bit_rate
 from v6t.base.storage import write_atomically
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ _NO_RUN = {"connections": {"count": 1}}
               "out; the others keep the time stamps of the frames that caused them. Not available "
               "for stateful technologies: the device chooses their ports.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the files.")
+@verbosity_flags
 def command(
     plugin: str,
     params: dict[str, str],
@@ -178,7 +181,7 @@ def _warn_of_name(path: Path) -> None:
     try:
         check_file_name(path.name)
     except UsageError as exc:
-        print(f"v6t: note: {exc.message}", file=sys.stderr)
+        notice(f"v6t: note: {exc.message}")
 
 
 def _write(path: Path, text: str, force: bool) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 from v6t.base.errors import UsageError
+from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="print shell completion code")
 @click.argument("shell")
+@verbosity_flags
 def command(shell: str) -> None:
     """Print completion code: eval "$(v6t completion bash)", likewise zsh; fish: ... | source."""
     from click.shell_completion import get_completion_class

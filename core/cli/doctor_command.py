@@ -10,6 +10,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.base.plain_text import in_one_line
 from v6t.core.cli.shell_completion import plugin_names
+from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="say what this machine can do and what is missing")
@@ -24,6 +25,7 @@ from v6t.core.cli.shell_completion import plugin_names
     help="What the device shall be; default: something that its driver can make of it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     """Check this machine, and with --testbed whether a run on it would start.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,6 +13,8 @@ import click
 from v6t.base.plain_text import visible
 from v6t.core.cli import shell_completion
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,6 +75,7 @@ def command() -> None:
 
 @command.command(short_help="print every command, its undo and its check")
 @dut_flags
+@verbosity_flags
 def plan(as_json: bool, **given: Any) -> None:
     """Print what the driver would do. Nothing is opened."""
     run = _resolve(given)
@@ -89,13 +90,14 @@ def plan(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="configure the device and leave it so")
 @dut_flags
+@verbosity_flags
 def apply(as_json: bool, **given: Any) -> None:
     """Configure the device and read everything back; `restore` takes it back."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _stopping(run):
-        done = dut.apply(run, _say)
+    with _logging(given), _stopping(run):
+        done = dut.apply(run)
     _show(done, as_json)
 
 
@@ -104,25 +106,28 @@ def apply(as_json: bool, **given: Any) -> None:
 @click.option(
     "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
 )
+@verbosity_flags
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _stopping(run):
-        done = dut.verify(run, _say)
+    with _logging(given), _stopping(run):
+        done = dut.verify(run)
     _show(done, as_json)
 
 
 @command.command(short_help="who configured it, and its counters now")
 @dut_flags
+@verbosity_flags
 def status(as_json: bool, **given: Any) -> None:
     """Show whether the device is configured, by whom, and what it says of itself."""
     bound = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    found = dut.status(bound, _say)
+    with _logging(given):
+        found = dut.status(bound)
     if as_json:
         click.echo(dut.as_json(found))
         return
@@ -133,12 +138,15 @@ def status(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="empty its session table")
 @dut_flags
+@verbosity_flags
 def flush(as_json: bool, **given: Any) -> None:
     """Empty the state of a configured device, and see that it is empty."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    _show(dut.flush(run, _say), as_json)
+    with _logging(given):
+        done = dut.flush(run)
+    _show(done, as_json)
 
 
 @command.command(short_help="put it back as it was")
@@ -147,6 +155,7 @@ def flush(as_json: bool, **given: Any) -> None:
     "--forget", is_flag=True, help="Drop the undo record even if the device is not as it was."
 )
 @click.option("--by-script", is_flag=True, help="Run undo.sh where the undo record is damaged.")
+@verbosity_flags
 def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     """Undo what v6t did, after whatever happened, from any host that can log in.
 
@@ -155,8 +164,8 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _stopping(run):
-        told = dut.restore(run, _say, keep=_kept(given), forget=forget, by_script=by_script)
+    with _logging(given), _stopping(run):
+        told = dut.restore(run, keep=_kept(given), forget=forget, by_script=by_script)
     if as_json:
         click.echo(dut.as_json(told))
         return
@@ -168,6 +177,7 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     """Say what limits the device: each core's idle time, drops, sessions, vectors per second.
 
@@ -185,9 +195,14 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     finally:
         held.close()
     bound.tester.prepare()
-    with _stopping(bound):
+    from v6t.core.runs.log import log_to
+
+    with log_to(directory), _stopping(bound):
         told = watch_again(
-            directory, _say if as_json else lambda text: click.echo(visible(text)), duration, bound
+            directory,
+            notice if as_json else lambda text: click.echo(visible(text)),
+            duration,
+            bound,
         )
     if as_json:
         click.echo(printed(told))
@@ -268,16 +283,18 @@ def _kept(given: dict[str, Any]) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
+def _logging(given: dict[str, Any]) -> AbstractContextManager[None]:
+    """Log to the run's log file, where a run's directory is given in place of files."""
+    from v6t.core.runs.log import log_to
+
+    return log_to(_kept(given))
+
+
 def _stopping(bound: Any) -> AbstractContextManager[None]:
     """Signals end the work on a device in order."""
     from v6t.core.cli.stopping import of_device, signals
 
     return signals(lambda: of_device(bound.settings, bound.again))
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody need hear it
-        print(visible(text), file=sys.stderr, flush=True)
 
 
 def _tell(text: str) -> None:

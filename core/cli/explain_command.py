@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 from v6t.core.cli import shell_completion
+from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="say what a setting, a benchmark or a term means")
@@ -15,6 +16,7 @@ from v6t.core.cli import shell_completion
     "--plugin", shell_complete=shell_completion.plugin_names, help="Look among its parameters, too."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
     """Explain settings of run file and testbed file (kind, default, meaning), benchmarks, terms.
 

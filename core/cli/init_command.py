@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 
 if TYPE_CHECKING:
     from v6t.core.migrate.common import Imported
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
               help="Take over the configuration of an earlier run.")  # fmt: skip
 @click.option("--plugin", help="With --from-maptperf: mape-br or mapt-br; default: mape-br where "
               "the file names the BR's address.")  # fmt: skip
+@verbosity_flags
 def command(
     directory: Path,
     siitperf: Path | None,
@@ -72,4 +74,4 @@ def _take_over(source: Path, read: Callable[[Path], Imported], directory: Path, 
         click.echo(directory / name)
     for given, what in found.became:
         if what.startswith("not known"):
-            print(f"v6t: note: line {given.line}: {given.name} is {what}", file=sys.stderr)
+            notice(f"v6t: note: line {given.line}: {given.name} is {what}")

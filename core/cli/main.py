@@ -15,6 +15,8 @@ import click
 from v6t.base.entry_points import blaming, near_names
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.plain_text import in_one_line, is_text, visible
+from v6t.core import log
+from v6t.drivers.transport.redaction import redact_values
 
 COMMANDS = {
     "run": "measure a technology on a device",
@@ -135,6 +137,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
     """Benchmark IPv6 transition technologies with the procedures of RFC 8219."""
+    log.configure(log.NORMAL)
     if debug:
         os.environ["V6T_DEBUG"] = "1"
     if ctx.invoked_subcommand is None:
@@ -261,8 +264,8 @@ def _complain(message: str, hint: str, status: int, code: str) -> int:
         import traceback
 
         traceback.print_exc()
-    message = (in_one_line if status in ONE_LINE else visible)(message)
-    hint = in_one_line(hint)
+    message = (in_one_line if status in ONE_LINE else visible)(redact_values(message))
+    hint = in_one_line(redact_values(hint))
     first, newline, rest = message.partition("\n")
     print(f"v6t: {first} [{code}]{newline}{rest}", file=sys.stderr)
     if hint:

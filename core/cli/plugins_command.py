@@ -9,12 +9,14 @@ from typing import Any
 import click
 from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli.options import plugin_names
+from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="list technologies, or show one's parameters")
 @click.argument("name", required=False, shell_complete=plugin_names)
 @click.option("--check", is_flag=True, help="Run the conformance suite on the plugin NAME.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(name: str | None, check: bool, as_json: bool) -> None:
     """List technologies, show the parameters of one, or check that one conforms."""
     if check:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import names
+from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="write the report of a run or campaign")
@@ -20,6 +21,7 @@ from v6t.core.cli.options import names
 @click.option("--paper", help="Set the tables of this paper beside the results, with everything "
               "that differs; a campaign's paper by default.")  # fmt: skip
 @click.option("--no-figures", is_flag=True, help="Tables only.")
+@verbosity_flags
 def command(
     directory: Path | None,
     formats: tuple[str, ...],

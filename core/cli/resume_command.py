@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from v6t.core.cli.options import live_flag, report_flag
+from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="continue an interrupted run")
@@ -13,6 +14,7 @@ from v6t.core.cli.options import live_flag, report_flag
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
 @live_flag
+@verbosity_flags
 def command(directory: Path | None, as_json: bool, report: bool, live: str | None) -> None:
     """Continue the run in DIRECTORY from its journal.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import TranslationError, UsageError
-from v6t.base.plain_text import visible
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     help="First ask the core of `v6t audit`, in seconds: say what deviates, or refuse to measure.",
 )
 @click.option("--dry-run", is_flag=True, help="Show trials, time and device settings; do nothing.")
+@verbosity_flags
 def command(
     output: Path | None,
     as_json: bool,
@@ -111,7 +112,7 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
     from v6t.core.cli.stopping import of_device, signals
 
     with signals(lambda: of_device(bound.settings, "")):
-        found = precheck(bound, _say)
+        found = precheck(bound)
     grave = [f for f in found if f.fails]
     if grave and refuse:
         words = "; ".join(f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in grave)
@@ -121,8 +122,4 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
             code="device-deviates",
         )
     if not found:
-        _say("audit: the core of what RFCs ask is followed")
-
-
-def _say(text: str) -> None:
-    print(visible(text), file=sys.stderr, flush=True)
+        notice("audit: the core of what RFCs ask is followed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import shlex
 import sys
 from collections.abc import Callable
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.entry_points import blame
 from v6t.base.errors import TranslationError, V6tError
 from v6t.base.files import read_text
+from v6t.core import log
 from v6t.core.cli.stopping import of_run, signals
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
     from v6t.core.config.settings import ResolvedRun
+
+_LOG = logging.getLogger(__name__)
 
 UNLIKE = 0.8
 """Below this part of the planned time it is said that a run may be so short."""
@@ -105,7 +109,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         directory.close()
     if complete:
         outcome = resume(path, Silent())
-        print("this run was complete already; nothing was measured", file=sys.stderr)
+        log.notice("this run was complete already; nothing was measured")
         page = path / "report.html"
         with reading(path):
             _show(run, path, outcome, as_json, page if page.exists() else None)
@@ -124,13 +128,15 @@ def _attend(
     page: str | None = None,
 ) -> None:
     from rich.console import Console
-    from v6t.core.cli.progress import Live, Plain
+    from v6t.core.cli.progress import Live, Plain, Silent
     from v6t.core.runs.plan import plan
 
     errors = Console(stderr=True)
     plan(bound)  # what cannot be compiled is said before anything is on disk
-    live = Live(errors) if errors.is_terminal else None
-    with _served(page, path, live or Plain()) as watch:
+    quiet = log.is_quiet()
+    live = Live(errors) if errors.is_terminal and not quiet else None
+    shown = live or (Silent() if quiet else Plain())
+    with log.shown_by((live or Plain()).say), _served(page, path, shown) as watch:
         try:
             with signals(lambda: of_run(bound.settings, path)):
                 outcome = work(watch)
@@ -144,14 +150,14 @@ def _attend(
         except TranslationError:
             if live:
                 live.close()
-            _report(path, report, watch)
+            _report(path, report)
             raise
         finally:
             if live:
                 live.close()
         if live and report:
             live.say("writing the report")  # seconds in which nothing else would be seen
-        _show(bound.settings, path, outcome, as_json, _report(path, report, watch))
+        _show(bound.settings, path, outcome, as_json, _report(path, report))
 
 
 def _served(page: str | None, path: Path, watch: Any) -> contextlib.AbstractContextManager[Any]:
@@ -180,16 +186,18 @@ def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path 
 def _watch_device(path: Path, watch: Any, bound: BoundRun) -> None:
     """Look for the bottleneck; results are safe on disk, whatever becomes of it."""
     from v6t.core.runs.bottleneck import watch_again
+    from v6t.core.runs.log import log_to
 
     watch.say("the found rates once more, with the device watched every second")
     try:
-        watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
+        with log_to(path):
+            watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
-        watch.say(f"the device could not be watched: {exc.message}; {hint}")
+        _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
 
 
-def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
+def _report(path: Path, wanted: bool) -> Path | None:
     """Write the report; results are safe on disk, whatever becomes of it."""
     from v6t.core.reporting.write import UNREPORTED, write
 
@@ -202,9 +210,9 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
             said = blame(exc) or f"{exc}"
             # nobody has changed this run's files: what fails may be the library that draws
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
-                watch.say(f"the figures of the report could not be drawn: {said}")
+                _LOG.warning("the figures of the report could not be drawn: %s", said)
                 continue
             again = f"v6t report {shlex.quote(str(path))} tries again"
-            watch.say(f"the report could not be written: {said}; {again}")
+            _LOG.warning("the report could not be written: %s; %s", said, again)
             return None
     return None

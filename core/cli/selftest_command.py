@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
+from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.log import notice
 from v6t.profiles.mixes import sizes_label
 
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 @click.command(cls=Measuring, short_help="measure the tester's own capacity")
 @run_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(as_json: bool, **given: Any) -> None:
     """Measure what the tester itself sends and receives without loss, without a device."""
     bound = resolve_flags(given)
     from v6t.core.runs.selftest import measure_capacities
 
     bound.tester.prepare()
-    rows = measure_capacities(bound, lambda text: print(text, file=sys.stderr))
+    rows = measure_capacities(bound, notice)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from v6t.analysis.trend import LEAST_PERCENT
 from v6t.core.cli.options import NumberRange
+from v6t.core.cli.verbosity import verbosity_flags
 
 WORSE = 7
 """Exit status where the last change of something is for the worse."""
@@ -23,6 +24,7 @@ WORSE = 7
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="Write an .html, .md or .json file instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
 def command(
     directories: tuple[Path, ...],
     order: str,

@@ -12,7 +12,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import lab_device, remote_session, state_of
 from v6t.core.runs.hooks import Action, run_hook
-from v6t.drivers.device import DeviceSession, quiet
+from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import ACTIONS
 from v6t.drivers.duts.plan import Action as ChangeAction
 from v6t.drivers.tester import Tester
@@ -38,7 +38,6 @@ def make_tester(
     *,
     loopback: bool = False,
     keep: Path | None = None,
-    say: Callable[[str], None] = quiet,
 ) -> Tester:
     """A tester that is not open yet.
 
@@ -46,7 +45,6 @@ def make_tester(
         bound: the run.
         loopback: leave the device out.
         keep: local directory for the device's undo record.
-        say: told what happens to the device.
 
     Raises:
         EnvironmentLacking: this tester cannot be had.
@@ -55,7 +53,7 @@ def make_tester(
     loopback = loopback or bound.driver.absent
     return bound.tester.make(
         links if loopback else played(links, intent.left, intent.right),
-        lab_device(bound, keep, say) if bound.tester.in_lab and not loopback else None,
+        lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
         delays=any(TIMING & b.needs(bound) for b in map(registry.load, bound.settings.benchmarks)),
         seed=bound.settings.seed,
@@ -113,7 +111,6 @@ class Bench:
         *,
         loopback: bool = False,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
         opened: Callable[[Tester], object] = _nothing,
     ) -> None:
         """Remember what to make.
@@ -122,14 +119,12 @@ class Bench:
             bound: the run.
             loopback: leave the device out.
             keep: local directory for the device's undo record.
-            say: told what happens to the device.
             opened: looks at the tester when it is open, and may refuse it.
         """
         self._bound = bound
         self._opened = opened
         self._loopback = loopback or bound.driver.absent
         self._keep = keep
-        self._say = say
         self._oracle = bound.oracle
         self._tester: Tester | None = None
         self._device: DeviceSession | None = None
@@ -147,9 +142,7 @@ class Bench:
         """Configure the device, open the tester, unless that is done."""
         if self._tester is None:
             self._configure()
-            tester = make_tester(
-                self._bound, loopback=self._loopback, keep=self._keep, say=self._say
-            )
+            tester = make_tester(self._bound, loopback=self._loopback, keep=self._keep)
             self._tester = tester
             tester.open()
             self._opened(tester)
@@ -297,7 +290,7 @@ class Bench:
         """A device elsewhere is made ready before the tester says a word to it."""
         if self._loopback or self._device is not None:
             return
-        device = remote_session(self._bound, self._keep, self._say)
+        device = remote_session(self._bound, self._keep)
         if device is not None:
             device.open()
             self._device = device

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.hooks import run_hook
-from v6t.drivers.device import DeviceSession, HookState, StateDevice, quiet
+from v6t.drivers.device import DeviceSession, HookState, StateDevice
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.tester import Tester
 
 
-def lab_device(
-    bound: BoundRun, keep: Path | None = None, say: Callable[[str], None] = quiet
-) -> LabDevice:
+def lab_device(bound: BoundRun, keep: Path | None = None) -> LabDevice:
     """What the run's device driver puts between the lab's cables.
 
     Args:
         bound: the run.
         keep: local directory for a copy of the undo record.
-        say: told what happens.
     """
-    return bound.driver.lab_device(bound.device, bound.intent, keep, say)
+    return bound.driver.lab_device(bound.device, bound.intent, keep)
 
 
-def remote_session(
-    bound: BoundRun, keep: Path | None = None, say: Callable[[str], None] = quiet
-) -> DeviceSession | None:
+def remote_session(bound: BoundRun, keep: Path | None = None) -> DeviceSession | None:
     """The device elsewhere that a run drives, not open yet; None if it drives none.
 
     Raises:
@@ -39,7 +33,7 @@ def remote_session(
     """
     if bound.tester.in_lab or bound.tester.simulates:
         return None
-    return bound.driver.session(bound.intent, keep, say, bound.again)
+    return bound.driver.session(bound.intent, keep, bound.again)
 
 
 def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:

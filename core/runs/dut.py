@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError, TesterError, TranslationError, UsageError
+from v6t.base.log_levels import NOTICE
 from v6t.core.config.bound import BoundRun
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.plan import Check, Plan
     from v6t.drivers.duts.standing.ssh import LabSsh
 
-Say = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
@@ -108,13 +110,12 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 @contextmanager
 def session(
-    bound: BoundRun, say: Say, keep: Path | None = None, *, partly: bool = False
+    bound: BoundRun, keep: Path | None = None, *, partly: bool = False
 ) -> Iterator[DeviceSession]:
     """An open session with a device elsewhere, or with a lab device that stands.
 
     Args:
         bound: whose device.
-        say: told what happens.
         keep: local directory for a copy of the undo record.
         partly: machines of the lab that do not stand any more are left out.
 
@@ -122,7 +123,7 @@ def session(
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(bound, say, keep, partly=partly)
+    opened = _session(bound, keep, partly=partly)
     opened.open()
     try:
         yield opened
@@ -130,11 +131,11 @@ def session(
         opened.close()
 
 
-def apply(bound: BoundRun, say: Say) -> str:
+def apply(bound: BoundRun) -> str:
     """Configure, read back; it stays so, or it is put back."""
     done = ""
     try:
-        with session(bound, say) as device:
+        with session(bound) as device:
             device.apply()
             try:
                 device.verify()
@@ -145,12 +146,12 @@ def apply(bound: BoundRun, say: Say) -> str:
             done = f"{device.name} is configured and stays so; `{bound.again}` takes it back"
     except KeyboardInterrupt:
         if done:  # it came too late
-            say(done)
+            _LOG.log(NOTICE, "%s", done)
         raise
     return done
 
 
-def verify(bound: BoundRun, say: Say) -> str:
+def verify(bound: BoundRun) -> str:
     """Read everything back and send some frames each way, which must come back translated.
 
     Raises:
@@ -164,7 +165,7 @@ def verify(bound: BoundRun, say: Say) -> str:
     _check(bound)
     run, plugin = bound.settings, bound.technology
     sizes = plugin.sizes_of(run.frame_sizes[0])
-    bench = Bench(bound, say=say)
+    bench = Bench(bound)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_translation(
@@ -196,17 +197,17 @@ def verify(bound: BoundRun, say: Say) -> str:
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
-def status(bound: BoundRun, say: Say) -> dict[str, Any]:
+def status(bound: BoundRun) -> dict[str, Any]:
     """Who configured it, and what it says of itself now."""
-    with session(bound, say) as device:
+    with session(bound) as device:
         answer = device.status()
         now = device.figures()
         return {**answer, "now": now} if now else answer
 
 
-def flush(bound: BoundRun, say: Say) -> str:
+def flush(bound: BoundRun) -> str:
     """Empty its state."""
-    with session(bound, say) as device:
+    with session(bound) as device:
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
@@ -214,7 +215,6 @@ def flush(bound: BoundRun, say: Say) -> str:
 
 def restore(
     bound: BoundRun,
-    say: Say,
     *,
     keep: Path | None = None,
     forget: bool = False,
@@ -224,7 +224,6 @@ def restore(
 
     Args:
         bound: whose device.
-        say: told what happens.
         keep: the run's directory, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` where the record beside it is damaged.
@@ -235,8 +234,8 @@ def restore(
     if labs and len(gone) == len(labs) and not elsewhere:
         return ["there is no such lab device; nothing is left of it"]
     for name in gone:
-        say(f"the lab device {name} does not stand any more; nothing is left of it")
-    device = _session(bound, say, keep, partly=True)
+        _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
+    device = _session(bound, keep, partly=True)
     try:
         if not bound.driver.of_parts:  # of several each is reached by itself, as far as it can be
             device.open()
@@ -281,7 +280,7 @@ def _labs(bound: BoundRun) -> list[LabSsh]:
     return [LabSsh(name) for name in names]
 
 
-def _session(bound: BoundRun, say: Say, keep: Path | None, *, partly: bool) -> DeviceSession:
+def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSession:
     from v6t.drivers.duts.standing.ssh import standing
 
     driver, labs = bound.driver, _labs(bound)
@@ -298,7 +297,7 @@ def _session(bound: BoundRun, say: Say, keep: Path | None, *, partly: bool) -> D
             "it stands while a run uses it",
             code="device-absent",
         )
-    session = driver.session(bound.intent, keep, say, bound.again, standing)
+    session = driver.session(bound.intent, keep, bound.again, standing)
     if session is None:
         raise UsageError(
             "nobody drives this device", "name a driver with --driver", code="device-absent"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.options import Hook
+from v6t.drivers.transport.command_log import log_command
 from v6t.drivers.transport.process import without_passwords
 from v6t.procedures.trial import Trial
 
@@ -36,6 +38,7 @@ def run_hook(name: str, hook: Hook) -> str:
 
 
 def _run_once(name: str, command: str, timeout_s: float) -> str:
+    began = time.monotonic()
     try:
         done = subprocess.run(
             shlex.split(command),
@@ -50,6 +53,10 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
         raise DutError(f"the hook {name} cannot be run: {exc}", code="hook-failed") from exc
     except subprocess.TimeoutExpired as exc:
         raise DutError(f"the hook {name} took longer than {timeout_s:g} s", code="timeout") from exc
+    log_command(
+        f"hook {name}", command, "", logging.INFO, f"exit status {done.returncode}",
+        time.monotonic() - began, done.stdout, done.stderr,
+    )  # fmt: skip
     if done.returncode:
         output = (done.stderr or done.stdout).strip().splitlines()
         raise DutError(

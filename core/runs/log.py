@@ -1,4 +1,4 @@
-"""What a run said, kept beside its results: one line each, with the time."""
+"""The log file of a directory: one entry for each message and command, with the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.entry_points import blaming
 from v6t.base.errors import V6tError
-from v6t.base.plain_text import visible
+from v6t.core import log
 from v6t.core.runs.wording import outcome
 
 if TYPE_CHECKING:
@@ -21,20 +21,38 @@ if TYPE_CHECKING:
 LOG = "log.txt"
 
 
-class Logged:
-    """A watch that writes down what another one is told."""
+class LogFile:
+    """A log file that is made with its first entry."""
+
+    def __init__(self, directory: Path) -> None:
+        """Remember the directory."""
+        self._path = directory / LOG
+        self.begun = False
+        """Whether there is an entry: a run that is refused before leaves the directory alone."""
+
+    def note(self, text: str) -> None:
+        """Append an entry. A file that cannot be written ends no run."""
+        self.begun = True
+        stamp = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        with (
+            contextlib.suppress(OSError),
+            open(self._path, "a", encoding="utf-8", opener=_private) as out,
+        ):
+            out.write(f"{stamp} {log.legible(text)}\n")
+
+
+class Logged(LogFile):
+    """A watch that logs what it passes on to another watch."""
 
     def __init__(self, watch: Any, directory: Path) -> None:
-        """Remember both.
+        """Combine both.
 
         Args:
             watch: who is told; see :class:`v6t.core.runs.runner.Watch`.
             directory: of the run.
         """
+        super().__init__(directory)
         self._watch = watch
-        self._path = directory / LOG
-        self.begun = False
-        """Whether anything was said: what is refused before that leaves the directory alone."""
 
     def say(self, text: str) -> None:
         """Tell, and write down."""
@@ -51,16 +69,6 @@ class Logged:
         """Tell: what comes of it will be written down."""
         self._watch.now(now)
 
-    def note(self, text: str) -> None:
-        """Write down only. A log that cannot be written ends no run."""
-        self.begun = True
-        stamp = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        with (
-            contextlib.suppress(OSError),
-            open(self._path, "a", encoding="utf-8", opener=_private) as out,
-        ):
-            out.write(f"{stamp} {visible(text)}\n")
-
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
@@ -69,15 +77,32 @@ def _private(path: str, flags: int) -> int:
 @contextlib.contextmanager
 def logged(watch: Any, directory: Path) -> Iterator[Logged]:
     """A run's log; errors that end it stand in it."""
-    log = Logged(watch, directory)
+    file = Logged(watch, directory)
+    with log.recorded(file.note, file.say), _ending(file), blaming():
+        yield file
+
+
+@contextlib.contextmanager
+def log_to(directory: Path | None) -> Iterator[None]:
+    """Log to a file in a directory; None: to no file."""
+    if directory is None:
+        yield
+        return
+    file = LogFile(directory)
+    with log.recorded(file.note), _ending(file):
+        yield
+
+
+@contextlib.contextmanager
+def _ending(file: LogFile) -> Iterator[None]:
+    """Log the error that ends the work."""
     try:
-        with blaming():
-            yield log
+        yield
     except V6tError as exc:
-        if log.begun:
-            log.note(f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else ""))
+        if file.begun:
+            file.note(f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else ""))
         raise
     except KeyboardInterrupt:
-        if log.begun:
-            log.note("interrupted")
+        if file.begun:
+            file.note("interrupted")
         raise

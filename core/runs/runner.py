@@ -209,7 +209,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
     able = partial(check_abilities, bound)  # some can do less than their options say
-    bench = Bench(bound, keep=directory.path, say=watch.say, opened=able)
+    bench = Bench(bound, keep=directory.path, opened=able)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True, opened=able)
     tables = Tables(journal)
     forecast = Forecast(stages(bound))

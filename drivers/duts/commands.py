@@ -18,6 +18,7 @@ from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
+from v6t.drivers.transport.redaction import add_secrets_of
 from v6t.profiles.intent import Port
 from v6t.profiles.intent_settings import IntentSettings
 
@@ -138,6 +139,7 @@ class Commands(ABC):
             UsageError: naming the option.
         """
         self.options = options_of(self.options_model, self.name, self.noun, given or {})
+        add_secrets_of(self.options.model_dump())
 
     @property
     def prelude(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from v6t.base.errors import UsageError
-from v6t.drivers.device import DeviceSession, quiet
+from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.commands import Commands, Reading, Suited, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
 from v6t.drivers.duts.facts import Facts
@@ -148,7 +148,6 @@ class Driver(Commands):
         self,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
         again: str = "",
         reach: Reach = over_ssh,
     ) -> DeviceSession | None:
@@ -157,7 +156,6 @@ class Driver(Commands):
         Args:
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
-            say: told what happens.
             again: the command that restores later; empty: by ``keep``.
             reach: the way to a machine, not open yet; None: it is not there.
 
@@ -168,7 +166,7 @@ class Driver(Commands):
 
         ssh = reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
         transport = reach(ssh)
-        return None if transport is None else Session(self, transport, intent, keep, say, again)
+        return None if transport is None else Session(self, transport, intent, keep, again)
 
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
         """How each machine is logged in to that the driver configures; None: nothing says how."""
@@ -180,7 +178,6 @@ class Driver(Commands):
         translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
     ) -> LabDevice:
         """What stands between the lab's cables.
 
@@ -188,21 +185,19 @@ class Driver(Commands):
             translation: the technology, as the device is to believe it.
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
-            say: told what happens.
         """
         from v6t.drivers.duts.standing.device import LabDut
 
-        return LabDut(self, intent, keep, say)
+        return LabDut(self, intent, keep)
 
     def probed_device(
         self,
         translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
     ) -> LabDevice:
         """The same for single frames, where everything counts that it says: see :meth:`lab_device`."""
-        return self.lab_device(translation, intent, keep, say)
+        return self.lab_device(translation, intent, keep)
 
 
 class WithoutCommands(Driver):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.device import DeviceSession, quiet
+from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
@@ -63,7 +63,6 @@ class Unconfigured(WithoutCommands):
         self,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
         again: str = "",
         reach: Reach = over_ssh,
     ) -> DeviceSession | None:
@@ -98,7 +97,6 @@ class Reference(Unconfigured):
         translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
     ) -> LabDevice:
         """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
@@ -113,7 +111,6 @@ class Reference(Unconfigured):
         translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
     ) -> LabDevice:
         """With ICMP errors of its own, fragments and all."""
         from v6t.drivers.lab.setup import frame_octets

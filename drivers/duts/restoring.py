@@ -6,17 +6,20 @@ The undo record lives until the device is as it was, or until somebody says that
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from v6t.base.errors import DutError
+from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.plan import shown
 from v6t.drivers.duts.store import DamagedRecord, Store
 from v6t.drivers.duts.undo_record import SCRIPT, Record, StillChanged, Undo, describe, left_of
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport, Unreachable
+
+_LOG = logging.getLogger(__name__)
 
 BLIND_DEADLINE_S = 3600.0
 """Of a script whose record, which says how long it may take, cannot be read: as long as any step may."""
@@ -28,7 +31,6 @@ TIMER_MARGIN_S = 10.0
 class Configured(Protocol):
     """What is asked of a session with a device that was configured."""
 
-    say: Callable[[str], None]
     transport: Transport
     again: str
     """The command that tries once more."""
@@ -106,9 +108,11 @@ def restore(session: Configured, store: Store, *, forget: bool, by_script: bool)
             if time.monotonic() > end:
                 raise _lost(exc, session, guarded_s) from exc
             if not reported:
-                session.say(
-                    f"{session.name}: {exc.message}; it undoes everything by itself {guarded_s:g} s "
-                    "after it last heard of us: waiting for that"
+                _LOG.log(
+                    NOTICE,
+                    "%s: %s; it undoes everything by itself %g s after it last heard of us: "
+                    "waiting for that",
+                    *(session.name, exc.message, guarded_s),
                 )
                 reported = True
             time.sleep(RETRY_PAUSE_S)
@@ -148,7 +152,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
         )
     done = guard.fired(session.transport, record.directory)
     if done:
-        session.say(f"{session.name}: its own timer was faster: {done}")
+        _LOG.log(NOTICE, "%s: its own timer was faster: %s", session.name, done)
     session.guard()  # the connection may break in the middle of this, too
     status, out, err = store.undo(record.deadline_s)
     left = left_of(record, out)
@@ -164,7 +168,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
     if different and not forget:
         _keep(session, store, different)
     store.remove()
-    session.say(f"{session.name}: what {record.owner} did is undone")
+    _LOG.log(NOTICE, "%s: what %s did is undone", session.name, record.owner)
     return [
         *(f"{u.why}: undone" for u in reversed(record.undo) if u.command and u not in different),
         *(f"{u.why}: left as it is: {words}" for u, words in different.items()),

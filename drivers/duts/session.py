@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import logging
 import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import DutError, UsageError, V6tError
+from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
@@ -35,6 +37,8 @@ from v6t.drivers.duts.undo_record import (
     undo_of,
 )
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
+
+_LOG = logging.getLogger(__name__)
 
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1
@@ -58,7 +62,6 @@ class Session:
         transport: Transport,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = lambda text: None,
         again: str = "",
         part: str = "",
     ) -> None:
@@ -69,7 +72,6 @@ class Session:
             transport: the way to it.
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
-            say: told what happens, one line each.
             again: the command that restores later; empty: by ``keep``.
             part: which of a chain it is; empty: the whole device.
         """
@@ -78,7 +80,6 @@ class Session:
         self.intent = intent
         self._keep = keep
         self._part = part
-        self.say = say
         self.again = again or restore_command(keep)
         self._directory: str = driver.options.state_dir
         self._lock: Lock | None = None
@@ -139,7 +140,7 @@ class Session:
         """
         before = self.pending()
         if before is not None:
-            self.say(f"{self.name}: restoring what {before.owner} left")
+            _LOG.log(NOTICE, "%s: restoring what %s left", self.name, before.owner)
             self.restore()
         if not self._part:
             self._store().refuse_parts()
@@ -172,7 +173,10 @@ class Session:
         try:
             for number, step in enumerate(plan.steps, 1):
                 self._do(step, number)
-            self.say(f"{self.name}: configured as {self.intent.technology} in {len(entries)} steps")
+            technology = self.intent.technology
+            _LOG.log(
+                NOTICE, "%s: configured as %s in %d steps", self.name, technology, len(entries)
+            )
         except BaseException as cause:
             self._undo_after(cause)
             raise
@@ -189,7 +193,7 @@ class Session:
         """
         with self._telling():
             readbacks = self._verify()
-        self.say(f"{self.name}: {len(readbacks)} read-backs agree")
+        _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(readbacks))
         return readbacks
 
     def _verify(self) -> list[str]:
@@ -400,7 +404,7 @@ class Session:
             return
         why = "the connection was lost" if silent == float("inf") else f"{silent:.0f} s of silence"
         text = f"{self.name}: {why} while it was measured: it may no longer be configured"
-        self.say(text)  # restoring it may raise an error of its own
+        _LOG.log(NOTICE, "%s", text)  # restoring it may raise an error of its own
         raise ConnectionLost(text, self.undo_hint, code="check-failed")
 
     def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Sequence
 
+from v6t.drivers.transport.command_log import log_start, run_logged
 from v6t.drivers.transport.contract import (
     DEADLINE_S,
     ConnectionLost,
@@ -19,6 +21,8 @@ class HereTransport:
     """Commands run as this user; see :class:`v6t.drivers.transport.contract.Transport`."""
 
     where = "on this machine"
+    log_level = logging.INFO
+    """Level of the log records of its commands."""
 
     def __init__(self, name: str, before: Sequence[str] = ()) -> None:
         """Remember.
@@ -38,6 +42,11 @@ class HereTransport:
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
         limit = deadline_s or DEADLINE_S
+        return run_logged(
+            self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
+        )
+
+    def _run(self, command: str, text: str, limit: float) -> Output:
         process = begin(self._words(command, self.condition))
         outputs = finish(process, text, limit)
         if outputs is None:
@@ -53,6 +62,7 @@ class HereTransport:
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
+        log_start(self.name, command, self.log_level)
         return ProcessHeld(self.name, begin(self._words(command)), self._gone)
 
     def close(self) -> None:

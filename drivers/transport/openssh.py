@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import logging
 import os
 import re
 import secrets
@@ -14,6 +15,7 @@ import time
 from collections.abc import Sequence
 
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.transport.command_log import log_start, run_logged
 from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
@@ -24,7 +26,6 @@ from v6t.drivers.transport.contract import (
     for_shell,
 )
 from v6t.drivers.transport.process import (
-    LOGIN_PASSWORD,
     Process,
     ProcessHeld,
     begin,
@@ -32,9 +33,11 @@ from v6t.drivers.transport.process import (
     kill,
     without_passwords,
 )
+from v6t.drivers.transport.redaction import LOGIN_PASSWORD, add_secret, redact
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 
+_LOG = logging.getLogger(__name__)
 _POLL_S = 0.02
 _PASSWORD = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
 _ASKED_BY = "V6T_SSH_PID"
@@ -90,6 +93,7 @@ class SshTransport:
     def open(self) -> None:
         """Connect and log in; the host key must be known."""
         self.close()
+        began = time.monotonic()
         self._client = SshClient(self._options, self._before)
         try:
             self._connect(self._client)
@@ -97,10 +101,16 @@ class SshTransport:
         except BaseException:
             self.close()
             raise
+        _LOG.info("%s: logged in after %.3f s", self.name, time.monotonic() - began)
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
         limit = deadline_s or self._options.command_deadline_s
+        return run_logged(
+            self.name, command, text, logging.INFO, lambda: self._run(command, text, limit)
+        )
+
+    def _run(self, command: str, text: str, limit: float) -> Output:
         mark = f"v6t-{secrets.token_hex(8)}"
         # the command has a shell of its own: it may exit, be killed, or replace itself
         whole = for_shell(command, self._options.become, self.condition, self._options.netns)
@@ -127,6 +137,7 @@ class SshTransport:
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
+        log_start(self.name, command, logging.INFO)
         line = for_shell(command, self._options.become, netns=self._options.netns)
         return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
 
@@ -168,6 +179,7 @@ class SshTransport:
             *("-o", "ControlPersist=no"),
             password=bool(password),
         )
+        _LOG.debug("%s: logging in: %s", self.name, redact(shlex.join(words)))
         self._master = subprocess.Popen(
             ["sh", "-c", _BOUND, "sh", str(client.place), *words, "--", client.host],
             stdin=subprocess.PIPE,
@@ -246,6 +258,7 @@ class SshTransport:
         if self._secret is None:
             try:
                 self._secret = getpass.getpass(f"password for {self.name}: ")
+                add_secret(self._secret)
             except EOFError as exc:
                 raise UsageError(
                     f"{self.name}: there is no terminal to ask for the password",

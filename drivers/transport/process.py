@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import selectors
@@ -13,12 +14,13 @@ from collections.abc import Callable, Sequence
 
 from v6t.base.errors import DutError
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, as_text
+from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, redact
 
 Process = subprocess.Popen[bytes]
 
 MOST_OCTETS = 32 << 20
 """More than this no answer is: a device that talks without end fills no memory here."""
-LOGIN_PASSWORD, ENABLE_PASSWORD = "V6T_DUT_PASSWORD", "V6T_DUT_ENABLE_PASSWORD"
+_LOG = logging.getLogger(__name__)
 
 
 def without_passwords() -> dict[str, str]:
@@ -164,13 +166,16 @@ class ProcessHeld:
                     code="too-much-output",
                 )
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return as_text(line)[0]
+        text = as_text(line)[0]
+        _LOG.debug("%s: a held command answers: %s", self._name, redact(text))
+        return text
 
     def send(self, text: str) -> None:
         """See :class:`v6t.drivers.transport.contract.Held`."""
         try:
             if self._process.stdin is not None and not self.ended:
                 os.write(self._process.stdin.fileno(), text.encode())
+                _LOG.debug("%s: a held command is sent: %s", self._name, redact(text.rstrip("\n")))
                 return
         except (OSError, ValueError):
             pass

@@ -32,7 +32,6 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import lab_device
-from v6t.drivers.device import quiet
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
@@ -107,7 +106,7 @@ def siitperf(program: Path, cpus: list[int]) -> Iterator[Try]:
     """siitperf in the place of v6t's tester, before the same device; these CPUs forward."""
     bound = _bound("embedded", {})
     links = bound.technology.links
-    bed = Bed(links, lab_device(bound, None, quiet))
+    bed = Bed(links, lab_device(bound))
     try:
         lab = bed.open()
         if cpus:

@@ -195,7 +195,7 @@ def test_a_device_that_dies_is_made_again_for_the_other_clauses() -> None:
         for name in ("one", "two", "three")
     ]
     found, bound = auditing._Findings(), bind(resolve(flags=Flags("siit")))
-    auditing._ask(Mortal(), clauses, "", bound, found, lambda text: None)  # type: ignore[arg-type]
+    auditing._ask(Mortal(), clauses, "", bound, found)  # type: ignore[arg-type]
     assert [row.verdict for row in found.rows] == ["conforms", "deviates", "conforms"]
 
 
@@ -500,7 +500,7 @@ class _Deaf:
 def test_what_was_asked_before_an_interruption_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _probed_by(monkeypatch, _Deaf(KeyboardInterrupt()))
     bound = bind(resolve(flags=Flags(plugin="siit")))
-    done = auditing.audit(bound, auditing.Wanted(clauses=("4.1-",)), None, lambda text: None)
+    done = auditing.audit(bound, auditing.Wanted(clauses=("4.1-",)), None)
     assert isinstance(done.trouble, KeyboardInterrupt)
     said = [f.got == auditing.UNASKED for f in done.record.findings]
     assert said.count(False) >= 1
@@ -527,7 +527,7 @@ def test_an_interrupted_audit_whose_device_is_not_put_back_ends(
 
     monkeypatch.setattr(auditing, "probed", probed)
     bound = bind(resolve(flags=Flags(plugin="siit")))
-    done = auditing.audit(bound, auditing.Wanted(), None, lambda text: None)
+    done = auditing.audit(bound, auditing.Wanted(), None)
     assert len(begun) == nth
     assert "not put back" in str(done.trouble)
     assert done.record.findings[-1].got == auditing.UNASKED
@@ -551,7 +551,7 @@ def test_a_device_that_is_no_longer_configured_deviates_from_nothing(
     _probed_by(monkeypatch, _Deaf(DutError("it undid its configuration", code="command-failed")))
     bound = bind(resolve(flags=Flags(plugin="siit")))
     with pytest.raises(DutError, match="undid its configuration"):
-        auditing.audit(bound, auditing.Wanted(variants=False), None, lambda text: None)
+        auditing.audit(bound, auditing.Wanted(variants=False), None)
 
 
 def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,9 +561,7 @@ def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatc
     noted: list[int] = []
     bound = bind(resolve(flags=Flags(plugin="siit")))
     wanted = auditing.Wanted(clauses=("4.1-",))
-    auditing.audit(
-        bound, wanted, None, lambda text: None, lambda record: noted.append(len(record.findings))
-    )
+    auditing.audit(bound, wanted, None, lambda record: noted.append(len(record.findings)))
     assert noted
     assert noted == list(range(1, len(noted) + 1))
 
@@ -610,7 +608,7 @@ def test_nothing_counts_of_a_device_that_is_gone(monkeypatch: pytest.MonkeyPatch
     """Not even that it drops what must be dropped; and no clause is told of twice."""
     _probed_by(monkeypatch, _Dying(DutError("it was started anew", code="command-failed")))
     bound = bind(resolve(flags=Flags(plugin="siit")))
-    done = auditing.audit(bound, auditing.Wanted(), None, lambda text: None)
+    done = auditing.audit(bound, auditing.Wanted(), None)
     assert isinstance(done.trouble, DutError)
     asked = [f for f in done.record.findings if f.tries]
     assert sum(f.tries for f in asked) < 5
@@ -634,5 +632,5 @@ def test_a_device_that_somebody_holds_is_left_alone(monkeypatch: pytest.MonkeyPa
     bound = bind(resolve(flags=Flags(plugin="siit")))
     monkeypatch.setattr(type(bound.driver), "session", lambda *rest: Held())
     with pytest.raises(DutError, match="in use by ann"):
-        auditing.audit(bound, auditing.Wanted(interfaces=("one", "two")), None, lambda text: None)
+        auditing.audit(bound, auditing.Wanted(interfaces=("one", "two")), None)
     assert done == []

@@ -30,10 +30,8 @@ LISTENING = Listening(wait_s=0.6, quiet_s=0.15)
 def one_machine(standing: Standing) -> Iterator[None]:
     """Whatever is audited as Jool stands in one machine."""
 
-    def probed_device(
-        driver: Jool, translation: Any, intent: Any, keep: Any = None, say: Any = None
-    ) -> MachineDut:
-        del translation, keep, say
+    def probed_device(driver: Jool, translation: Any, intent: Any, keep: Any = None) -> MachineDut:
+        del translation, keep
         return MachineDut(driver, intent, standing)
 
     Jool.probed_device = probed_device  # type: ignore[assignment,method-assign]
@@ -49,7 +47,7 @@ def audited(plugin: str, place: Path, *, variants: bool) -> None:
     image = JOOL.image()
     files = built_mapt().files(image) if program_of(bound.intent) == MAPT else ()
     with one_machine(Standing(image, files)):
-        done = audit(bound, Wanted(variants=variants, listening=LISTENING), None, print)
+        done = audit(bound, Wanted(variants=variants, listening=LISTENING), None)
     write(done.record, done.frames, place)
 
 

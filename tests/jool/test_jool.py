@@ -154,10 +154,10 @@ def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
         request.addfinalizer(other.end)
         stand = {ce[1]: machine, pe[1]: other}
 
-        def device(driver, intent, keep=None, say=None, part=""):
+        def device(driver, intent, keep=None, part=""):
             if driver.name != "jool":
-                return LabDut(driver, intent, keep, say, part)
-            return MachineDut(driver, intent, stand[intent.technology], keep=keep, say=say)
+                return LabDut(driver, intent, keep, part)
+            return MachineDut(driver, intent, stand[intent.technology], keep=keep)
 
         monkeypatch.setattr(chain, "LabDut", device)
         parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}

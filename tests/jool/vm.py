@@ -276,7 +276,7 @@ class MachineDut(LabDut):
 def stands_in(machine: Stand[Any], monkeypatch) -> None:
     """The lab's device is that machine, whatever is run."""
 
-    def device(run, keep=None, say=None):
-        return machine.device(run.driver, run.intent, keep=keep, say=say)
+    def device(run, keep=None):
+        return machine.device(run.driver, run.intent, keep=keep)
 
     monkeypatch.setattr(bench, "lab_device", device)

@@ -64,10 +64,10 @@ def in_machine(machine, monkeypatch):
 def in_chain(machine, monkeypatch):
     """Of a chain the part with the tunnel is the machine; the other parts are namespaces."""
 
-    def device(driver, intent, keep, say, part):
+    def device(driver, intent, keep, part):
         if driver.name == DRIVER:
-            return MachineDut(driver, intent, machine, keep=keep, say=say)
-        return LabDut(driver, intent, keep, say, part)
+            return MachineDut(driver, intent, machine, keep=keep)
+        return LabDut(driver, intent, keep, part)
 
     monkeypatch.setattr(chain, "LabDut", device)
 

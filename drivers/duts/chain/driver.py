@@ -6,7 +6,7 @@ intent says which parts there are; ``dut.options.parts`` may give each another d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.machines import check_places, directory_beside
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.chain.parts import Part, further_hops, hops_on_way, last_to_ipv4, policy_of
@@ -194,7 +193,6 @@ class Chain(WithoutCommands):
         self,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
         again: str = "",
         reach: Reach = over_ssh,
     ) -> ChainSession | None:
@@ -216,9 +214,7 @@ class Chain(WithoutCommands):
             transport = reach(ssh)
             if transport is not None:
                 part_keep = _part_directory(keep, part)
-                session = Session(
-                    part.driver, transport, part.intent, part_keep, say, again, part.name
-                )
+                session = Session(part.driver, transport, part.intent, part_keep, again, part.name)
                 driven.append(Driven(part, session))
         return ChainSession(self.name, driven) if driven else None
 
@@ -231,7 +227,6 @@ class Chain(WithoutCommands):
         translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
     ) -> LabChain:
         """All parts in namespaces of the lab."""
         known = {part.name: part for part in translation.parts}
@@ -240,7 +235,7 @@ class Chain(WithoutCommands):
         for part in self.parts(intent):
             if part.driver.configures:
                 device: LabDevice = LabDut(
-                    part.driver, part.intent, _part_directory(keep, part), say, part.name
+                    part.driver, part.intent, _part_directory(keep, part), part.name
                 )
             else:
                 own = known[part.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import time
@@ -21,13 +22,16 @@ from v6t.drivers.duts.console.manners import (
 )
 from v6t.drivers.duts.console.screen import Screen
 from v6t.drivers.duts.plan import shown
+from v6t.drivers.transport.command_log import failure, log_command
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, as_text
-from v6t.drivers.transport.process import (
+from v6t.drivers.transport.process import MOST_OCTETS, Process, kill
+from v6t.drivers.transport.redaction import (
     ENABLE_PASSWORD,
+    HIDDEN,
     LOGIN_PASSWORD,
-    MOST_OCTETS,
-    Process,
-    kill,
+    add_secret,
+    asks_secret,
+    expects_secret,
 )
 
 SETTLE_S = 0.05
@@ -37,7 +41,7 @@ FIRST_S = 5.0
 QUIET_S = 1.0
 """After such a key: its prompt may come behind one that was merely late."""
 MOST_QUESTIONS = 50
-HIDDEN = "********"
+_LOG = logging.getLogger(__name__)
 
 
 class Refused(DutError):
@@ -73,6 +77,9 @@ class Dialogue:
         self._name = name
         self._process = process
         self._manners = manners
+        for pattern, answer in manners.answers.items():
+            if expects_secret(pattern):
+                add_secret(answer)
         self._screen = Screen()
         self._home = self._stem = ""
         self._octets = 0
@@ -169,7 +176,22 @@ class Dialogue:
         kill(self._process)
 
     def _say(self, line: str, *, opening: bool = False) -> str:
-        """Type a line; what it says."""
+        """Type a line, log it, and return its answer."""
+        began = time.monotonic()
+        try:
+            answer = self._type_line(line, opening=opening)
+        except BaseException as exc:
+            log_command(
+                self._name, line, "", logging.INFO, failure(exc), time.monotonic() - began,
+                "\n".join(self._screen.lines),
+            )  # fmt: skip
+            raise
+        log_command(
+            self._name, line, "", logging.INFO, "answered", time.monotonic() - began, answer
+        )
+        return answer
+
+    def _type_line(self, line: str, *, opening: bool) -> str:
         try:
             one_line(line)
         except ValueError as exc:
@@ -219,6 +241,7 @@ class Dialogue:
                     f"{self._name}: it asks again and again {what}: {shown(last)}",
                     code="console-prompt",
                 )
+            _LOG.debug("%s: a question or page was answered: %s", self._name, shown(last))
             self._send(answer)
             if answer == " ":
                 self._screen.forget_last()
@@ -233,6 +256,8 @@ class Dialogue:
             return " "
         answer = self._manners.answer(last)
         if answer is not None:
+            if asks_secret(last):
+                add_secret(answer)
             return answer + "\n"
         if opening and asks_password(last):
             return self._enable_password(what) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import shutil
 import tempfile
@@ -24,6 +25,9 @@ class ConsoleTransport(HereTransport):
 
     A lock, an undo record and a timer lie on this machine, then, and end with it or with the login.
     """
+
+    log_level = logging.DEBUG
+    """What the device is sent are the lines of the dialogue, which are logged by themselves."""
 
     def __init__(self, way: SshTransport, manners: Manners, prelude: str) -> None:
         """Remember; nothing is opened.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ class LabDut(LabDevice):
         driver: Commands,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = lambda text: None,
         part: str = "",
     ) -> None:
         """Remember; nothing is started.
@@ -37,7 +35,6 @@ class LabDut(LabDevice):
             driver: what the device is; with ``ssh.lab`` it is reached through an sshd of its own.
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
-            say: told what happens.
             part: which of a chain it is.
 
         Raises:
@@ -68,7 +65,6 @@ class LabDut(LabDevice):
         self.driver = driver
         self.intent = intent
         self._keep = keep
-        self._say = say
         self._part = part
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
@@ -120,9 +116,7 @@ class LabDut(LabDevice):
 
     def start_in(self, pid: int) -> None:
         """Configure and verify it like a device elsewhere; its namespace is its own."""
-        session = Session(
-            self.driver, self._transport(), self.intent, self._keep, self._say, part=self._part
-        )
+        session = Session(self.driver, self._transport(), self.intent, self._keep, part=self._part)
         session.open()
         self._session = session
         session.apply()

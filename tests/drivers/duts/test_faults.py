@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from v6t.base.errors import DutError
+from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 
@@ -217,17 +218,18 @@ def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path
 
 @pytest.mark.lab
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
-def test_another_v6t_restores_what_a_killed_one_left(server, device):
+def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
     before = state(server)
     first = device()
     first.open()
     first.apply()
     server.drop()
-    said = []
     second = device()
-    second.say = said.append
     second.open()
-    second.apply()
+    caplog.clear()
+    with caplog.at_level(NOTICE, "v6t.drivers.duts"):
+        second.apply()
+    said = [record.getMessage() for record in caplog.records]
     assert "restoring what" in said[0]
     assert "is undone" in said[1]
     assert "configured as ipv4-router in 3 steps" in said[2]

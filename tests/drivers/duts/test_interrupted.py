@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError, interrupted
+from v6t.core.log import recorded
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import do_all
 from v6t.drivers.duts.lock import lock_script
@@ -76,10 +77,10 @@ def found(place):
     return sorted(p.name for p in place.rglob("*") if p.name != "state")
 
 
-def apply(monkeypatch, device, say=lambda text: None):
+def apply(monkeypatch, device):
     """``v6t dut apply`` of it."""
     monkeypatch.setattr(dut, "_session", lambda *_, **__: device)
-    return dut.apply(SimpleNamespace(again="this"), say)
+    return dut.apply(SimpleNamespace(again="this"))
 
 
 def is_stopped(work):
@@ -112,8 +113,8 @@ def test_an_apply_that_is_stopped_while_it_speaks_leaves_nothing(tmp_path, monke
         if "configured as" in text:
             raise KeyboardInterrupt
 
-    device.say = say
-    assert is_stopped(partial(apply, monkeypatch, device))
+    with recorded(lambda text: None, say):
+        assert is_stopped(partial(apply, monkeypatch, device))
     assert "configured as" in said[0]
     assert found(tmp_path) == []
 
@@ -128,7 +129,8 @@ def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured
 ):
     said = []
     device = session(tmp_path, StoppedLate("a machine"))
-    assert is_stopped(partial(apply, monkeypatch, device, said.append))
+    with recorded(lambda text: None, said.append):
+        assert is_stopped(partial(apply, monkeypatch, device))
     assert {"one", "two"} <= set(found(tmp_path))
     assert said[-1].endswith("is configured and stays so; `this` takes it back")
 

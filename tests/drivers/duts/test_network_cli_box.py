@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from pathlib import Path
 
 import pytest
 from v6t.base.errors import DutError
+from v6t.core.runs.log import log_to
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm
+from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
 from .boxes import DIALECTS, BoxServer
@@ -65,10 +69,9 @@ def driver_of(server, directory: Path, **changes):
     return NetworkCli({"ssh": {"lab": server.name}, **options})
 
 
-def session_of(server, directory: Path, told=None, **changes) -> Session:
+def session_of(server, directory: Path, **changes) -> Session:
     driver = driver_of(server, directory, **changes)
-    say = (lambda text: None) if told is None else told.append
-    return Session(driver, server.login(), INTENT, directory / "run", say)
+    return Session(driver, server.login(), INTENT, directory / "run")
 
 
 def bed_file(server, directory: Path, **changes) -> Path:
@@ -186,8 +189,7 @@ def test_a_refused_line_stops_and_undoes(box, tmp_path):
 def test_a_prompt_that_never_comes_is_told_with_what_was_said_last(ios, tmp_path):
     ios.put("hang", "ipv6 route")
     cli = {**DIALECTS["ios"]["cli"], "line_deadline_s": 2}
-    told = []
-    session = session_of(ios, tmp_path, told, cli=cli)
+    session = session_of(ios, tmp_path, cli=cli)
     session.open()
     try:
         with pytest.raises(DutError, match=r"no prompt within 2 s .*working on it") as info:
@@ -336,6 +338,38 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
     assert "V6T_DUT_ENABLE_PASSWORD" in lacking.value.hint
 
 
+def test_secrets_are_neither_logged_nor_printed(tmp_path, monkeypatch):
+    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
+    monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret-login")
+    own = DIALECTS["ios"]
+    cli = {**own["cli"], "answers": {**own["cli"]["answers"], "[Ss]ecret: $": "s3cret-answer"}}
+    refused = own["configure"].replace("end\n", "username admin password s3cret-line\nend\n")
+    run = tmp_path / "run"
+    run.mkdir()
+    printed = ""
+    server = BoxServer("ios", "secrets")
+    try:
+        server.links()
+        server.put("enable", "s3cret-enable")
+        for command, configure, status in (
+            ("apply", refused, 4),
+            ("apply", own["configure"], 0),
+            ("restore", own["configure"], 0),
+        ):
+            path = bed_file(server, tmp_path, cli=cli, configure=configure)
+            with log_to(run):
+                done = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
+            assert done.status == status, done.err
+            printed += done.out + done.err
+    finally:
+        sshserver.end(server)
+    logged = everything_in(run)
+    for text in (logged, printed):
+        assert "s3cret" not in text
+        assert f"\n$ username admin password {HIDDEN}\n" in text
+        assert f'"[Ss]ecret: $": "{HIDDEN}"' in text
+
+
 # ---------------------------------------------------------------- frames
 
 QUICK = (
@@ -373,6 +407,8 @@ def test_a_run_measures_frames_through_it(dialect, tmp_path):
         )
         places = [done.stderr.index(words) for words in order]
         assert places == sorted(places)
+        log = (tmp_path / "out" / "log.txt").read_text()
+        assert re.search(r" ssh \S+: answered after \d+\.\d{3} s\n\$ show version\n\| ", log)
         results = json.loads((tmp_path / "out" / "results.json").read_text())
         record = results["results"][0]
         assert record["benchmark"] == "throughput"

@@ -89,7 +89,7 @@ def findings(
         configured_alike=lambda self, one, other: False,
     )
     with patch.object(auditing, "probed", probed), any_intent:
-        done = audit(bound_run(plugin, params), wanted or Wanted(), None, lambda text: None)
+        done = audit(bound_run(plugin, params), wanted or Wanted(), None)
     return done.record.findings
 
 

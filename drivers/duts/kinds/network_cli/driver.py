@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.device import quiet
 from v6t.drivers.duts.console.alone import prelude
 from v6t.drivers.duts.console.manners import Manners
 from v6t.drivers.duts.console.transport import ConsoleTransport
@@ -40,8 +39,6 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from v6t.drivers.lab.setup import LabDevice
 
 PAGE = "docs/duts/network-cli.md"
@@ -102,7 +99,6 @@ class NetworkCli(Driver):
         translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
-        say: Callable[[str], None] = quiet,
     ) -> LabDevice:
         """One that stands in the lab already, with an sshd that starts its command line.
 
@@ -112,7 +108,7 @@ class NetworkCli(Driver):
         self._reached()
         from v6t.drivers.duts.kinds.network_cli.lab import LabBox
 
-        return LabBox(self, intent, keep, say)
+        return LabBox(self, intent, keep)
 
     def timeout_s(self, intent: Intent) -> float | None:
         """As declared."""

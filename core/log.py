@@ -1,0 +1,125 @@
+"""Logging for the command line: one handler for the screen, and one for each log file in use.
+
+Library code only calls ``logging.getLogger(__name__)``. Records of worker processes are not collected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Iterator
+
+from v6t.base.log_levels import NOTICE
+from v6t.base.plain_text import visible
+from v6t.drivers.transport.redaction import redact_values
+
+QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
+_LEVELS = {QUIET: logging.WARNING, NORMAL: NOTICE, VERBOSE: logging.INFO, DEBUG: logging.DEBUG}
+_ROOT = logging.getLogger("v6t")
+
+Write = Callable[[str], None]
+
+
+class LineHandler(logging.Handler):
+    """Pass each record, without secrets and control characters, to a function."""
+
+    def __init__(self, write: Write, level: int) -> None:
+        """Initialize.
+
+        Args:
+            write: is given the text; what it raises is the caller's.
+            level: lowest level of records that are passed on.
+        """
+        super().__init__(level)
+        self.write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        self.write(legible(record.getMessage()))
+
+
+def legible(text: str) -> str:
+    """Return text without known secrets, its control characters visible and its tabs as they are."""
+    return "\t".join(visible(part) for part in redact_values(text).split("\t"))
+
+
+def _print(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        print(text, file=sys.stderr, flush=True)
+
+
+_screen = LineHandler(_print, NOTICE)
+
+
+def configure(verbosity: int) -> None:
+    """Choose what is shown on standard error.
+
+    Args:
+        verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
+    """
+    _screen.setLevel(_LEVELS[max(QUIET, min(verbosity, DEBUG))])
+    if _screen not in _ROOT.handlers:
+        _ROOT.addHandler(_screen)
+    _set_level()
+
+
+def is_quiet() -> bool:
+    """Return whether only results, paths and errors are to be printed."""
+    return _screen.level > NOTICE
+
+
+def flags() -> list[str]:
+    """Return the flags that give another command the verbosity of this one."""
+    level = _screen.level
+    return {logging.WARNING: ["-q"], logging.INFO: ["-v"], logging.DEBUG: ["-vv"]}.get(level, [])
+
+
+def notice(text: str) -> None:
+    """Show a message on standard error, unless the command is quiet."""
+    _ROOT.log(NOTICE, "%s", text)
+
+
+@contextlib.contextmanager
+def shown_by(write: Write) -> Iterator[None]:
+    """Have records shown by a display that draws on the terminal, for the time being."""
+    before, _screen.write = _screen.write, write
+    try:
+        yield
+    finally:
+        _screen.write = before
+
+
+@contextlib.contextmanager
+def recorded(write: Write, notify: Write | None = None) -> Iterator[None]:
+    """Give each record to a log file, those of level INFO and above, with ``-vv`` all.
+
+    Args:
+        write: appends a text to the file.
+        notify: is given notices in its place, and shows them, too.
+    """
+    handler = LineHandler(write, min(logging.INFO, _screen.level))
+    handlers = [handler]
+    if notify is not None:
+        handlers.append(LineHandler(notify, NOTICE))
+        handler.addFilter(_below_notice)
+        _screen.addFilter(_below_notice)
+    for each in handlers:
+        _ROOT.addHandler(each)
+    _set_level()
+    try:
+        yield
+    finally:
+        for each in handlers:
+            _ROOT.removeHandler(each)
+        if notify is not None:
+            _screen.removeFilter(_below_notice)
+        _set_level()
+
+
+def _below_notice(record: logging.LogRecord) -> bool:
+    return record.levelno < NOTICE
+
+
+def _set_level() -> None:
+    _ROOT.setLevel(min((h.level for h in _ROOT.handlers), default=logging.WARNING))

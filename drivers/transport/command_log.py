@@ -1,0 +1,122 @@
+"""Log records of commands: the command, its exit status, duration and answer.
+
+A record has one line that names the device, then the command behind ``$``, ready to be copied, and its
+answer, each line behind ``|`` (standard output) or ``!`` (standard error). Secrets are hidden;
+answers are cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from v6t.base.errors import V6tError
+from v6t.base.plain_text import in_one_line, visible
+from v6t.drivers.transport.contract import Output
+from v6t.drivers.transport.redaction import redact
+
+ANSWER_LIMIT = 2000
+"""Characters of an answer that are logged, of standard output and standard error each."""
+COMMAND_LIMIT = 16_000
+"""Characters of a command, and of its standard input, that are logged."""
+_END = "V6T_END"
+
+_LOG = logging.getLogger(__name__)
+
+
+def run_logged(
+    device: str, command: str, text: str, level: int, run: Callable[[], Output]
+) -> Output:
+    """Run a command and log it, whether it ends or fails.
+
+    Args:
+        device: the device's name.
+        command: the shell line.
+        text: its standard input.
+        level: of the log record.
+        run: runs it.
+    """
+    if not _LOG.isEnabledFor(level):
+        return run()
+    _LOG.debug("%s: running a command", device)
+    began = time.monotonic()
+    try:
+        output = run()
+    except BaseException as exc:
+        log_command(device, command, text, level, failure(exc), time.monotonic() - began)
+        raise
+    ended = f"exit status {output.status}"
+    log_command(
+        device, command, text, level, ended, time.monotonic() - began, output.out, output.err
+    )
+    return output
+
+
+def log_command(
+    device: str,
+    command: str,
+    text: str,
+    level: int,
+    result: str,
+    duration_s: float,
+    out: str = "",
+    err: str = "",
+) -> None:
+    """Log a command that has ended.
+
+    Args:
+        device: the device's name.
+        command: the shell line, or the line typed.
+        text: its standard input.
+        level: of the log record.
+        result: how it ended.
+        duration_s: how long it took [s].
+        out, err: its answer.
+    """
+    if not _LOG.isEnabledFor(level):
+        return
+    lines = [
+        f"{device}: {in_one_line(redact(result))} after {duration_s:.3f} s",
+        f"$ {_command(command, text)}",
+    ]
+    lines += _marked("|", out) + _marked("!", err)
+    _LOG.log(level, "%s", "\n".join(lines))
+
+
+def log_start(device: str, command: str, level: int) -> None:
+    """Log a command that goes on in the background."""
+    if _LOG.isEnabledFor(level):
+        _LOG.log(level, "%s: started\n$ %s", device, _command(command, ""))
+
+
+def failure(exc: BaseException) -> str:
+    """Describe the error that ended a command."""
+    return f"failed ({exc.message if isinstance(exc, V6tError) else type(exc).__name__})"
+
+
+def _command(command: str, text: str) -> str:
+    """Return a command as it can be copied into a shell, its standard input as a here-document."""
+    command = _cut(command, COMMAND_LIMIT)
+    if text:
+        body = _cut(text, COMMAND_LIMIT)
+        command = f"({command}\n) <<'{_END}'\n{body.removesuffix(chr(10))}\n{_END}"
+    return "\n".join(_visible(line) for line in command.split("\n"))
+
+
+def _marked(mark: str, answer: str) -> list[str]:
+    answer = answer.replace("\r\n", "\n").removesuffix("\n")
+    cut = _cut(answer, ANSWER_LIMIT)
+    return [f"{mark} {_visible(line)}".rstrip() for line in cut.split("\n")] if cut else []
+
+
+def _cut(text: str, limit: int) -> str:
+    """Hide secrets, then cut: a cut first could leave half of a secret."""
+    hidden = redact(text[: 8 * limit])
+    if len(hidden) <= limit and len(text) <= 8 * limit:
+        return hidden
+    return f"{hidden[:limit]}\n[cut: {len(text)} characters]"
+
+
+def _visible(line: str) -> str:
+    return "\t".join(visible(part) for part in line.split("\t"))

@@ -1,0 +1,129 @@
+"""Removal of secrets from text that is logged or printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+HIDDEN = "********"
+SHORTEST_SECRET = 4
+"""Characters; a shorter value is hidden only where a keyword such as ``password`` precedes it."""
+LOGIN_PASSWORD, ENABLE_PASSWORD = "V6T_DUT_PASSWORD", "V6T_DUT_ENABLE_PASSWORD"
+
+_WORD = (
+    r"(?:password|passwd|passphrase|secret|community|psk|(?:pre-?)?shared-?key|key-string"
+    r"|auth(?:entication)?-?key|private-?key)"
+)
+_FORM = (
+    r"(?:(?:\d{1,2}|sha\d+|md5|hash|cipher|encrypted|plain(?:-?text)?|clear(?:-?text)?|simple|ascii-text"
+    r"|hexadecimal|0)[ \t]+)?"
+)
+"""How a command line says in which form a secret follows, as in ``secret 5 $1$...``."""
+_VALUE = r"""(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s"']\S*)"""
+_NAMES = (
+    rf"(?<![a-z0-9])[\w-]{{0,40}}{_WORD}(?:-value|-hash)?[\"']?(?:[ \t]*[:=][ \t]*|[ \t]+)",
+    r"\b(?:tacacs|radius)[^\n]{0,80}?\bkey[ \t]+",
+    r"\bauth[ \t]+(?:md5|sha\S*)[ \t]+",
+    r"\bpriv[ \t]+(?:des|3des|aes)(?:[ \t-]+\d+)?[ \t]+",
+    r"\bcom2sec\w*[ \t]+\S+[ \t]+\S+[ \t]+",
+    r"\bsnmp(?:get|getnext|walk|bulkget|bulkwalk|set|status|table)[ \t][^\n|;&]{0,200}?-[cAX][ \t]*",
+)
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
+_ASKS_SECRET = re.compile(r"passw|passphrase|secret|passcode|community|\bpin\b", re.IGNORECASE)
+
+_QUESTIONS = tuple(
+    f"{form(word)}{end}"
+    for word in (
+        "password",
+        "enter password",
+        "passphrase",
+        "enter passphrase",
+        "secret",
+        "community",
+    )
+    for form in (str.lower, str.capitalize, str.upper)
+    for end in (":", ": ", "? ")
+)
+
+_secrets: set[str] = set()
+
+
+@cache
+def _settings() -> tuple[re.Pattern[str], ...]:
+    """Patterns of a keyword and the secret behind it; compiled when a command is logged."""
+    return tuple(re.compile(rf"{name}{_FORM}{_VALUE}", re.IGNORECASE) for name in _NAMES)
+
+
+def asks_secret(question: str) -> bool:
+    """Return whether the answer to a question, or the value of a setting, is a secret."""
+    return _ASKS_SECRET.search(question) is not None
+
+
+def expects_secret(pattern: str) -> bool:
+    """Return whether a regular expression matches a question that asks for a secret."""
+    return any(re.search(pattern, question) for question in _QUESTIONS)
+
+
+def add_secret(value: str) -> None:
+    """Hide a value from now on, wherever :func:`redact` finds it."""
+    if len(value) >= SHORTEST_SECRET:
+        _secrets.add(value)
+
+
+def add_secrets_of(options: Mapping[str, Any]) -> None:
+    """Hide the values that options hold as passwords, communities or keys.
+
+    These are answers to questions that ask for a secret, and what follows a keyword in a command.
+    """
+    for name, text in _texts(options, ""):
+        if asks_secret(name):
+            add_secret(text)
+        for pattern in _settings():
+            for setting in pattern.finditer(text):
+                for value in (setting["value"].strip("\"'"), setting["value"].strip("\"';,")):
+                    add_secret(value)
+
+
+def redact_values(text: str) -> str:
+    """Hide known secrets, and nothing else: prose with the word ``password`` stays readable."""
+    environment = (os.environ.get(name, "") for name in (LOGIN_PASSWORD, ENABLE_PASSWORD))
+    known = {*_secrets, *(value for value in environment if value)}
+    forms = {form for value in known for form in _forms(value)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, HIDDEN)
+    return text
+
+
+def redact(text: str) -> str:
+    """Hide known secrets, and what a command or a configuration marks as one."""
+    text = _PRIVATE_KEY.sub(rf"\1\n{HIDDEN}\n\2", redact_values(text))
+    for pattern in _settings():
+        text = pattern.sub(_hide_value, text)
+    return text
+
+
+def _hide_value(setting: re.Match[str]) -> str:
+    return setting[0][: setting.start("value") - setting.start()] + HIDDEN
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret as it stands in text, in JSON, and either of them quoted for a shell."""
+    for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield form
+        yield form.replace("'", "'\"'\"'")
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Yield each string of nested options with the name of the setting that holds it."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _texts(part, str(key))
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for part in value:
+            yield from _texts(part, name)

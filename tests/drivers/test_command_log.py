@@ -1,0 +1,119 @@
+"""What the log of a command holds, and what it must not hold."""
+
+import json
+import logging
+import shlex
+
+import pytest
+from v6t.drivers.transport import redaction
+from v6t.drivers.transport.command_log import ANSWER_LIMIT
+from v6t.drivers.transport.contract import DeadlinePassed
+from v6t.drivers.transport.here import HereTransport
+
+LOGGER = "v6t.drivers.transport"
+
+
+@pytest.fixture
+def known(monkeypatch):
+    monkeypatch.setattr(redaction, "_secrets", set())
+
+
+def logged(caplog, command, text="", level=logging.INFO):
+    """The log records of a command on this machine."""
+    with caplog.at_level(level, LOGGER):
+        HereTransport("a machine").run(command, text)
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_command_record_holds_command_status_duration_and_answer(caplog):
+    (message,) = logged(caplog, "echo one; echo two >&2; exit 3")
+    first, *rest = message.split("\n")
+    assert first.startswith("a machine: exit status 3 after 0.")
+    assert rest == ["$ echo one; echo two >&2; exit 3", "| one", "! two"]
+
+
+def test_command_of_several_lines_can_be_copied_with_its_input(caplog, tmp_path):
+    target = tmp_path / "copy"
+    (message,) = logged(caplog, f"cat >{target}\nprintf '\\n'", "a\tb\n$c\n")
+    command = message.split("\n$ ")[1].partition("\n| ")[0]
+    target.unlink()
+    assert HereTransport("a machine").run(command).status == 0
+    assert target.read_text() == "a\tb\n$c\n"
+
+
+def test_long_answer_is_cut(caplog):
+    (message,) = logged(caplog, "printf 'x%.0s' $(seq 5000)")
+    assert message.split("\n$ ")[1].count("x") == 1 + ANSWER_LIMIT
+    assert message.endswith("| [cut: 5000 characters]")
+
+
+def test_control_characters_of_answer_are_visible(caplog):
+    (message,) = logged(caplog, r"printf 'a\033[2Jb\rc\342\200\256d'")
+    assert message.endswith("\n| a\\x1b[2Jb\\rc\\u202ed")
+
+
+def test_failed_command_is_logged(caplog):
+    with caplog.at_level(logging.INFO, LOGGER), pytest.raises(DeadlinePassed):
+        HereTransport("a machine").run("sleep 5", deadline_s=0.1)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a machine: failed (")
+    assert record.getMessage().endswith("\n$ sleep 5")
+
+
+def test_held_command_is_logged_when_it_starts_and_its_lines_at_level_debug(caplog):
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        held = HereTransport("a machine").hold("cat")
+        held.send("hello\n")
+        held.line(5.0)
+        held.release()
+    assert [record.levelno for record in caplog.records] == [
+        logging.INFO, logging.DEBUG, logging.DEBUG,
+    ]  # fmt: skip
+
+
+def test_command_is_not_logged_where_nobody_listens(caplog):
+    assert logged(caplog, "true", level=logging.WARNING) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "snmp-server community hunter2 RO",
+        "rocommunity hunter2 192.0.2.0/24",
+        "enable secret 5 hunter2",
+        "username admin secret sha512 hunter2",
+        "neighbor 192.0.2.1 password 7 hunter2",
+        'encrypted-password "hunter2";',
+        "tacacs-server host 192.0.2.1 key 7 hunter2",
+        "snmp-server user u g v3 auth sha hunter2 priv aes 128 hunter2",
+        "snmpget -v 2c -c hunter2 192.0.2.1 1.3.6",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----",
+    ],
+)
+def test_secret_behind_keyword_is_hidden(line, known):
+    assert "hunter2" not in redaction.redact(line)
+    assert redaction.HIDDEN in redaction.redact(line)
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "it's", "a\"b'c", "p\u00e4ss"])
+def test_secret_of_options_is_hidden_in_every_form(secret, known):
+    redaction.add_secrets_of({"lines": [f"username admin password {secret}"]})
+    command = f"box 'username admin {secret}'"
+    assert redaction.redact_values(command) == f"box 'username admin {redaction.HIDDEN}'"
+    assert secret not in redaction.redact_values(json.dumps([secret], ensure_ascii=False))
+    whole = shlex.quote(json.dumps(["x " + secret]))
+    assert redaction.redact_values(whole) == shlex.quote(json.dumps(["x " + redaction.HIDDEN]))
+
+
+@pytest.mark.parametrize("name", ["V6T_DUT_PASSWORD", "V6T_DUT_ENABLE_PASSWORD"])
+def test_password_of_environment_is_hidden(name, monkeypatch):
+    monkeypatch.setenv(name, "hunter2")
+    assert redaction.redact_values("it was hunter2") == f"it was {redaction.HIDDEN}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("[Pp]ass(word|phrase): $", True), ("(?i)secret", True), (r"\[confirm\]$", False)],
+)
+def test_question_for_secret_is_recognized_by_its_pattern(pattern, expected):
+    assert redaction.expects_secret(pattern) is expected
