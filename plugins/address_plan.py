@@ -208,7 +208,7 @@ def _mappings(settings: Mapping[str, Any]) -> Mappings:
 
 
 def _check_pool(device: _Device, names: Names) -> None:
-    """Check that public addresses are not on the left, and none of them is the tester's.
+    """Check that public addresses are neither on the left, nor the tester's, nor a host's on the right.
 
     They may be the device's right address, as those of many home routers are.
     """
@@ -220,6 +220,9 @@ def _check_pool(device: _Device, names: Names) -> None:
         for other in (*left.links, *(n for n, _ in left.routes if n.prefixlen)):
             if _overlap(net, other):
                 raise _route(net, f"of the public pool overlaps {other} on the left", names)
+        for other, _ in right.routes:
+            if other.prefixlen and _overlap(net, other):
+                raise _route(net, f"of the public pool overlaps {other} on the right", names)
 
 
 def _check_background(intent: DutIntent, names: Names) -> None:
@@ -278,6 +281,8 @@ def _customers(settings: Mapping[str, Any]) -> Iterator[Network]:
 
 def _pool(settings: Mapping[str, Any]) -> Iterator[Network]:
     """Yield the networks that hold exactly the public addresses."""
+    if "external" in settings:  # NPTv6
+        yield ip_network(settings["external"])
     for name in ("pool4", "pool6"):
         texts = settings.get(name, ())
         if not texts:

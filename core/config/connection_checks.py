@@ -126,10 +126,14 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
+        least_s = math.floor(needed_s) + 1
+        by_parameter = bound.intent.settings.get("udp_timeout_s") == limit_s
+        name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
         raise UsageError(
             f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "
             f"and a trial take at least {needed_s:.1f} s",
-            "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
+            f"set {name} to {least_s} or more, or use fewer connections",
+            params={"udp_timeout_s": least_s} if by_parameter else None,
             code="conflict",
         )
 

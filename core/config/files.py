@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 from v6t.base.strict_model import StrictModel
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.core.config.settings import Preset
@@ -39,6 +40,15 @@ class RunFile(StrictModel):
     """Words for the directory name and the results."""
 
 
+def _refuse_stacked_tags(value: Any) -> Any:
+    if isinstance(value, list):
+        raise PydanticCustomError(
+            "stacked_tags",
+            "one identifier is wanted, stacked tags (IEEE 802.1ad) are not supported",
+        )
+    return value
+
+
 class AsideFile(StrictModel):
     """Where native IPv6 goes instead of through the technology."""
 
@@ -57,7 +67,7 @@ class LinkFile(StrictModel):
     """MAC address of the tester's end; none: one of v6t's own for the lab."""
     dut_mac: str | None = None
     """MAC address of the device's end; none: one of v6t's own for the lab."""
-    vlan: int | None = None
+    vlan: Annotated[int | None, BeforeValidator(_refuse_stacked_tags)] = None
     """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
     mtu: int | None = None
     """Octets of IP packet, 1280 to 9216; none: 1500."""

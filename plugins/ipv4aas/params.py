@@ -132,7 +132,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         if not self.ce_stateful:
             return self.public_ports
         first, last = self.port_set.ranges[0]
-        return Ports(min=first, max=last)
+        return Ports(min=max(first, 1), max=last)  # port 0 is reserved
 
     @property
     def public(self) -> PublicPool:

@@ -239,6 +239,7 @@ BED_COMPLAINTS = {
     "links:\n  left: {vlan: 4, background: {vlan: 5}}": "bed.yaml:1: only one of the links has a VLAN for the background",
     "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}": "bed.yaml:2: links.left.background.device",
     "links:\n  left:\n    vlan: 5000": "bed.yaml:3: links.left.vlan: it must be at most 4,094",
+    "links: {left: {vlan: [100, 200]}}": "links.left.vlan: one identifier is wanted, stacked tags",
     "links:\n  left:\n    vlan: true": "bed.yaml:3: links.left.vlan: a whole number is wanted, not true",
     "dut: {options: {params: {br_address: 5}}}": "bed.yaml:1: dut.options.params.br_address: an address",
     "links:\n  right:\n    tester_mac: x": "bed.yaml:3: 'x' is no MAC address",

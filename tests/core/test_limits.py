@@ -132,6 +132,12 @@ def test_udp_timeout_below_the_trial_is_refused_without_a_driver(tmp_path):
     assert "5 s" in caught.value.message
 
 
+def test_refused_udp_timeout_is_accepted_as_its_hint_sets_it():
+    error = refusal("nat44", "throughput", udp_timeout_s=1)
+    assert error.params == {"udp_timeout_s": 2}
+    run("nat44", "throughput", **error.params)
+
+
 def test_udp_timeout_does_not_limit_tcp():
     slow = {"connections.rate_cps": "1000"}
     run("nat44", "tcp-rate", procedure=slow, udp_timeout_s=1)
