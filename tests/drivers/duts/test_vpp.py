@@ -57,7 +57,7 @@ RUNS = {
     "mape-br, PSID offset 0": ("mape-br", {"psid_offset": "0"}),
     "mape-br, spoofed sources": ("mape-br", {"negative_percent": "20"}),
     "mapt-br": ("mapt-br", MAPT),
-    "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8::/40"}),
+    "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8:100::/40"}),
     "lwaftr": ("lwaftr", {}),
     "nat44": ("nat44", {}),
     "nat44 by nat44-ei": ("nat44", {}, {"nat44": "ei"}),
