@@ -40,7 +40,7 @@ class LineHandler(logging.Handler):
 
 
 def legible(text: str) -> str:
-    """Return text without known secrets, its control characters visible and its tabs as they are."""
+    """Return text without known secrets, its control characters visible and its tabs unchanged."""
     return "\t".join(visible(part) for part in redact_values(text).split("\t"))
 
 
@@ -53,7 +53,7 @@ _screen = LineHandler(_print, NOTICE)
 
 
 def configure(verbosity: int) -> None:
-    """Choose what is shown on standard error.
+    """Set the level of messages on standard error.
 
     Args:
         verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
@@ -91,7 +91,7 @@ def shown_by(write: Write) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recorded(write: Write, notify: Write | None = None) -> Iterator[None]:
+def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
     """Give each record to a log file, those of level INFO and above, with ``-vv`` all.
 
     Args:

@@ -21,7 +21,7 @@ def verbosity_flags(command: F) -> F:
         count=True,
         expose_value=False,
         callback=_configure,
-        help="Show on standard error what is sent to devices and what they answer; -vv shows more.",
+        help="Show the commands sent to devices and their answers; -vv shows more.",
     )
     quiet = click.option(
         "-q",

@@ -78,7 +78,7 @@ def _private(path: str, flags: int) -> int:
 def logged(watch: Any, directory: Path) -> Iterator[Logged]:
     """A run's log; errors that end it stand in it."""
     file = Logged(watch, directory)
-    with log.recorded(file.note, file.say), _ending(file), blaming():
+    with log.record_log(file.note, file.say), _ending(file), blaming():
         yield file
 
 
@@ -89,7 +89,7 @@ def log_to(directory: Path | None) -> Iterator[None]:
         yield
         return
     file = LogFile(directory)
-    with log.recorded(file.note), _ending(file):
+    with log.record_log(file.note), _ending(file):
         yield
 
 

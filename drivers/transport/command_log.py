@@ -80,7 +80,7 @@ def log_command(
         f"{device}: {in_one_line(redact(result))} after {duration_s:.3f} s",
         f"$ {_command(command, text)}",
     ]
-    lines += _marked("|", out) + _marked("!", err)
+    lines += _mark_lines("|", out) + _mark_lines("!", err)
     _LOG.log(level, "%s", "\n".join(lines))
 
 
@@ -104,7 +104,7 @@ def _command(command: str, text: str) -> str:
     return "\n".join(_visible(line) for line in command.split("\n"))
 
 
-def _marked(mark: str, answer: str) -> list[str]:
+def _mark_lines(mark: str, answer: str) -> list[str]:
     answer = answer.replace("\r\n", "\n").removesuffix("\n")
     cut = _cut(answer, ANSWER_LIMIT)
     return [f"{mark} {_visible(line)}".rstrip() for line in cut.split("\n")] if cut else []

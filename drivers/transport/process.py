@@ -74,7 +74,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                 return None
             for key, _ in ready.select(left):
                 if key.fileobj is stdin:
-                    text = _fed(stdin.fileno(), text)
+                    text = _feed(stdin.fileno(), text)
                     if not text:
                         ready.unregister(stdin)
                         with contextlib.suppress(OSError):
@@ -103,7 +103,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
     return outputs
 
 
-def _fed(handle: int, text: bytes) -> bytes:
+def _feed(handle: int, text: bytes) -> bytes:
     """Write what fits; what is left. Nobody reads any more: nothing is left."""
     try:
         return text[os.write(handle, text) :] if text else b""

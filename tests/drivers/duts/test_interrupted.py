@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError, interrupted
-from v6t.core.log import recorded
+from v6t.core.log import record_log
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import do_all
 from v6t.drivers.duts.lock import lock_script
@@ -113,7 +113,7 @@ def test_an_apply_that_is_stopped_while_it_speaks_leaves_nothing(tmp_path, monke
         if "configured as" in text:
             raise KeyboardInterrupt
 
-    with recorded(lambda text: None, say):
+    with record_log(lambda text: None, say):
         assert is_stopped(partial(apply, monkeypatch, device))
     assert "configured as" in said[0]
     assert found(tmp_path) == []
@@ -129,7 +129,7 @@ def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured
 ):
     said = []
     device = session(tmp_path, StoppedLate("a machine"))
-    with recorded(lambda text: None, said.append):
+    with record_log(lambda text: None, said.append):
         assert is_stopped(partial(apply, monkeypatch, device))
     assert {"one", "two"} <= set(found(tmp_path))
     assert said[-1].endswith("is configured and stays so; `this` takes it back")
