@@ -71,7 +71,7 @@ class PluginParams(StrictModel):
         return False
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """IPv4 addresses that test frames have behind prefixes of RFC 6052."""
         return {}
 

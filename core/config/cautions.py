@@ -110,7 +110,7 @@ def _deaf(run: ResolvedRun, ports: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 
 def _well_known_prefix(bound: BoundRun) -> Iterator[str]:
-    for name, (prefix, addresses) in bound.technology.params.embedded.items():
+    for name, (prefix, addresses) in bound.technology.params.embedded_addresses.items():
         private = next((a for a in addresses if not a.is_global), None)
         if prefix == WELL_KNOWN and private is not None:
             yield (

@@ -21,16 +21,20 @@ if TYPE_CHECKING:
 _NEVER = {v: [n for n in UNFORWARDED.values() if n.version == v] for v in (4, 6)}
 
 
-def _first_octets(version: int) -> Mask:
-    """Mark each first octet that an address of :data:`UNFORWARDED` can have."""
+def _first_octets(version: int, longest: int = 128) -> Mask:
+    """Mark each first octet of the networks of :data:`UNFORWARDED` up to a prefix length."""
     marked = np.zeros(256, dtype=bool)
     for net in _NEVER[version]:
+        if net.prefixlen > longest:
+            continue
         marked[net.network_address.packed[0] : net.broadcast_address.packed[0] + 1] = True
     return marked
 
 
-_UNICAST4 = ~_first_octets(4)
-"""Whether a device forwards an IPv4 address: its first octet decides, since class E contains broadcast."""
+_UNICAST4 = ~_first_octets(4, 8)
+"""Whether a device may forward an IPv4 address, by its first octet; class E contains broadcast."""
+_PAIRS4 = [n.network_address.packed[:2] for n in _NEVER[4] if n.prefixlen == 16]
+"""First two octets of IPv4 addresses that no device forwards."""
 _SUSPECT6 = _first_octets(6)
 """Whether an IPv6 address needs a comparison with the table, by its first octet."""
 
@@ -40,6 +44,8 @@ def forwardable(addresses: U8) -> Mask:
     good: Mask
     if addresses.shape[1] == 4:
         good = _UNICAST4[addresses[:, 0]]
+        for first, second in _PAIRS4:
+            good &= (addresses[:, 0] != first) | (addresses[:, 1] != second)
         return good
     good = ~_SUSPECT6[addresses[:, 0]]
     rows = np.flatnonzero(~good)
@@ -58,7 +64,7 @@ def _sound_ipv4(packets: U8) -> Mask:
     first = packets[:, 0]
     total = u16(packets[:, 2:4])
     good: Mask = (total >= 20) & (total <= length)
-    good &= _UNICAST4[packets[:, 12]] & _UNICAST4[packets[:, 16]]
+    good &= forwardable(packets[:, 12:16]) & forwardable(packets[:, 16:20])
     plain = first == 0x45
     if plain.all():
         return good & _checksummed(packets[:, :20])

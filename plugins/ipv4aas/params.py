@@ -101,7 +101,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """Return the Responder's addresses, where the variant translates."""
         last = self.responder_ipv4 + (self.responder_count - 1)
         name = {"464xlat": "prefix", "map-t": "dmr"}.get(self.variant)

@@ -50,7 +50,7 @@ class DmrParams(PluginParams):
         return check_prefix(network6(self.dmr, "dmr"))
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """Return the host beyond the relay."""
         return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
 

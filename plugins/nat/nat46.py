@@ -80,7 +80,7 @@ class Nat46Params(Pool6Params):
         return rfc6052.check_prefix(network6(self.clients_prefix, "clients_prefix"))
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """Return the Initiator's addresses."""
         last = self.initiator_ipv4 + (self.initiator_count - 1)
         return {"clients_prefix": (self.prefix, (self.initiator_ipv4, last))}

@@ -92,7 +92,7 @@ class Nat64Params(PoolParams):
         return self.initiator_ipv6 + (self.initiator_count - 1) * self.initiator_step
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """Return the Responder's addresses."""
         last = self.responder_ipv4 + (self.responder_count - 1)
         return {"prefix": (self.servers, (self.responder_ipv4, last))}

@@ -65,7 +65,7 @@ class Dns64Params(PluginParams):
         return rfc6052.check_prefix(network6(named, "prefix"))
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """Return the first address that a name spells."""
         return {"prefix": (self.servers, (self.names.network_address,))}
 

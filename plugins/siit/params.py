@@ -52,7 +52,7 @@ class TranslatorParams(LinkParams):
         raise NotImplementedError
 
     @property
-    def embedded(self) -> Embedded:
+    def embedded_addresses(self) -> Embedded:
         """Return the ends of host ranges that no explicit mapping holds."""
         mappings = self.mappings
         if mappings.prefix is None:

@@ -57,7 +57,7 @@ class NftFilter(LinuxDriver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """Addresses, neighbours, routes and forwarding as every Linux device; then the filter."""
         rules, port = self.options.rules, self.port(intent, "left")
-        lines = [f"  iifname {port} udp dport 0 udp sport {n % 65536} drop" for n in range(rules)]
+        lines = [f"  iifname {port} udp sport {n % 65536} udp dport 0 drop" for n in range(rules)]
         text = "\n".join([f"table {TABLE} {{", " counter passed {}", " chain forward {",
                           "  type filter hook forward priority 0; policy accept;", *lines,
                           "  counter name passed", " }", "}"])  # fmt: skip
@@ -79,7 +79,7 @@ class NftFilter(LinuxDriver):
         return {**super().telemetry(intent), "filter": counter}
 
     def _rules_missing(self, output: str) -> str | None:
-        rule = r"^\s*iifname \S+ udp dport 0 udp sport \d+ drop$"
+        rule = r"^\s*iifname \S+ udp sport \d+ udp dport 0 drop$"
         there, wanted = len(re.findall(rule, output, re.MULTILINE)), self.options.rules
         return None if there == wanted else f"{there} of {wanted} rules are there"
 

@@ -36,7 +36,10 @@ ECN = {
 }
 """RFC 6040 figure 4: by inner, then by outer codepoint; None: dropped."""
 
-NOBODYS = [IPv4Network(n) for n in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4")]
+NOBODYS = [
+    IPv4Network(n)
+    for n in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
+]
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,9 @@ def test_address_parameter_with_a_zone_identifier_is_refused(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("address", ["240.0.0.1", "127.0.0.1", "fe80::1", "ff02::1", "::1"])
+@pytest.mark.parametrize(
+    "address", ["240.0.0.1", "127.0.0.1", "169.254.0.1", "fe80::1", "ff02::1", "::1"]
+)
 def test_address_parameter_that_no_device_forwards_is_refused(case, address):
     made = technology(case)
     for name in type(made.params).model_fields:

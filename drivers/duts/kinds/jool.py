@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Network
 from typing import Any, Literal
 
 from pydantic import Field
@@ -45,12 +44,6 @@ CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
 
 UDP_MIN_S = 120
 """The shortest timeout of UDP sessions that Jool takes [s] (RFC 4787, section 4.3)."""
-SUBNET_SCOPE = tuple(
-    IPv4Network(net)
-    for net in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")
-)
-"""Networks that Jool translates nothing of (``addr4_is_scope_subnet``)."""
-
 JSTAT = (
     "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
     "which it has no rule, and which are no loss; totals"
@@ -153,17 +146,6 @@ class Jool(LinuxDriver):
                     dut_params={} if told_s else {name: least},
                     code="unsupported-by-device",
                 )
-        ipv4_side = (
-            addresses.other_side(addresses.ipv6_side(intent)) if program == SIIT else "right"
-        )
-        for net in addresses.hosts_behind(intent, ipv4_side, 4):
-            for subnet in SUBNET_SCOPE:
-                if net.overlaps(subnet):
-                    raise UsageError(
-                        f"Jool does not translate {net}: it drops {subnet}",
-                        "choose other IPv4 addresses",
-                        code="unsupported-by-device",
-                    )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         program = program_of(intent)

@@ -47,19 +47,13 @@ def test_tayga_takes_the_defaults():
     assert refusing(nat64()) == []
 
 
-@pytest.mark.parametrize(
-    ("host", "first_accepting"),
-    [("169.254.1.1", None), ("100.64.0.1", "unknown")],
-)
-def test_tayga_refuses_hosts_behind_a_prefix_up_to_a_version(host, first_accepting):
-    expected = list(VERSIONS[: VERSIONS.index(first_accepting)] if first_accepting else VERSIONS)
-    assert refusing(behind_prefix(host)) == expected
+def test_tayga_takes_shared_addresses_behind_a_prefix_of_its_own():
+    assert refusing(behind_prefix("100.64.0.1")) == []
 
 
 @pytest.mark.parametrize(
     ("ipv4", "ipv6", "first_accepting"),
     [
-        ("169.254.1.0/24", "2001:2:1::/120", "0.9.6"),
         ("198.19.0.0/24", "64:ff9b::/120", "0.9.6"),
         ("198.19.0.0/24", "64:ff9b:1::/120", "0.9.4"),
         ("198.19.0.0/24", "100::/120", "unknown"),

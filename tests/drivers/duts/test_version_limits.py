@@ -38,15 +38,6 @@ def test_jool_refuses_a_udp_timeout_below_two_minutes():
     plan("jool", Nat64(Nat64Params(udp_timeout_s=120)))
 
 
-@pytest.mark.parametrize("orientation", ["nat64", "nat46"])
-def test_jool_refuses_hosts_of_subnet_scope(orientation):
-    refusal("jool", behind_prefix("169.254.1.1", orientation))
-
-
-def test_jool_nat64_refuses_a_responder_of_subnet_scope():
-    refusal("jool", Nat64(Nat64Params(responder_ipv4="169.254.1.1")))
-
-
 @pytest.mark.parametrize("version", ["4.3.9", "5.2.0", "5.3.1"])
 def test_recursor_of_another_configuration_is_refused(version):
     refusal("pdns-recursor", Dns64(), version=version)

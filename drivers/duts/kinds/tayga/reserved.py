@@ -66,11 +66,7 @@ def refuse_reserved(intent: Intent, version: str) -> None:
                 "choose another IPv6 prefix",
                 code="unsupported-by-version",
             )
-        first = IPv4Network(ipv4.network_address)
-        _refuse4(first, _refused4(numbers, mapped=True), f"TAYGA {version} does not map {ipv4}")
     for net, mapped in _hosts(intent):
-        words = f"TAYGA {version} does not translate {net}"
-        _refuse4(net, _refused4(numbers, mapped=mapped), words)
         first = addresses.WELL_KNOWN.network_address
         if prefix is not None and prefix.network_address == first and not mapped:
             _refuse_private(intent, net, numbers)
@@ -92,22 +88,16 @@ def _is_in_well_known(net: IPv6Network, numbers: Version) -> bool:
 
 def refuse_pool(pool: IPv4Network, version: str) -> None:
     """Refuse a dynamic pool with addresses that this version drops."""
-    words = f"TAYGA {version} does not take the dynamic pool {pool}"
-    _refuse4(pool, _refused4(version_numbers(version), mapped=True), words)
-
-
-def _refused4(numbers: Version, *, mapped: bool) -> tuple[IPv4Network, ...]:
-    local = () if mapped and numbers >= LINK_LOCAL else (_AUTOCONFIGURED,)
-    return (*_ALWAYS, _BROADCAST if numbers >= CLASS_E else _RESERVED, *local)
-
-
-def _refuse4(net: IPv4Network, refused: tuple[IPv4Network, ...], words: str) -> None:
-    for reserved in refused:
-        if net.overlaps(reserved):
+    numbers = version_numbers(version)
+    reserved = [*_ALWAYS, _BROADCAST if numbers >= CLASS_E else _RESERVED]
+    if numbers < LINK_LOCAL:
+        reserved.append(_AUTOCONFIGURED)
+    for net in reserved:
+        if pool.overlaps(net):
             raise UsageError(
-                f"{words}: it drops {reserved}",
+                f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}",
                 "choose other IPv4 addresses",
-                code="unsupported-by-device",
+                code="unsupported-by-version",
             )
 
 
