@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -78,11 +79,15 @@ class Ipv4aas(StatefulTechnology):
             if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
                 continue
             own = own or self._listed(p)
+            rest = {n: value for n, value in given.items() if n != name}
+            changed = [rest]
+            if isinstance(given[name], (IPv4Address, IPv6Address)):
+                # the value may be the one that the variant takes anyway
+                changed.append({**rest, name: given[name] + 1})
             try:
-                others = type(p)(**{n: value for n, value in given.items() if n != name})
-                alike = self._listed(others) == own
+                alike = all(self._listed(type(p)(**params)) == own for params in changed)
             except (UsageError, ValueError):
-                continue  # others depend on it
+                continue  # other parameters depend on it
             if alike:
                 raise UsageError(
                     f"{name} {given[name]} has no effect on the variant {p.variant}",

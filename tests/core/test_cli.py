@@ -181,7 +181,7 @@ def test_a_full_disk_is_said():
             check=False,
         )
     assert done.returncode == 3
-    assert done.stderr.splitlines()[0] == "v6t: No space left on device"
+    assert done.stderr.splitlines()[0] == "v6t: No space left on device [system-error]"
     assert len(done.stderr.splitlines()) == 2
 
 

@@ -282,7 +282,7 @@ def test_each_kind_of_error_has_its_exit_status(monkeypatch):
     for kind, status in expected.items():
 
         def fail(*_args, kind=kind, **_rest):
-            raise kind("what is wrong", "what to do")
+            raise kind("what is wrong", "what to do", code="tester-fault")
 
         monkeypatch.setattr(main_module.cli, "main", fail)
         done = v6t("doctor")
