@@ -117,9 +117,11 @@ def test_connections_go_through_and_are_counted(name):
 
 @lab
 @pytest.mark.lab
-def test_a_part_that_cannot_be_made_leaves_no_other_one():
-    """The PLAT's pool is in the way of the CLAT's mapping: TAYGA says so, nothing stays."""
-    options = {"parts.clat.options.ipv4_addr": "198.18.0.2"}
+def test_a_part_that_cannot_be_made_leaves_no_other_one(tmp_path):
+    program = tmp_path / "tayga"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    options = {"parts.clat.options.program": str(program)}
     run = resolve(flags=Flags("ipv4aas", dut_params=options))
     if package := lacking(run):
         pytest.skip(f"needs {package}")
