@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TypeVar
 
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.zones import refuse_zone
 from v6t.plugins.addresses import refuse_unforwarded
 
@@ -68,9 +68,12 @@ def address6(text: str, what: str) -> IPv6Address:
 def _forwarded(network: Network, what: str, setting: str, *, partly: bool = False) -> Network:
     try:
         refuse_unforwarded(refuse_zone(network), partly=partly)
-    except ValueError as exc:
+    except InvalidValue as exc:
         raise UsageError(
-            f"{what}: {exc}", "choose another prefix", path=(setting or what,), code="not-a-prefix"
+            f"{what}: {exc}",
+            "choose another prefix",
+            path=(setting or what,),
+            code=exc.code,
         ) from exc
     return network
 

@@ -52,6 +52,7 @@ class OracleRule:
     psid_offset: int
     psid_len: int
     draft: bool = False
+    only_psid: int | None = None  # of the one CE of a rule without EA bits
 
     @property
     def prefix(self) -> str:
@@ -70,7 +71,11 @@ class OracleRule:
             return ""
         if self.psid_offset and set(digits[: self.psid_offset]) == {"0"}:
             return None
-        return digits[self.psid_offset : self.psid_offset + self.psid_len]
+        psid = digits[self.psid_offset : self.psid_offset + self.psid_len]
+        return psid if self.has_ce(psid) else None
+
+    def has_ce(self, psid: str) -> bool:
+        return self.only_psid is None or psid == f"{self.only_psid:0{self.psid_len}b}"
 
     def address(self, ipv4: str, psid: str) -> IPv6Address:
         """The MAP address of an IPv4 address and a PSID, both as bits."""
@@ -99,6 +104,8 @@ class OracleRule:
         else:
             psid = field[16 - self.psid_len :]
         if not ipv4.startswith(self.pool) or self.address(ipv4, psid) != address:
+            return None
+        if not self.has_ce(psid):
             return None
         length = len(self.pool) + self.ea_len
         return ipv4[:length] if length < 32 else ipv4, psid

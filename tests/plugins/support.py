@@ -34,7 +34,10 @@ def oracle(plugin: MapEBorderRelay) -> Oracle:
         room = 32 - int(d.rule_ipv4.partition("/")[2])
         length = max(0, d.ea_len - room) if d.ea_len else d.psid_len or 0
         draft = d.iid_format == "draft"
-        rules.append(OracleRule(d.rule_ipv6, d.rule_ipv4, d.ea_len, d.psid_offset, length, draft))
+        only = d.psid if not d.ea_len and length else None
+        rules.append(
+            OracleRule(d.rule_ipv6, d.rule_ipv4, d.ea_len, d.psid_offset, length, draft, only)
+        )
     return Oracle(tuple(rules), str(plugin.params.br_address), plugin.links)
 
 

@@ -61,7 +61,7 @@ def siit(links, given):
 
 def clat(links, given):
     pairs = [(given.get("clat_ipv4", "198.18.0.0/24"), given.get("clat_ipv6", "2001:2:0:2::/120"))]
-    prefix = given.get("plat_prefix", "64:ff9b::/96")
+    prefix = given.get("plat_prefix", "2001:db8:64::/96")
     return SiitWorld(links, pairs, prefix, True, "2001:2:0:3::2", "2001:2:0:8000::2")
 
 

@@ -37,7 +37,18 @@ OPTIONS = frozenset(
         *("rfc_timers", "log_connections", "known_losses", "mend_checksums", "framework"),
         *("lowest_ipv6_mtu", "most_mappings", "ipv4_addr", "ipv6_addr", "dynamic_pool"),
         *("inner_network", "multi_queue", "nat44", "dscp", "hop_limit", "checks"),
-        *("lab", "ring", "pairs", "ports", "core_list", "rps_cpus", "counting", "marks", "cache"),
+        *(
+            "lab",
+            "ring",
+            "pairs",
+            "ports",
+            "vlan",
+            "core_list",
+            "rps_cpus",
+            "counting",
+            "marks",
+            "cache",
+        ),
         *("rows", "sample", "cpu_limit", "catch_up_ms", "hardware_filter"),
     )
 )
