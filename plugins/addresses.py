@@ -16,7 +16,7 @@ from v6t.base.errors import InvalidValue
 UNFORWARDED = {
     "this network (RFC 1122, section 3.2.1.3)": ip_network("0.0.0.0/8"),
     "loopback": ip_network("127.0.0.0/8"),
-    "link-local (RFC 3927, section 2.7)": ip_network("169.254.0.0/16"),
+    "IPv4 link-local (RFC 3927)": ip_network("169.254.0.0/16"),
     "multicast": ip_network("224.0.0.0/4"),
     "broadcast": ip_network("255.255.255.255/32"),
     "class E": ip_network("240.0.0.0/4"),
