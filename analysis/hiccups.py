@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from v6t.analysis.rundata import RunTrial
-from v6t.procedures.course import Course
-from v6t.procedures.trial import DirectionResult
+from v6t.trials.course import Course
+from v6t.trials.trial import DirectionResult
 
 SHORT = 0.1
 """A hiccup takes at most this share of a trial's slots ..."""

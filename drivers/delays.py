@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from v6t.procedures.distribution import BUCKET_BITS, Distribution
+from v6t.trials.delays import BUCKET_BITS, Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def merge(parts: list[Distribution]) -> Distribution:
 
 
 def bucketed(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """:func:`~v6t.procedures.distribution.bucket_ns` of each."""
+    """:func:`~v6t.trials.delays.bucket_ns` of each."""
     import numpy as np
 
     size = np.abs(values_ns)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import TcpFound
-from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult
-from v6t.profiles.headerpolicy import HeaderPolicy
-from v6t.profiles.model import Direction
+from v6t.packets.direction import Direction
+from v6t.packets.header_policy import HeaderPolicy
 from v6t.profiles.streams import StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import TcpFound
+from v6t.trials.trial import Ability, DirectionResult, Trial, TrialResult
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ class Tester(Protocol):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can do beyond counting (:attr:`v6t.procedures.trial.Trial.needs`)."""
+        """What it can do beyond counting (:attr:`v6t.trials.trial.Trial.needs`)."""
 
     def open(self) -> None:
         """Take ports, start processes.

@@ -14,8 +14,8 @@ from v6t.drivers.tester import Tester
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
-    from v6t.procedures.tcp import Tcp
-    from v6t.procedures.trial import Ability, Mode
+    from v6t.trials.tcp import Tcp
+    from v6t.trials.trial import Ability, Mode
 
 State = Literal["ok", "note", "missing"]
 Finding = tuple[str, State, str]

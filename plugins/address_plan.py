@@ -24,8 +24,8 @@ from ipaddress import (
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.intent.device import DutIntent
 from v6t.plugins.translation.eam import Eam, Mappings, Rfc6052
-from v6t.profiles.intent import DutIntent
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

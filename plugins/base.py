@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
 from v6t.base.strict_model import StrictModel
+from v6t.intent.device import DutIntent, Link, Links
+from v6t.packets.direction import Direction
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.frame_mix import frame_mix, mixed_traffic
 from v6t.plugins.reference import Expected, Reference
 from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.exchange import Exchange
-from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.mixes import FrameMix, Sizes
-from v6t.profiles.model import Direction, FramePair, Traffic
+from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.whole import WholeDevice

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from v6t.profiles.headerpolicy import HeaderPolicy
+from v6t.packets.header_policy import HeaderPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.profiles.model import Direction
+    from v6t.packets.direction import Direction
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from v6t.base.errors import UsageError
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.dns.messages import QUESTION_END
-from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.model import FramePair
 from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from v6t.base.errors import UsageError
-from v6t.profiles.intent import Link
+from v6t.intent.device import Link
+from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.model import FramePair
-from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
 ETHERNET_OCTETS = 14

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 if TYPE_CHECKING:
+    from v6t.packets.direction import Direction
     from v6t.plugins.reference import Reference
-    from v6t.profiles.model import Direction
 
 SideName = Literal["left", "right"]
 Leaves = list[tuple[SideName, bytes]]

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.procedures.trial import Measure
-from v6t.procedures.validity import Verdict
+from v6t.trials.trial import Measure
+from v6t.trials.verdict import Verdict
 
 BENCHMARK = "back-to-back"
 FORMULA = (

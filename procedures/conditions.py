@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from v6t.procedures.queries import Queries
-from v6t.procedures.trial import Measure, Mode, Starts, Trial, TrialResult, sizes_key
-from v6t.procedures.validity import Verdict, assess_trial
+from v6t.trials.queries import Queries
+from v6t.trials.trial import Measure, Mode, Starts, Trial, TrialResult, sizes_key
+from v6t.trials.verdict import Verdict, assess_trial
 
 FPS, CPS = "fps per direction", "connections/s"
 """Units of rates."""
@@ -24,12 +24,12 @@ class Conditions:
     Attributes:
         ipv6_frame_size, ipv4_frame_size: octets with FCS; of a mix their means.
         mode: directions under load.
-        residual_wait_s, pause_s: see :class:`~v6t.procedures.trial.Trial`.
-        loss_tolerance, sending_time_tolerance: see :func:`~v6t.procedures.validity.assess_trial`.
+        residual_wait_s, pause_s: see :class:`~v6t.trials.trial.Trial`.
+        loss_tolerance, sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
         invalid_retries: times an invalid trial is measured again before it counts as failed.
         frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
         variant: begins the keys of trials whose traffic is a variant of the run's own.
-        starts, bound_fps, queries, mix: see :class:`~v6t.procedures.trial.Trial`.
+        starts, bound_fps, queries, mix: see :class:`~v6t.trials.trial.Trial`.
     """
 
     ipv6_frame_size: float
@@ -69,7 +69,7 @@ class Conditions:
             benchmark: who asks.
             rate_fps: per direction.
             duration_s: of the stream, or of its first segment.
-            more: see :class:`~v6t.procedures.trial.Trial`.
+            more: see :class:`~v6t.trials.trial.Trial`.
         """
         fields: dict[str, Any] = {
             "ipv6_frame_size": self.ipv6_frame_size,

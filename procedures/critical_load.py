@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.procedures.trial import Measure, TrialResult
+from v6t.trials.trial import Measure, TrialResult
 
 BENCHMARK = "critical-load"
 COPIES, DRAINED = 4, 3

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from v6t.procedures.throughput import ThroughputSpec
-from v6t.procedures.trial import Starts
+from v6t.trials.trial import Starts
 
 BENCHMARK = "flows"
 Start = Literal["together", "successive"]

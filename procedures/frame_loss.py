@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.trial import DirectionResult, Measure, TrialResult, directions_of
+from v6t.trials.trial import DirectionResult, Measure, TrialResult, directions_of
 
 BENCHMARK = "frame-loss"
 WITH_TIMEOUT = "frame-loss-frame-timeout"

@@ -9,9 +9,9 @@ percentile by nearest rank.
 from __future__ import annotations
 
 from v6t.procedures.conditions import Conditions, Watch
-from v6t.procedures.distribution import Distribution
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
-from v6t.procedures.trial import DelayRequest, Measure
+from v6t.trials.delays import Distribution
+from v6t.trials.trial import DelayRequest, Measure
 
 BENCHMARK = "latency"
 RFC_TAGS = 500

@@ -13,8 +13,8 @@ from v6t.procedures.repetition import enough
 from v6t.procedures.search.goals import Goal, GoalResult, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
-from v6t.procedures.trial import Measure, Trial, TrialResult
-from v6t.procedures.validity import Verdict
+from v6t.trials.trial import Measure, Trial, TrialResult
+from v6t.trials.verdict import Verdict
 
 BENCHMARK = "mlrsearch"
 

@@ -7,9 +7,9 @@ At the throughput rate, the one-way delays of all frames of a stream of at least
 from __future__ import annotations
 
 from v6t.procedures.conditions import Conditions, Watch
-from v6t.procedures.distribution import Distribution
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
-from v6t.procedures.trial import DelayRequest, Measure
+from v6t.trials.delays import Distribution
+from v6t.trials.trial import DelayRequest, Measure
 
 BENCHMARK = "pdv"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial import (
+from v6t.trials.trial import (
     DirectionResult,
     Measure,
     Mode,
@@ -14,7 +14,7 @@ from v6t.procedures.trial import (
     directions_of,
     sizes_key,
 )
-from v6t.procedures.validity import assess_trial
+from v6t.trials.verdict import assess_trial
 
 BENCHMARK = "preflight"
 FRAMES = 200

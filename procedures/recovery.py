@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.procedures.trial import Measure, Segment, TrialResult, directions_of
+from v6t.trials.trial import Measure, Segment, TrialResult, directions_of
 
 BENCHMARK = "system-recovery"
 OVERLOAD = 1.1

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
-from v6t.procedures.trial import Event, Measure, TrialResult, directions_of
+from v6t.trials.trial import Event, Measure, TrialResult, directions_of
 
 BENCHMARK = "reset"
 HOOKS = ("hardware-reset", "software-reset", "power-cycle")

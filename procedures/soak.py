@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.procedures.trial import DirectionResult, Measure, directions_of
+from v6t.trials.trial import DirectionResult, Measure, directions_of
 
 BENCHMARK = "soak"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from v6t.procedures.trial import Measure, Mode, Trial, TrialResult, sizes_key
-from v6t.procedures.validity import Verdict, assess_trial
+from v6t.trials.trial import Measure, Mode, Trial, TrialResult, sizes_key
+from v6t.trials.verdict import Verdict, assess_trial
 
 BENCHMARK = "selftest"
 
@@ -58,7 +58,7 @@ class CapacitySpec:
     """How to look for the capacity.
 
     Attributes:
-        ipv6_frame_size, ipv4_frame_size, mix: see :class:`~v6t.procedures.trial.Trial`.
+        ipv6_frame_size, ipv4_frame_size, mix: see :class:`~v6t.trials.trial.Trial`.
         mode: directions under load.
         media_fps: what the medium carries; never exceeded.
         start_fps: first rate offered.

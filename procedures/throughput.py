@@ -24,8 +24,8 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
-from v6t.procedures.trial import Measure
-from v6t.procedures.validity import Verdict
+from v6t.trials.trial import Measure
+from v6t.trials.verdict import Verdict
 
 __all__ = ["Attempt", "Progress", "Watch"]
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
-from v6t.procedures.distribution import Distribution
-from v6t.procedures.trial import DelayRequest, Measure, Trial, TrialResult, directions_of
-from v6t.procedures.validity import Verdict
+from v6t.trials.delays import Distribution
+from v6t.trials.trial import DelayRequest, Measure, Trial, TrialResult, directions_of
+from v6t.trials.verdict import Verdict
 
 Figures = Mapping[str, float]
 """Named results of one distribution [ns]; infinite where undefined."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import TesterError
-from v6t.profiles import decode, inet
+from v6t.packets import decode, inet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 _PORTS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
 """Octets of a transport's header in which the source's and the destination's number begin."""

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.profiles import inet, lcg
+from v6t.packets import inet
+from v6t.packets.distinct import distinct
+from v6t.profiles import lcg
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import order_with_index
-from v6t.profiles.distinct import distinct
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:

@@ -12,12 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
 
-Direction = Literal["forward", "reverse"]
-"""``forward`` is left to right, IPv6 side to IPv4 side; ``reverse`` the other way (GEN-02)."""
-
-DIRECTIONS: tuple[Direction, Direction] = ("forward", "reverse")
+from v6t.packets.direction import Direction
 
 
 class Role(str, Enum):

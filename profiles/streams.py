@@ -10,27 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.profiles.model import Direction, Role
+from v6t.packets.direction import Direction
+from v6t.packets.trailer import Checksum
+from v6t.profiles.model import Role
 
 ORDER = 2
 """Of :class:`Stream`, the newest: what a run keeps, to be taken up in the same order only."""
-
-
-@dataclass(frozen=True)
-class Checksum:
-    """The checksum that covers the end of a stream's frames, where the tester writes its mark.
-
-    Attributes:
-        protocol: scapy's name of the header it stands in (``UDP``, ``TCP``, ``GRE`` ...).
-        network: octet where the IP header below begins; None: there is none.
-        header: octet where its own header begins; it covers all from there on.
-        field: octet of the checksum.
-    """
-
-    protocol: str
-    network: int | None
-    header: int
-    field: int
 
 
 @dataclass(frozen=True)
@@ -41,7 +26,7 @@ class Stream:
         name: the class's name.
         role: see :class:`~v6t.profiles.model.Role`.
         stream_id: 0..127, unique over both directions; stands in the trailer of every frame the
-            tester stamps (:mod:`v6t.profiles.trailer`) and is TRex's latency ``pg_id``.
+            tester stamps (:mod:`v6t.packets.trailer`) and is TRex's latency ``pg_id``.
         weight: share of the frames among the streams of the set.
         trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
         checksum: see :class:`Checksum`; None: none covers the end of the frames (GRE, UDP

@@ -16,7 +16,7 @@ import click
 from v6t.base.error_codes import ERROR_CODES
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
-from v6t.procedures.trial import ABILITIES
+from v6t.trials.trial import ABILITIES
 
 HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
 

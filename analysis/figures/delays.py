@@ -15,7 +15,7 @@ from v6t.analysis.figures.canvas import (
     short,
     svg,
 )
-from v6t.procedures.distribution import Distribution
+from v6t.trials.delays import Distribution
 
 BINS = 60
 _FAR = 5.0

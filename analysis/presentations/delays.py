@@ -23,8 +23,8 @@ from v6t.analysis.presentations.common import (
 from v6t.analysis.records.timing import DelayRecord, IpdvRecord, LatencyRecord, PdvRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, milliseconds, sheet, significant
-from v6t.procedures.distribution import Distribution
-from v6t.procedures.trial import DirectionResult
+from v6t.trials.delays import Distribution
+from v6t.trials.trial import DirectionResult
 
 
 class DelayPresentation(Presentation[DelayRecord]):

@@ -25,8 +25,8 @@ from v6t.analysis.presentations.goals import said_of
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
-from v6t.procedures.trial import Trial
-from v6t.procedures.validity import assess_trial
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
 
 MOST_STEPS = 2000
 """Trials that a search trace still shows one by one."""

@@ -10,8 +10,8 @@ from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
 from v6t.base.strict_model import Described
 from v6t.procedures.conditions import Attempt, Conditions
-from v6t.procedures.trial import TrialResult, sizes_key
 from v6t.profiles.mixes import label_of
+from v6t.trials.trial import TrialResult, sizes_key
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"

@@ -10,7 +10,7 @@ from pydantic import Field
 from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.records.throughput import AdaptiveBounds
 from v6t.procedures.frame_loss import ROLES, FrameLossResult
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 
 class FramesAtRate(Model):

@@ -10,7 +10,7 @@ from v6t.analysis.records.base import Number, Record, Series, Summary, head
 from v6t.analysis.statistics import finite, summary_json
 from v6t.procedures.recovery import RecoveryResult
 from v6t.procedures.reset import ResetResult
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 
 class Outages(Summary, Series):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from v6t.analysis.records.base import Number, Record, Row, Series, Summary, head
 from v6t.analysis.statistics import summary_json
 from v6t.procedures.reconfiguration import BENCHMARK, CHANGES, ReconfigurationResult
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 
 class BlockedTimes(Summary, Series):

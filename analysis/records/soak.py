@@ -11,7 +11,7 @@ from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
 from v6t.procedures.critical_load import CriticalLoadResult
 from v6t.procedures.soak import BENCHMARK as SOAK
 from v6t.procedures.soak import Interval, SoakResult
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 
 class Soaked(Model):

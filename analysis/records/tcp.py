@@ -15,8 +15,8 @@ from v6t.analysis.records.state_table import CapacityRecord, capacity_values
 from v6t.procedures.conditions import Attempt
 from v6t.procedures.stateful.connection_rate import ConnectionRateResult
 from v6t.procedures.stateful.tcp_capacity import TcpCapacityResult
-from v6t.procedures.tcp import Tcp, TcpFound
 from v6t.profiles.tcp.http import VERSION
+from v6t.trials.tcp import Tcp, TcpFound
 
 RATE_TITLE = "Maximum TCP connection establishment rate"
 CAPACITY_TITLE = "Concurrent TCP connection capacity"

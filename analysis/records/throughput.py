@@ -23,7 +23,7 @@ from v6t.analysis.records.base import (
 from v6t.analysis.records.goals import CONTROLLER, GoalFigures, goal_figures
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult, ThroughputSpec
-from v6t.procedures.trial import TrialResult, directions_of
+from v6t.trials.trial import TrialResult, directions_of
 
 
 class AdaptiveBounds(Model):

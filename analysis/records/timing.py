@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
 from v6t.procedures.latency import RFC_TAGS
 from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "

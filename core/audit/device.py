@@ -22,12 +22,12 @@ from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
+from v6t.intent.device import hosts_on, played
 from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
-from v6t.profiles.intent import hosts_on, played
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
-    from v6t.profiles.intent import Links
+    from v6t.intent.device import Links
 
 WAIT_S, QUIET_S = 0.4, 0.06
 SETTLE_S = 0.3

@@ -14,8 +14,8 @@ from v6t.core.benchmarks.kind import BenchmarkKind, Phase, R, S
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial import Ability
 from v6t.profiles.mixes import listed_sizes
+from v6t.trials.trial import Ability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -10,7 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.settings import Flag
-from v6t.procedures.trial import Ability
+from v6t.trials.trial import Ability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

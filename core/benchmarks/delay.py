@@ -20,8 +20,8 @@ from v6t.procedures import ipdv, latency, pdv
 from v6t.procedures.conditions import Watch
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingResult, TimingSpec
-from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
+from v6t.trials.trial import Measure, Trial, TrialResult
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -24,12 +24,12 @@ from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared, rate
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
+from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.procedures.trial import Ability
-from v6t.profiles.model import DIRECTIONS
 from v6t.profiles.transform import entropy
+from v6t.trials.trial import Ability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from v6t.analysis.presentation import Presentation
 from v6t.analysis.records.base import Record
 from v6t.base.strict_model import StrictModel
-from v6t.procedures.trial import Ability
 from v6t.profiles.exchange import Exchange
+from v6t.trials.trial import Ability
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

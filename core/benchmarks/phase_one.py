@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.statistics import percentile
 from v6t.core.benchmarks.point import Cost, MeasurementPoint, Point
-from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec
 from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
+from v6t.trials.connections import Connections
 
 if TYPE_CHECKING:
     from v6t.core.config.settings import ProcedureSettings

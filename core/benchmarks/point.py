@@ -12,9 +12,9 @@ from v6t.procedures.conditions import Conditions, Watch
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial import Measure, Mode, TrialResult
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
+from v6t.trials.trial import Measure, Mode, TrialResult
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -22,10 +22,10 @@ from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Flag
 from v6t.core.benchmarks.throughput import search_cost, search_spec
-from v6t.procedures.queries import Queries
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, covered_qps
 from v6t.procedures.throughput import measure_throughput
-from v6t.procedures.trial import Ability
+from v6t.trials.queries import Queries
+from v6t.trials.trial import Ability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -14,11 +14,11 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
+from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.rss_probe import CASES, Case, advise, holds
 from v6t.procedures.throughput import measure_throughput
-from v6t.procedures.trial import directions_of
-from v6t.profiles.model import DIRECTIONS
 from v6t.profiles.transform.entropy import held, varies
+from v6t.trials.trial import directions_of
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

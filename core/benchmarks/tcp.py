@@ -45,9 +45,9 @@ from v6t.procedures.stateful.tcp_capacity import (
     TcpCapacitySpec,
     measure_tcp_capacity,
 )
-from v6t.procedures.tcp import Closing, Tcp
-from v6t.procedures.trial import Ability
 from v6t.profiles.tcp.http import MOST_OCTETS
+from v6t.trials.tcp import Closing, Tcp
+from v6t.trials.trial import Ability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

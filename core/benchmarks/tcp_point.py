@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.sizes import ETHERNET_OCTETS, tag_octets
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import in_segments, response
 from v6t.profiles.wire import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Measure, Trial, TrialResult
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

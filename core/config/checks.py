@@ -8,9 +8,10 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.kind import Phase
 from v6t.core.config.connection_checks import check_connections
+from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
-from v6t.procedures.trial import ABILITIES
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
+from v6t.trials.trial import ABILITIES
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -39,9 +39,9 @@ from v6t.core.config.yaml_document import Document
 from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
+from v6t.intent.device import Aside
 from v6t.plugins.base import Link, Links, Technology
 from v6t.plugins.common.listed_sizes import rfc_sizes, tagged_sizes
-from v6t.profiles.intent import Aside
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 if TYPE_CHECKING:

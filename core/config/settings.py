@@ -19,7 +19,7 @@ from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.procedures.throughput import Search
-from v6t.procedures.trial import Mode
+from v6t.trials.trial import Mode
 
 Preset = Literal["quick", "rfc"]
 

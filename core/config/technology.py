@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.config.flags import expanded
 from v6t.core.config.validation import validated, within
+from v6t.intent.device import Aside
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
-from v6t.profiles.intent import Aside
 
 if TYPE_CHECKING:
     from v6t.core.config.settings import LinkSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from v6t.core.modifiers.base import Modifier
-from v6t.profiles.intent import Links
+from v6t.intent.device import Links
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
 
 NAME = "broadcast"

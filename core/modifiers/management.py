@@ -7,7 +7,7 @@ from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import Plan
-from v6t.procedures.trial import Trial
+from v6t.trials.trial import Trial
 
 INTERVAL_S = 1.0
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from v6t.base.errors import V6tError
-from v6t.procedures.trial import Trial, TrialResult
+from v6t.trials.trial import Trial, TrialResult
 
 
 @dataclass

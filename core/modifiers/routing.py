@@ -9,7 +9,7 @@ from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
-from v6t.procedures.trial import Trial
+from v6t.trials.trial import Trial
 
 INTERVAL_S = 30.0
 """Appendix C.2.3, for trials longer than a minute."""

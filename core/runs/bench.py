@@ -16,14 +16,15 @@ from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import ACTIONS
 from v6t.drivers.duts.plan import Action as ChangeAction
 from v6t.drivers.tester import Tester
+from v6t.intent.device import played
+from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.procedures.reconfiguration import event_of
-from v6t.procedures.trial import TIMING, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.intent import played
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import DIRECTIONS, Direction, Traffic
+from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
+from v6t.trials.trial import TIMING, Trial, TrialResult
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.repeated import Repeated

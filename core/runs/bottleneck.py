@@ -19,11 +19,11 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
-from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial import Trial, TrialResult, sizes_key
-from v6t.procedures.validity import assess_trial
 from v6t.profiles.mixes import listed_sizes, sizes_label
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.trial import Trial, TrialResult, sizes_key
+from v6t.trials.verdict import assess_trial
 
 if TYPE_CHECKING:
     from v6t.drivers.device import Watched
@@ -202,7 +202,7 @@ def judged(
         trials: ``found`` and, where there is one, ``above``.
         results: of each.
         seen: samples of each.
-        sending_time_tolerance: see :func:`~v6t.procedures.validity.assess_trial`.
+        sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
     """
     notes: list[str] = []
     for when in ("above", "found"):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from v6t.core.runs.evidence import EASY, Shown, Sums, Tally
 from v6t.core.runs.plan import CONNECTIONS, LOADING, SELFTEST, SETUP, PlannedStage, Stage
 from v6t.procedures.conditions import Progress
-from v6t.procedures.trial import Trial, TrialResult
+from v6t.trials.trial import Trial, TrialResult
 
 if TYPE_CHECKING:
     pass

@@ -15,7 +15,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.transport.command_log import log_command
 from v6t.drivers.transport.process import without_passwords
-from v6t.procedures.trial import Trial
+from v6t.trials.trial import Trial
 
 RETRY_AFTER_S = 1.0
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, parsed_json, read_octets
-from v6t.procedures.trial import (
+from v6t.trials.trial import (
     Measure,
     Trial,
     TrialResult,

@@ -16,9 +16,10 @@ from typing import Any
 
 from v6t.core.config.settings import ResolvedRun
 from v6t.drivers import clock
+from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import DIRECTIONS, Direction, Role
+from v6t.profiles.model import Role
 from v6t.profiles.streams import ORDER
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")

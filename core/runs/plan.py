@@ -18,9 +18,9 @@ from v6t.core.runs.bench import streams_of
 from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_at_length, trials_until
-from v6t.procedures.trial import Ability
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.trials.trial import Ability
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
 CONNECTIONS, QUERIES = "connections", "queries"

@@ -59,6 +59,7 @@ from v6t.core.runs.tester_capacity import (
     opening_spec,
 )
 from v6t.core.runs.watching import Watching
+from v6t.packets.direction import Direction
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
@@ -69,11 +70,10 @@ from v6t.procedures.tester_rate import (
     least_plausible_fps,
     usable_fps,
 )
-from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.trials.trial import Measure, Mode, Trial, TrialResult
 
 
 class Watch(Protocol):

@@ -10,9 +10,9 @@ from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
-from v6t.procedures.trial import Mode
 from v6t.profiles.mixes import listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.trials.trial import Mode
 
 
 def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:

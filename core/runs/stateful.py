@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.core.benchmarks.resolution import alone
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.queries import Queries
 from v6t.procedures.stateful.phases import Prepared
-from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
+from v6t.trials.connections import Connections
+from v6t.trials.queries import Queries
+from v6t.trials.trial import Measure, Mode, Trial, TrialResult
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -25,6 +25,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import quiet
+from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
     MOST_AGAIN,
     CapacitySpec,
@@ -34,10 +35,9 @@ from v6t.procedures.tester_rate import (
     plausible_capacity,
     tester_capacity,
 )
-from v6t.procedures.trial import Measure, Mode
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
+from v6t.trials.trial import Measure, Mode
 
 UNKNOWN = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "

@@ -12,8 +12,8 @@ from typing import Any
 from v6t.base.errors import V6tError
 from v6t.drivers.device import DeviceSession, Watcher
 from v6t.drivers.duts.shape import polls, shares_of
-from v6t.procedures.course import DeviceLoad
-from v6t.procedures.trial import Trial, TrialResult
+from v6t.trials.course import DeviceLoad
+from v6t.trials.trial import Trial, TrialResult
 
 SHORTEST_S = 3.0
 """A trial that is shorter sees too few readings to be worth one."""

@@ -10,7 +10,7 @@ from v6t.procedures.conditions import FPS, Progress
 
 if TYPE_CHECKING:
     from v6t.core.runs.forecast import Now
-    from v6t.procedures.trial import TrialResult
+    from v6t.trials.trial import TrialResult
 
 
 def outcome(progress: Progress) -> str:

@@ -19,8 +19,8 @@ from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.redaction import add_secrets_of
-from v6t.profiles.intent import Port
-from v6t.profiles.intent_settings import IntentSettings
+from v6t.intent.device import Port
+from v6t.intent.families import IntentSettings
 
 
 class Lost(str, Enum):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.contract import Transport
     from v6t.drivers.transport.ssh_options import SshOptions
-    from v6t.profiles.model import Direction
+    from v6t.packets.direction import Direction
 
     Reach = Callable[[SshOptions], Transport | None]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from v6t.drivers.tester import OracleAround
-from v6t.profiles import inet
-from v6t.profiles.distinct import distinct
-from v6t.profiles.headerpolicy import HeaderPolicy, merged
+from v6t.packets import inet
+from v6t.packets.distinct import distinct
+from v6t.packets.header_policy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 
 IPV4_IN_IPV6 = 4
@@ -25,7 +25,7 @@ IPV4_IN_IPV6 = 4
 class ExpectProfile(HeaderPolicy):
     """What one implementation does; the default is the reference and all that RFCs allow.
 
-    Whatever :class:`~v6t.profiles.headerpolicy.HeaderPolicy` has can be declared, too: then one
+    Whatever :class:`~v6t.packets.header_policy.HeaderPolicy` has can be declared, too: then one
     behaviour is expected where RFCs allow several, or one that they do not allow.
 
     Attributes:

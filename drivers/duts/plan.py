@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from v6t.profiles.intent import DutIntent
+from v6t.intent.device import DutIntent
 
 Checker = Callable[[str], "str | None"]
 """Reads a command's output; returns what is wrong with it, or None."""

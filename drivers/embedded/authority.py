@@ -13,7 +13,7 @@ from v6t.profiles.dns.messages import Asked, Authority
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
 

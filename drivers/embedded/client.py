@@ -18,7 +18,7 @@ from v6t.profiles.dns.messages import QUESTION_END, question, write_questions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
 BLOCKS = 128

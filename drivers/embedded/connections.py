@@ -16,7 +16,7 @@ from v6t.drivers.oracle.connection_oracle import (
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.oracle.state_table import endpoint_marks as marks
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.connection_oracle import ConnectionOracle
     from v6t.drivers.tester import Oracle
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 CHUNK = 1 << 16
 COUNTED = 1 << 23

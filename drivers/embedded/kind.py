@@ -13,7 +13,7 @@ from v6t.drivers.tester_kind import Finding, TesterKind
 if TYPE_CHECKING:
     from v6t.drivers.embedded.tester import EmbeddedTester
     from v6t.drivers.lab.setup import LabDevice
-    from v6t.procedures.trial import Ability
+    from v6t.trials.trial import Ability
 
 THIS_MACHINE = "this machine"
 MANY = 1_000_000

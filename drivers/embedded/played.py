@@ -17,7 +17,7 @@ from v6t.drivers.neighbours import Hosts, asking
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 LOOKS = 64
 """At most, until a ring is empty: each takes up to 4096 frames of at most 65,536."""

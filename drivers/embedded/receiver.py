@@ -24,8 +24,9 @@ from v6t.drivers.embedded.timing import (
 from v6t.drivers.lab.ring import RxRing
 from v6t.drivers.neighbours import Hosts, asking
 from v6t.drivers.oracle.compare import compare_samples, missing_example, together
-from v6t.profiles import trailer
-from v6t.profiles.model import Direction, Role
+from v6t.packets import trailer
+from v6t.packets.direction import Direction
+from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.procedures.queries import Answers, Queries
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.intent.device import Links, Port, hosts_on
 from v6t.profiles.dns.envelope import Layout
 from v6t.profiles.dns.zone import Zone
-from v6t.profiles.intent import Links, Port, hosts_on
+from v6t.trials.queries import Answers, Queries
+from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
 
 LEAD_S = 0.05
 """Time between the order to ask and the first query."""

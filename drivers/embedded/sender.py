@@ -19,15 +19,15 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
-from v6t.procedures.trial import Starts, Trial
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.compiler.schedule import counts, order_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.trials.trial import Starts, Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 BATCH = 512
 """Frames per system call at most: the granularity of a busy sender's clock."""

@@ -12,10 +12,10 @@ from v6t.drivers.oracle.connection_oracle import Connected, TableAt, connecting,
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.oracle.state_table import ROW, MemoryFile
 from v6t.drivers.tester import Oracle, Phase, stale_faults
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles.model import Direction
+from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Trial, TrialResult
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.tester import Phase
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import Tcp, TcpFound
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial
-from v6t.profiles.model import Direction
+from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp, TcpFound
+from v6t.trials.trial import ClassCount, DirectionResult, Trial
 
 LEAD_S = 0.05
 """Time between the order to begin and the first SYN."""

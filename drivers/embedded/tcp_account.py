@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.oracle.state_table import MemoryFile
-from v6t.procedures.tcp import TcpFound
+from v6t.trials.tcp import TcpFound
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

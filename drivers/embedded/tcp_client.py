@@ -46,9 +46,9 @@ from v6t.profiles.tcp.segments import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.procedures.tcp import Tcp
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
     from v6t.profiles.streams import Stream
+    from v6t.trials.tcp import Tcp
 
     Connections = NDArray[np.int64]
 
@@ -170,7 +170,7 @@ class TcpClient(Asking, TcpEnd):
             heapq.heappush(self._waiting, (due, next(self._order), tries, which))
 
     def _send_again(self) -> None:
-        """SYNs that were not answered; see :mod:`v6t.procedures.tcp`."""
+        """SYNs that were not answered; see :mod:`v6t.trials.tcp`."""
         while self._waiting and self._waiting[0][0] <= time.monotonic():
             _, _, tries, which = heapq.heappop(self._waiting)
             which = which[self._account.client[which] & DECIDED == 0]

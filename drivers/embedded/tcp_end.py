@@ -21,8 +21,8 @@ from v6t.profiles.tcp.segments import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.procedures.tcp import Tcp
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
+    from v6t.trials.tcp import Tcp
 
     Connections = NDArray[np.int64]
 

@@ -22,8 +22,12 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.tester import Oracle, Phase
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import (
+from v6t.intent.device import Links, Port, hosts_on
+from v6t.packets.direction import Direction
+from v6t.profiles.compiler.schedule import counts
+from v6t.profiles.streams import StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.trial import (
     Ability,
     ClassCount,
     DirectionResult,
@@ -31,10 +35,6 @@ from v6t.procedures.trial import (
     TrialResult,
     directions_of,
 )
-from v6t.profiles.compiler.schedule import counts
-from v6t.profiles.intent import Links, Port, hosts_on
-from v6t.profiles.model import Direction
-from v6t.profiles.streams import StreamSet
 
 LEAD_S = 0.05
 """Time between the order to send and the first frame: both senders are ready by then."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.delays import differences, distribution, merge
-from v6t.procedures.course import Course, slot_s
-from v6t.procedures.distribution import Distribution
-from v6t.procedures.trial import Starts, Trial
 from v6t.profiles.compiler.schedule import order_with_index, positions
+from v6t.trials.course import Course, slot_s
+from v6t.trials.delays import Distribution
+from v6t.trials.trial import Starts, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

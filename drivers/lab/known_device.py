@@ -21,11 +21,11 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.ring import RxRing, TxRing
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.lab.tap import Tap
-from v6t.profiles import trailer
+from v6t.packets import trailer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 BATCH = 512
 TAPPED = 1 << 16

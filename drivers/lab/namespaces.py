@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab.channel import Worker
-from v6t.profiles.intent import Port
+from v6t.intent.device import Port
 
 LEFT: Port = "left"
 RIGHT: Port = "right"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.ring import RxRing, TxRing
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Oracle
-    from v6t.profiles.model import Direction
+    from v6t.packets.direction import Direction
 
 BATCH = 1024
 

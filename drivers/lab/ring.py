@@ -12,11 +12,11 @@ import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 _SOL_PACKET = 263
 _ADD_MEMBERSHIP = 1

@@ -11,7 +11,7 @@ from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
 from v6t.drivers.tester import Translation
-from v6t.profiles.intent import Links
+from v6t.intent.device import Links
 
 
 class LabDevice(ABC):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.oracle.replay import frames_of
-from v6t.profiles import decode, headerpolicy, trailer
+from v6t.packets import decode, trailer
+from v6t.packets import header_policy as headerpolicy
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.headerpolicy import HeaderPolicy
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
+    from v6t.packets.header_policy import HeaderPolicy
 
 _UNCHANGED = headerpolicy.HeaderPolicy()
 """Of a cable: nothing is made anew, so nothing is left open."""

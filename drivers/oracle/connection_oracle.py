@@ -11,7 +11,7 @@ import numpy as np
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.tester import Oracle, OracleAround
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
@@ -19,10 +19,10 @@ from v6t.profiles.streams import Stream, StreamSet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
+    from v6t.packets.header_policy import HeaderPolicy
     from v6t.profiles.dns.zone import Zone
-    from v6t.profiles.headerpolicy import HeaderPolicy
-    from v6t.profiles.model import Direction
 
 
 @runtime_checkable

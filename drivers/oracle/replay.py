@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from v6t.drivers.oracle.state_table import StateTable
-from v6t.procedures.connection_types import Reading
-from v6t.profiles import inet
+from v6t.packets import inet
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
+from v6t.trials.connections import Reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import I64, U8
+    from v6t.packets.arrays import I64, U8
 
 
 class FrameSource(Protocol):
@@ -60,7 +60,7 @@ class Order:
 
     Attributes:
         count: connections that are used.
-        reading: see :data:`~v6t.procedures.connection_types.Reading`.
+        reading: see :data:`~v6t.trials.connections.Reading`.
         seed: of the pseudorandom order.
     """
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import TesterError
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 ROW = {4: 12, 6: 36}
 """Octets of a row by IP version."""

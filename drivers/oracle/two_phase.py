@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from v6t.base.errors import DutError, TesterError, UsageError
 from v6t.drivers.device import NEARLY_EMPTY, StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
-from v6t.procedures.connection_types import Connections, PhaseOneResult
-from v6t.procedures.tcp import Tcp
-from v6t.procedures.trial import DirectionResult, Measure, Trial, TrialResult
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import DirectionResult, Measure, Trial, TrialResult
 
 """What drivers call the records that a device has written about connections, in :meth:`StateDevice.table`."""
 LOOK_S = 0.5

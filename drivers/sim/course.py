@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from v6t.procedures.course import Course, slot_s
-from v6t.procedures.trial import Trial
+from v6t.trials.course import Course, slot_s
+from v6t.trials.trial import Trial
 
 
 def course(trial: Trial, required: int, lost: int, first_s: float, last_s: float) -> Course | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from v6t.procedures.queries import Answers
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial
+from v6t.trials.queries import Answers
+from v6t.trials.trial import ClassCount, DirectionResult, Trial
 
 if TYPE_CHECKING:
     from v6t.drivers.sim.device import Device, SimOptions

@@ -24,11 +24,14 @@ from v6t.drivers.sim.resolving import answered
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, Phase
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.distribution import Distribution
+from v6t.packets.direction import Direction
 from v6t.procedures.reconfiguration import CHANGES, event_of
-from v6t.procedures.tcp import TcpFound
-from v6t.procedures.trial import (
+from v6t.profiles.compiler.schedule import counts, order
+from v6t.profiles.streams import StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.delays import Distribution
+from v6t.trials.tcp import TcpFound
+from v6t.trials.trial import (
     Ability,
     ClassCount,
     DirectionResult,
@@ -36,9 +39,6 @@ from v6t.procedures.trial import (
     TrialResult,
     directions_of,
 )
-from v6t.profiles.compiler.schedule import counts, order
-from v6t.profiles.model import Direction
-from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,10 +16,10 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from v6t.base.errors import UsageError
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import Tcp, TcpFound
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, response
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp, TcpFound
 
 PORTS_EACH = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those

@@ -13,10 +13,10 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import astf, sending
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import Tcp, TcpFound
-from v6t.procedures.trial import ClassCount, DirectionResult
 from v6t.profiles.tcp.http import REQUEST
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp, TcpFound
+from v6t.trials.trial import ClassCount, DirectionResult
 
 CLASS = "tcp"
 """The one class of such trials."""

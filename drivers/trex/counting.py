@@ -21,11 +21,11 @@ from typing import Any
 from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.marking import class_of, is_marked
 from v6t.drivers.trex.stamping import Burst
-from v6t.procedures.distribution import Distribution
-from v6t.procedures.trial import ClassCount
-from v6t.profiles.decode import headers
+from v6t.packets.decode import headers
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
+from v6t.trials.delays import Distribution
+from v6t.trials.trial import ClassCount
 
 _CONTROL = ("arp", "icmp", "icmp6")
 """Frames devices send of their own accord, even to one host: ARP, ICMP, ND."""

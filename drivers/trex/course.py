@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from v6t.drivers.trex.counting import Sent
-from v6t.procedures.course import Course, slot_s
-from v6t.procedures.trial import Trial
 from v6t.profiles.model import Role
+from v6t.trials.course import Course, slot_s
+from v6t.trials.trial import Trial
 
 BETWEEN_S = 0.5
 """Time between two readings: slots are no shorter."""

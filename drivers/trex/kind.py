@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
-    from v6t.procedures.tcp import Tcp
-    from v6t.procedures.trial import Ability, Mode
+    from v6t.trials.tcp import Tcp
+    from v6t.trials.trial import Ability, Mode
 
 THIS_MACHINE = "this machine"
 

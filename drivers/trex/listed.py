@@ -24,15 +24,15 @@ from v6t.drivers.trex import marking, tables
 from v6t.drivers.trex.recording import sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import mended, stamped
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.streams import Checksum, Stream, StreamSet
 from v6t.profiles.transform.precompute import in_lists
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import I64, U8
-    from v6t.profiles.inet import Headers
+    from v6t.packets.arrays import I64, U8
+    from v6t.packets.inet import Headers
 
 
 @dataclass(frozen=True)

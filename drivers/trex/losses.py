@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.drivers.trex import marking
 from v6t.drivers.trex.samples import FIRST_SEQUENCE, Mark, tick_rate_hz
-from v6t.profiles import trailer
-from v6t.profiles.distinct import distinct
+from v6t.packets import trailer
+from v6t.packets.distinct import distinct
 from v6t.profiles.model import Role
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from v6t.drivers.trex.counting import Sent
     from v6t.drivers.trex.samples import Frames
     from v6t.drivers.trex.stamping import Burst
-    from v6t.procedures.trial import DirectionResult
+    from v6t.trials.trial import DirectionResult
 
 FEW = 20
 """Frames of each of TRex's numbers that tell which stream it means."""

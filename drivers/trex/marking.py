@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.streams import Checksum, Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import I64, U8
+    from v6t.packets.arrays import I64, U8
 
 FIRST = 1 << 15
 """Stream numbers from here on are of marked streams."""

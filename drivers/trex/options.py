@@ -24,7 +24,7 @@ from v6t.drivers.trex.server_config import (
     queues_unread,
     through_af_packet,
 )
-from v6t.profiles.intent import hosts_on
+from v6t.intent.device import hosts_on
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]

@@ -21,13 +21,13 @@ from v6t.drivers.trex.histogram import Histogram
 from v6t.drivers.trex.marking import FIRST
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.samples import Mark, tick_rate_hz
-from v6t.profiles import trailer
-from v6t.profiles.distinct import counted, distinct
+from v6t.packets import trailer
+from v6t.packets.distinct import counted, distinct
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.samples import Frames
-    from v6t.profiles.arrays import F64, I64, U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import F64, I64, U8
+    from v6t.packets.direction import Direction
     from v6t.profiles.streams import Stream
 
     Meaning = Callable[[Frames], Mapping[int, Stream]]

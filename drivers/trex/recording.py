@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.trex.marking import FIRST
-from v6t.profiles import trailer
-from v6t.profiles.distinct import distinct
+from v6t.packets import trailer
+from v6t.packets.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.trex.attachment import Attachment
     from v6t.drivers.trex.remote import Remote
-    from v6t.profiles.arrays import F64, U8
+    from v6t.packets.arrays import F64, U8
     from v6t.profiles.streams import StreamSet
 
 _HEAD, _RECORD = 24, 16

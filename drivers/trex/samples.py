@@ -14,17 +14,17 @@ from v6t.drivers.oracle.compare import Comparison, compare_samples, together
 from v6t.drivers.trex.marking import FIRST, distance, is_marked, read
 from v6t.drivers.trex.recording import is_current, latest_flows
 from v6t.drivers.trex.stamping import readdressed
-from v6t.procedures.distribution import Distribution
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.trials.delays import Distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
     from v6t.drivers.trex.counting import Sent
-    from v6t.profiles.arrays import I64, U8
+    from v6t.packets.arrays import I64, U8
 
     Frames = list[tuple[float, bytes]]
     OracleOf = Callable[[Stream], Oracle | None]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts
-from v6t.procedures.trial import Trial
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.chunks import beginning_at
+from v6t.trials.trial import Trial
 
 
 def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]:

@@ -20,11 +20,11 @@ from typing import Any
 
 from v6t.base.errors import BeyondTester, UsageError
 from v6t.drivers.trex.marking import is_marked
-from v6t.procedures.trial import Ability, Mode, Trial, directions_of
+from v6t.packets.inet import Headers, headers_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
-from v6t.profiles.inet import Headers, headers_of
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.trials.trial import Ability, Mode, Trial, directions_of
 
 MARK = 0xFFFF
 HEADER = "trex-header"

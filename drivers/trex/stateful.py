@@ -28,17 +28,17 @@ from v6t.drivers.trex.marking import is_marked
 from v6t.drivers.trex.recording import Recordings, longest_frame, sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import Burst
-from v6t.procedures.connection_types import Connections, Reading
-from v6t.procedures.trial import Trial, TrialResult
+from v6t.packets.direction import Direction
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Direction
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.precompute import period
+from v6t.trials.connections import Connections, Reading
+from v6t.trials.trial import Trial, TrialResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import I64, U8
+    from v6t.packets.arrays import I64, U8
 
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
 

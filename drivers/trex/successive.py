@@ -24,7 +24,7 @@ from v6t.profiles.transform.precompute import period
 
 if TYPE_CHECKING:
     from v6t.drivers.oracle.replay import FrameSource
-    from v6t.procedures.trial import Starts, Trial
+    from v6t.trials.trial import Starts, Trial
 
 
 def successive(

@@ -9,7 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.trex.stamping import MAX_TIMED_CLASSES
 
 if TYPE_CHECKING:
-    from v6t.procedures.trial import Ability
+    from v6t.trials.trial import Ability
 
 MOST_ROWS = 32_768
 """Connections of a block: its lists have to fit into one request to TRex's server."""

@@ -38,8 +38,14 @@ from v6t.drivers.trex.stateful import Connecting
 from v6t.drivers.trex.successive import successive
 from v6t.drivers.trex.tables import IDS_PER_DIRECTION
 from v6t.drivers.trex.unstamped import Unstamped
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import (
+from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
+from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.transform.chunks import beginning_at
+from v6t.profiles.transform.precompute import with_rows
+from v6t.trials.connections import Connections
+from v6t.trials.trial import (
     ABILITIES,
     Ability,
     DirectionResult,
@@ -47,11 +53,6 @@ from v6t.procedures.trial import (
     TrialResult,
     directions_of,
 )
-from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Direction, Role
-from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.transform.chunks import beginning_at
-from v6t.profiles.transform.precompute import with_rows
 
 LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""

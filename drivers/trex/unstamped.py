@@ -13,9 +13,9 @@ from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.trex.listed import Cycling
 from v6t.drivers.trex.marking import CLASS, FIRST, NUMBER_OCTETS, distance, marked
 from v6t.drivers.trex.stamping import mended
+from v6t.packets.direction import Direction
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Direction
 from v6t.profiles.streams import Stream, StreamSet
 
 CLASSES = FIRST // CLASS

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.distinct import distinct
 from v6t.plugins.addresses import UNFORWARDED
 from v6t.plugins.common.octets import u16
-from v6t.profiles.distinct import distinct
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, Mask
+    from v6t.packets.arrays import U8, Mask
 
 _NEVER = {v: [n for n in UNFORWARDED.values() if n.version == v] for v in (4, 6)}
 

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import link_side
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Link, Links, PluginParams
 from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.ports import (
@@ -20,17 +22,7 @@ from v6t.plugins.common.ports import (
     source_range,
 )
 from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
-from v6t.profiles.intent import link_side
-from v6t.profiles.model import (
-    Binding,
-    Direction,
-    FramePair,
-    Layer,
-    Role,
-    Traffic,
-    TrafficClass,
-    Variable,
-)
+from v6t.profiles.model import Binding, FramePair, Layer, Role, Traffic, TrafficClass, Variable
 
 
 class Mixture(PluginParams):

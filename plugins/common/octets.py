@@ -12,8 +12,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.plugins.base import Link
-    from v6t.profiles.arrays import U8, U64, Mask
+    from v6t.intent.device import Link
+    from v6t.packets.arrays import U8, U64, Mask
 
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 UDP = 17

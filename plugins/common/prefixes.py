@@ -10,7 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 
 class LongestMatch:

@@ -17,9 +17,9 @@ from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
 from v6t.plugins.reference import Expected
 
 if TYPE_CHECKING:
+    from v6t.packets.arrays import U8, Mask, Reasons
+    from v6t.packets.direction import Direction
     from v6t.plugins.common.octets import Side
-    from v6t.profiles.arrays import U8, Mask, Reasons
-    from v6t.profiles.model import Direction
 
 COMMON_REASONS = (
     "forwarded",

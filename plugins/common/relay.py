@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from v6t.intent.device import link_side
+from v6t.intent.families import IntentSettings
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.common.stateless import StatelessTechnology
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import IntentSettings
 
 
 class Relay(StatelessTechnology):

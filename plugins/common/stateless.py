@@ -11,9 +11,9 @@ from v6t.plugins.base import Technology
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from v6t.packets.direction import Direction
     from v6t.plugins.common.reference_device import ReferenceDevice
     from v6t.plugins.reference import Expected
-    from v6t.profiles.model import Direction
 
 
 class StatelessTechnology(Technology):

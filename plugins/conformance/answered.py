@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets import trailer
 from v6t.plugins.conformance.cases import Case, exhausted
 from v6t.plugins.conformance.sent import first_problem, link_problems, outer_version
-from v6t.profiles import trailer
 from v6t.profiles.model import Role
 from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
     from v6t.plugins.reference import Expected
-    from v6t.profiles.arrays import U8
     from v6t.profiles.streams import Stream
 
 

@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

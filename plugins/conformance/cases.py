@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.packets import decode, inet, trailer
+from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful.base import StatefulTechnology
-from v6t.profiles import decode, inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import DIRECTIONS, Direction, Role, Traffic
+from v6t.profiles.model import Role, Traffic
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
     from v6t.plugins.base import Link
     from v6t.plugins.reference import Expected
-    from v6t.profiles.arrays import U8
 
 FRAMES = 48
 """Frames of each class that are looked at."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import descriptions
+from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.conformance.cases import Case
-from v6t.profiles.model import DIRECTIONS
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets import decode, inet
 from v6t.plugins.conformance.cases import FRAMES, SEED, Case
-from v6t.profiles import decode, inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
@@ -18,8 +18,8 @@ from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.packets.arrays import U8
     from v6t.plugins.base import Link
-    from v6t.profiles.arrays import U8
 
 IPS = {"IPv4": 4, "IPv6": 6}
 

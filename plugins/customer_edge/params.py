@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import link_side
 from v6t.plugins.base import Links
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.mixture import Mixture, negative_share
@@ -28,7 +29,6 @@ from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel, ch
 from v6t.plugins.map.mapt_params import DmrParams
 from v6t.plugins.map.params import RuleParams
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
-from v6t.profiles.intent import link_side
 
 DEFAULT_PSID = 9
 

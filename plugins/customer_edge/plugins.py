@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from v6t.intent.families import CustomerEdge as CustomerEdgeSettings
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.customer_edge.customer import DROP_REASONS, Translation, Tunnel
@@ -18,8 +20,7 @@ from v6t.plugins.customer_edge.params import (
 from v6t.plugins.customer_edge.traffic import customer_traffic
 from v6t.plugins.map.intent import rule_setting
 from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
-from v6t.profiles.intent_settings import CustomerEdge as CustomerEdgeSettings
-from v6t.profiles.model import Direction, FramePair, Traffic
+from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice

@@ -30,7 +30,7 @@ from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ip
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, U64, Mask, Reasons
+    from v6t.packets.arrays import U8, U64, Mask, Reasons
 
 NOT_THE_CUSTOMERS, BAD_PORT, NOT_THE_RELAY, TOO_BIG, UNMARKED = range(
     len(COMMON_REASONS), len(COMMON_REASONS) + 5

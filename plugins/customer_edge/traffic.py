@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import (
     background_of,
@@ -18,16 +19,7 @@ from v6t.plugins.common.ports import Policy
 from v6t.plugins.customer_edge.customer import Customer, Translation
 from v6t.plugins.customer_edge.params import CustomerParams
 from v6t.plugins.map.fields import Varying, ce_port, fixed_ce_port, peer_port
-from v6t.profiles.model import (
-    Binding,
-    Direction,
-    FramePair,
-    Layer,
-    Role,
-    Traffic,
-    TrafficClass,
-    Variable,
-)
+from v6t.profiles.model import Binding, FramePair, Layer, Role, Traffic, TrafficClass, Variable
 
 _HOST = "host"
 

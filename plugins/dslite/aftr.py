@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import link_side
+from v6t.intent.families import DsLite, Softwires
+from v6t.packets.header_policy import HeaderPolicy
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4, part_params
@@ -28,14 +31,11 @@ from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
 from v6t.plugins.stateful.pool6 import span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
 from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
-from v6t.profiles.headerpolicy import HeaderPolicy
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import DsLite, Softwires
 from v6t.profiles.model import Layer
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 _HERE, _THERE = "192.168.20.1/30", "192.168.20.2/30"

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets import decode, inet
 from v6t.plugins.common.octets import octets4, u32, u64
 from v6t.plugins.common.reference_device import (
     COMMON_REASONS,
@@ -34,14 +35,13 @@ from v6t.plugins.tunnel.ipip import (
     has_ports,
     unmarkable,
 )
-from v6t.profiles import decode, inet
 from v6t.profiles.ends import Ends
 
 if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
     from v6t.plugins.base import Links
     from v6t.plugins.reference import Expected
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
 
 _NAMES = {number: name for name, number in decode.PROTOCOL.items()}
 UNMARKED = len(COMMON_REASONS)

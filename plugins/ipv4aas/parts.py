@@ -7,6 +7,9 @@ from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
+from v6t.intent.device import link_side
+from v6t.intent.families import AddressTable, DsLite, Softwire
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent, Links, Part, Technology
 from v6t.plugins.common.chain import TAYGA, between, only_ipv4, part_params, shared_names
 from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
@@ -25,9 +28,6 @@ from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
 from v6t.plugins.translation.rfc6052 import embed, places
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import AddressTable, DsLite, Softwire
-from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
 _INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")

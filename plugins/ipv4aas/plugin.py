@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.packets.header_policy import HeaderPolicy
 from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
 from v6t.plugins.common.chain import CHAIN, chained
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
@@ -29,12 +30,11 @@ from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.plugins.translation.vectorised import DF_FROM
-from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 _DEVICES = 2
 _DF = 0x40

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.intent.binding_table import read_softwires
 from v6t.plugins.common.discards import forwardable
 from v6t.plugins.common.octets import octets4, octets8
-from v6t.profiles.softwire_rows import read_softwires
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8, U64
+    from v6t.packets.arrays import U8, U64
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from v6t.intent.families import BindingTable, GeneratedTable, TableFile
+from v6t.packets.direction import Direction
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
 from v6t.plugins.sizes import TUNNEL_SIZES
-from v6t.profiles.intent_settings import BindingTable, GeneratedTable, TableFile
-from v6t.profiles.model import Direction, FramePair, Traffic
+from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice

@@ -21,7 +21,7 @@ from v6t.plugins.lw4o6.binding_table import BindingTable
 from v6t.plugins.tunnel.ipip import IPIP, carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 NO_SOFTWIRE, WRONG_OUTER, TOO_BIG, UNMARKED = range(len(COMMON_REASONS), len(COMMON_REASONS) + 4)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
 from v6t.base.errors import UsageError
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import (
     background_of,
@@ -28,7 +29,6 @@ from v6t.plugins.map.rules import PortSet
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import (
     Binding,
-    Direction,
     FramePair,
     Kind,
     Layer,

@@ -12,6 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Protocol
 
+from v6t.packets.direction import Direction
 from v6t.plugins.common.ports import (
     FIXED_DESTINATION,
     FIXED_SOURCE,
@@ -24,7 +25,7 @@ from v6t.plugins.common.ports import (
 from v6t.plugins.map.overlap import pick
 from v6t.plugins.map.params import ALL_CES, LISTED_CES, Domain, MapParams
 from v6t.plugins.map.rules import MapRule, PortSet
-from v6t.profiles.model import Binding, Direction, Kind, Variable
+from v6t.profiles.model import Binding, Kind, Variable
 
 EA, HOST = "ea", "host"
 _CE_PORT, _PEER_PORT = "ce_port", "peer_port"

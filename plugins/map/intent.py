@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from v6t.intent.families import Rule
 from v6t.plugins.map.params import MapParams
 from v6t.plugins.map.rules import MapRule
-from v6t.profiles.intent_settings import Rule
 
 
 def rule_setting(rule: MapRule) -> Rule:

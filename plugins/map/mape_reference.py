@@ -29,7 +29,7 @@ from v6t.plugins.map.rules import MapRule
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, U64, Reasons
+    from v6t.packets.arrays import U8, U64, Reasons
 
 NO_RULE, BAD_IID, BAD_SOURCE, BAD_PORT, NO_DESTINATION, NO_PORT, TOO_BIG, UNMARKED = range(
     len(COMMON_REASONS), len(COMMON_REASONS) + 8

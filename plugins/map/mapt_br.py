@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from v6t.intent.families import MapRelay
+from v6t.packets.direction import Direction
 from v6t.plugins.common.mixture import ipv6
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.intent import rule_settings
@@ -11,8 +13,7 @@ from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.relay_traffic import relay_traffic
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.translation import rfc6052
-from v6t.profiles.intent_settings import MapRelay
-from v6t.profiles.model import Direction, FramePair, Traffic
+from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice

@@ -31,7 +31,7 @@ from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from v6t.profiles.arrays import U8, Mask, Reasons
+    from v6t.packets.arrays import U8, Mask, Reasons
 
 
 NO_RULE, BAD_IID, BAD_PORT, NO_DESTINATION, NO_PORT, TOO_BIG = range(

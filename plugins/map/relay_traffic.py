@@ -10,6 +10,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from v6t.base.errors import UsageError
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, mixed
 from v6t.plugins.map.fields import (
@@ -22,15 +23,7 @@ from v6t.plugins.map.fields import (
     peer_port,
 )
 from v6t.plugins.map.params import Domain, MapParams
-from v6t.profiles.model import (
-    Binding,
-    Direction,
-    FramePair,
-    Layer,
-    Role,
-    Traffic,
-    TrafficClass,
-)
+from v6t.profiles.model import Binding, FramePair, Layer, Role, Traffic, TrafficClass
 
 Headers = Callable[[IPv6Address, IPv4Address], tuple[Layer, ...]]
 """A CE's headers between Ethernet and UDP, from its MAP address and its IPv4 address."""

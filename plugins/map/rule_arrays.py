@@ -11,7 +11,7 @@ from v6t.plugins.common.octets import octets8
 from v6t.plugins.map.rules import MapRule
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, U64, Mask
+    from v6t.packets.arrays import U8, U64, Mask
 
 
 class RuleArray:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import link_side
+from v6t.intent.families import AddressTable, Nat
 from v6t.plugins.base import DutIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
@@ -33,13 +35,11 @@ from v6t.plugins.stateful.pool6 import Pool6Params, span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbered, source_of
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import AddressTable, Nat
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 _HERE, _THERE = "2001:2:0:f002::1", "2001:2:0:f002::2"

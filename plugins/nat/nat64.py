@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import link_side
+from v6t.intent.families import Nat64 as Nat64Settings
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
@@ -23,12 +26,10 @@ from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbere
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import Nat64 as Nat64Settings
-from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 TIMERS_S = {
     "UDP_MIN": 120,

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, ClassVar
 
+from v6t.intent.device import link_side
+from v6t.intent.families import Nat
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.pool6 import Pool6Params, span
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import Nat
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 
 class Nat66Params(Pool6Params):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.families import Npt
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -28,12 +29,12 @@ from v6t.plugins.common.text import network6
 from v6t.plugins.router.params import HostBits
 from v6t.plugins.router.plugins import DROP_REASONS
 from v6t.plugins.sizes import IPV6_SIZES, routed_pair
-from v6t.profiles.intent_settings import Npt
 from v6t.profiles.model import Binding, Role, Traffic, TrafficClass, Variable
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction, FramePair
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
+    from v6t.profiles.model import FramePair
 
 NO_ROUTE = 4
 SOURCE, DESTINATION = 8, 24

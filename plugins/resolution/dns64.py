@@ -15,14 +15,14 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import link_side
+from v6t.intent.families import Dns64 as Dns64Settings
 from v6t.plugins.base import DutIntent, Embedded, PluginParams
 from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.resolving import Resolving
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.dns.zone import SUFFIX, Zone
-from v6t.profiles.intent import link_side
-from v6t.profiles.intent_settings import Dns64 as Dns64Settings
 
 FEWEST_NAMES = 1 << 16
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from v6t.intent.families import IntentSettings
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.mixture import (
     background_of,
@@ -17,8 +19,7 @@ from v6t.plugins.common.mixture import (
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams, RouterParams, Side
 from v6t.plugins.sizes import IPV4_SIZES, IPV6_SIZES
-from v6t.profiles.intent_settings import IntentSettings
-from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
+from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice

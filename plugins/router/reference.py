@@ -18,7 +18,7 @@ from v6t.plugins.common.reference_device import (
 )
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 NO_ROUTE = len(COMMON_REASONS)
 

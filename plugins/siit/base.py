@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from v6t.intent.families import AddressTable
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent, Link
 from v6t.plugins.common.mixture import (
     background_of,
@@ -20,8 +22,7 @@ from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
-from v6t.profiles.intent_settings import AddressTable
-from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
+from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice

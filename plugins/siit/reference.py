@@ -29,7 +29,7 @@ from v6t.plugins.translation.eam import Mappings
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, Mask, Reasons
+    from v6t.packets.arrays import U8, Mask, Reasons
 
 NO_MAPPING, TOO_BIG, UNTRANSLATABLE, FRAGMENTS = range(len(COMMON_REASONS), len(COMMON_REASONS) + 4)
 _REFUSED = {

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Technology
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
@@ -30,12 +31,12 @@ from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.ends import ends_of
-from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass
+from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
 
-    from v6t.profiles.arrays import U8, Mask
+    from v6t.packets.arrays import U8, Mask
 
 DROP_REASONS = (
     "forwarded",

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import Links, link_side
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.stateful.four_tuples import last_address
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
-from v6t.profiles.intent import Links, link_side
 
 
 class Pool6Params(ConnectionParams):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets import inet
 from v6t.plugins.common.octets import u16, u32, u64
 from v6t.plugins.stateful.base import OUTSIDE_POOL
 from v6t.plugins.stateful.params import PublicPool
-from v6t.profiles import inet
 from v6t.profiles.ends import Ends, ends_of
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 
 Numbered = tuple["U8", "U8"]

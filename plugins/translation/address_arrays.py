@@ -12,7 +12,7 @@ from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import Eam, Mappings
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, Mask
+    from v6t.packets.arrays import U8, Mask
 
 
 class Rfc6052Array:

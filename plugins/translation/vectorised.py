@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets import inet
 from v6t.plugins.common.octets import UDP, u16
-from v6t.profiles import inet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8, Mask
+    from v6t.packets.arrays import U8, Mask
 
 DF_FROM = 1261
 """IPv4 packets of so many octets and more leave with Don't Fragment set (RFC 7915 section 5.1)."""

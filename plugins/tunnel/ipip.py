@@ -2,7 +2,7 @@
 
 The outer traffic class is the inner TOS: DSCP by the uniform model of RFC 2983, ECN in the normal
 mode of RFC 6040. What else a right device may write there is told by
-:mod:`v6t.profiles.headerpolicy`.
+:mod:`v6t.packets.header_policy`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.header_policy import combined_ecn
+from v6t.packets.inet import PROTOCOL_TCP
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import UDP, decrement_ttl, set_tos, u16
-from v6t.profiles.headerpolicy import combined_ecn
-from v6t.profiles.inet import PROTOCOL_TCP
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, Mask
+    from v6t.packets.arrays import U8, Mask
 
 OUTER_HOP_LIMIT = 64
 IPIP = 4

@@ -1,7 +1,7 @@
 """IPv6 in IPv4 (RFC 4213) for arrays of packets: a new outer header, the inner hop limit once less.
 
 The outer TOS is the inner traffic class, as RFC 5969 section 10 asks of 6rd. What else a right
-device may write there is told by :mod:`v6t.profiles.headerpolicy`.
+device may write there is told by :mod:`v6t.packets.header_policy`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets import inet
+from v6t.packets.header_policy import combined_ecn
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import u16
-from v6t.profiles import inet
-from v6t.profiles.headerpolicy import combined_ecn
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8, Mask
+    from v6t.packets.arrays import U8, Mask
 
 OUTER_TTL = 64
 IPV6 = 41

@@ -8,11 +8,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.header_policy import combined_ecn
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.reassembly import Reassembly
 from v6t.plugins.common.whole import HOP_LIMIT, PacketDevice, decremented
 from v6t.plugins.whole import Leaves, SideName
-from v6t.profiles.headerpolicy import combined_ecn
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from v6t.procedures.search.goals import GoalResult
-from v6t.procedures.validity import Verdict
+from v6t.trials.verdict import Verdict
 
 NEAR, ROUGH = 1 / 8, 1 / 2
 """Shares of the rate that failed: a bracket that is wider says little of a slow device. Rough is enough for

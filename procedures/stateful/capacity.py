@@ -15,7 +15,7 @@ from v6t.procedures.conditions import Attempt, PointSpec, Watch
 from v6t.procedures.search.binary import ROUGH
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
-from v6t.procedures.trial import Measure
+from v6t.trials.trial import Measure
 
 BENCHMARK = "capacity"
 

@@ -18,8 +18,8 @@ from v6t.procedures.search.binary import (
     halvings,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
-from v6t.procedures.trial import Measure
-from v6t.procedures.validity import Verdict
+from v6t.trials.trial import Measure
+from v6t.trials.verdict import Verdict
 
 BENCHMARK = "connection-rate"
 

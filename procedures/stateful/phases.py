@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from v6t.procedures.conditions import Attempts, Conditions, Outcome
-from v6t.procedures.connection_types import Connections, PhaseOneResult
-from v6t.procedures.tcp import Tcp
-from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
-from v6t.procedures.validity import Verdict
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import Measure, Mode, Trial, TrialResult
+from v6t.trials.verdict import Verdict
 
 RETAKES = 3
 """Times phase 1 is taken again before a phase 2 is given up (ST-08)."""
@@ -39,7 +39,7 @@ class PhaseOneSettings:
 
     Attributes:
         wait_s, gap_s, alpha, entries, reading, keep, tcp: see
-            :class:`~v6t.procedures.connection_types.Connections`.
+            :class:`~v6t.trials.connections.Connections`.
     """
 
     wait_s: float = 0.5

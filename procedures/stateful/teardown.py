@@ -15,7 +15,7 @@ from v6t.procedures.stateful.phases import (
     PhaseOneSettings,
     attempt_connections,
 )
-from v6t.procedures.trial import Measure
+from v6t.trials.trial import Measure
 
 BENCHMARK = "teardown"
 

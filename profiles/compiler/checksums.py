@@ -19,12 +19,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from v6t.base.errors import UsageError
+from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.lower import Piece, lower
 from v6t.profiles.compiler.variables import Part, complement
 from v6t.profiles.fields import Header, Layout
 from v6t.profiles.template import NETWORK, WITHOUT_ADDRESSES, Template, checksum_field
-from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS
 
 HARDWARE_NS = 15.0
 """The least measured (15 to 30): a NIC that computes checksums needs no more."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import ChecksumPlan, plan_checksums
 from v6t.profiles.compiler.enumeration import counter, listed, permutation

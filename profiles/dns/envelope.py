@@ -7,11 +7,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles.inet import ETHERTYPES_VLAN, Headers, finish_ipv4, finish_udp
+from v6t.packets.inet import ETHERTYPES_VLAN, Headers, finish_ipv4, finish_udp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 DNS_PORT = 53
 _TYPES = {4: b"\x08\x00", 6: b"\x86\xdd"}

@@ -20,7 +20,7 @@ from v6t.profiles.dns.zone import SUFFIX, labels_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 VALID = "valid"
 LATE, MISSING, REPEATED, STRAY = "late", "no answer", "repeated", "to no question of the trial"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 from v6t.profiles.dns.reading import read_name
 from v6t.profiles.dns.zone import (
     LABEL,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 A, NS, SOA, AAAA, OPT = 1, 2, 6, 28, 41
 HEADER = 12

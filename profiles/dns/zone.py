@@ -15,7 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 SUFFIX = "dns64perf.test"
 LABEL = 15

@@ -16,9 +16,10 @@ from pathlib import PurePath
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
 from v6t.profiles.fields import Layout, layout_of
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
 from v6t.profiles.streams import Checksum, Stream, StreamSet
 from v6t.profiles.template import final_checksum
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles import decode
+from v6t.packets import decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 _ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
 _DECIDING = {"IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (0, 4, 5, 6), "ICMP": (0,), "ICMPv6": (0,)}

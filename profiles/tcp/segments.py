@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles import inet
+from v6t.packets import inet
 from v6t.profiles.ends import Ends, ends_of
 from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import SEGMENT_OCTETS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
     Numbers = NDArray[np.uint32]
 

@@ -24,7 +24,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
-    from v6t.profiles.arrays import U8
+    from v6t.packets.arrays import U8
 
 SIZES = (1, 2, 4, 8)
 

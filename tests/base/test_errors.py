@@ -17,7 +17,21 @@ from v6t.core.cli.main import CLICK_CODES
 from v6t.tests.core.support import v6t
 
 CHECKOUT = Path(__file__).parents[2]
-FOLDERS = (*("base", "profiles", "plugins", "procedures", "drivers", "analysis", "core", "tools"),)
+FOLDERS = (
+    *(
+        "base",
+        "trials",
+        "intent",
+        "packets",
+        "profiles",
+        "plugins",
+        "procedures",
+        "drivers",
+        "analysis",
+        "core",
+        "tools",
+    ),
+)
 PLAIN = ("Refused",)
 """Names that a plain exception of another folder has, too."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.expand import Expander
 
 from .common import in_turn, rate, show, streams

@@ -14,8 +14,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.tester import Tester
-from v6t.procedures.trial import Trial
-from v6t.procedures.validity import assess_trial
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
 
 from .common import in_turn, show
 

@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 import numpy as np
 from v6t.core.config.plugins import load_plugin
+from v6t.packets.arrays import U8, Mask
+from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
-from v6t.profiles.arrays import U8, Mask
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Direction
 
 PLUGINS = ("ipv4-router", "ipv6-router", "siit", "mape-br", "mapt-br", "lwaftr")
 FRAMES, TURNS = 1024, 300

@@ -33,8 +33,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import lab_device
 from v6t.drivers.lab.setup import Bed
-from v6t.procedures.trial import Trial
-from v6t.procedures.validity import assess_trial
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
 
 SIZE, DURATION_S, TOLERANCE, TRIES = 84, 2.0, 1.02, 3
 UPPER_FPS = {"forward": 512_000.0, "bidirectional": 352_000.0}

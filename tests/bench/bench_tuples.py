@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.profiles import inet
+from v6t.packets import inet
 from v6t.profiles.expand import Expander
 
 from .common import streams

@@ -13,8 +13,8 @@ from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.plan import PlannedStage, Stage, plan, stages
 from v6t.core.runs.wording import happening
 from v6t.procedures.conditions import FPS, Progress
-from v6t.procedures.course import DeviceLoad
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.course import DeviceLoad
+from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
 
 OCTETS = ("84/64", "512/492", "1518/1498")
 

@@ -18,11 +18,11 @@ from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.export import run_file
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Trial
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import canonical, sequence_of
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Trial
 
 from .support import v6t
 

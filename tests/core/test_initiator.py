@@ -16,9 +16,9 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.options import TrexOptions
-from v6t.procedures.trial import Trial
+from v6t.intent.device import Link, Links, played
 from v6t.profiles.expand import Expander
-from v6t.profiles.intent import Link, Links, played
+from v6t.trials.trial import Trial
 
 BED = """
 initiator: right
@@ -148,7 +148,7 @@ def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
     bench.load(compile_point(bound.technology, sizes, 1))
     connections = None
     if settings.connects:
-        from v6t.procedures.connection_types import Connections
+        from v6t.trials.connections import Connections
 
         connections = Connections(100, 500.0, wait_s=0.3, gap_s=0.1)
     trial = Trial("test", "k", sizes.ipv6, sizes.ipv4, "bidirectional", rate_fps=500.0,

@@ -3,7 +3,7 @@
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.runs.journal import Journal, JournaledMeasure
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
 
 pytestmark = pytest.mark.slow
 

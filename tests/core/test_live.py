@@ -24,7 +24,7 @@ from v6t.core.reporting.live import LiveView, address_of, is_own
 from v6t.core.reporting.live_page import PAGE
 from v6t.core.runs.runner import execute
 from v6t.procedures.conditions import Progress
-from v6t.procedures.validity import Verdict
+from v6t.trials.verdict import Verdict
 
 from . import warm
 from .support import v6t

@@ -30,9 +30,9 @@ from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
-from v6t.procedures.trial import Event, Trial
 from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
+from v6t.trials.trial import Event, Trial
 
 pytestmark = pytest.mark.slow
 

@@ -36,11 +36,11 @@ from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import Trial, TrialResult, result_from_json, result_to_json
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
+from v6t.trials.trial import Trial, TrialResult, result_from_json, result_to_json
 
 from .support import v6t
 

@@ -12,8 +12,8 @@ from v6t.analysis.hiccups import hiccups
 from v6t.analysis.report.courses import over_time
 from v6t.analysis.rundata import RunTrial
 from v6t.core.reporting.write import load
-from v6t.procedures.course import Course, DeviceLoad
-from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.course import Course, DeviceLoad
+from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
 
 from .reportruns import made
 

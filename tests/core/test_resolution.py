@@ -9,9 +9,9 @@ from v6t.base.errors import EnvironmentLacking
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
-from v6t.procedures.queries import Answers, Queries
 from v6t.procedures.resolution import covered_qps
-from v6t.procedures.trial import (
+from v6t.trials.queries import Answers, Queries
+from v6t.trials.trial import (
     ABILITIES,
     ClassCount,
     DirectionResult,

@@ -18,7 +18,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.migrate.common import migrate
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.profiles import inet
+from v6t.packets import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

@@ -19,7 +19,6 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.conditions import Conditions
-from v6t.procedures.course import Course
 from v6t.procedures.critical_load import (
     CriticalLoadSpec,
     Estimate,
@@ -27,7 +26,8 @@ from v6t.procedures.critical_load import (
     measure_critical_load,
 )
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.course import Course
+from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 

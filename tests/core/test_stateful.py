@@ -25,9 +25,9 @@ from v6t.core.runs.plan import (
 )
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import capacity_spec
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Trial
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 

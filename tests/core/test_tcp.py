@@ -14,10 +14,11 @@ from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
-from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.stateful.phases import judge_connections
-from v6t.procedures.tcp import Tcp, TcpFound
-from v6t.procedures.trial import (
+from v6t.profiles.wire import max_frame_rate_fps
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.tcp import Tcp, TcpFound
+from v6t.trials.trial import (
     ABILITIES,
     Trial,
     TrialResult,
@@ -25,7 +26,6 @@ from v6t.procedures.trial import (
     result_to_json,
     trial_to_json,
 )
-from v6t.profiles.wire import max_frame_rate_fps
 
 from .support import v6t
 

@@ -10,9 +10,10 @@ from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.duts.registry import driver_type
 from v6t.drivers.duts.registry import names as driver_names
+from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
 
 
 def bound(plugin, driver, **params):

@@ -24,10 +24,13 @@ ROOMS = (
     "core",
     "docs",
     "drivers",
+    "intent",
+    "packets",
     "plugins",
     "procedures",
     "profiles",
     "tests",
+    "trials",
 )
 GROUPS = {
     "GEN": 30, "TP": 9, "FLR": 7, "B2B": 4, "REC": 3, "RST": 3, "LAT": 10, "PDV": 4, "IPDV": 2,

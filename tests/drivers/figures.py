@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
 """Figures that single lost frames leave as they are."""

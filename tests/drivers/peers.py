@@ -34,8 +34,8 @@ from v6t.drivers.lab.setup import Bed
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.procedures.validity import Verdict
 from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.trials.verdict import Verdict
 
 RECORD = Path(__file__).parent / "recorded" / "peers.json"
 TOLERANCE = 1.02

@@ -24,10 +24,10 @@ from v6t.drivers.lab.known_behaviour import Known
 from v6t.drivers.lab.known_device import KnownDevice
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleAround
-from v6t.procedures.trial import Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tools.accuracy.certify import Unchanged
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
 
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")

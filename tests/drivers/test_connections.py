@@ -30,10 +30,15 @@ from v6t.drivers.oracle.two_phase import Preparing
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Phase
+from v6t.packets import header_policy as headerpolicy
+from v6t.packets import inet, trailer
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import (
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.ends import ends_of
+from v6t.profiles.expand import Expander
+from v6t.trials.connections import Connections
+from v6t.trials.trial import (
     ClassCount,
     DirectionResult,
     Segment,
@@ -41,10 +46,6 @@ from v6t.procedures.trial import (
     Trial,
     TrialResult,
 )
-from v6t.profiles import headerpolicy, inet, trailer
-from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.ends import ends_of
-from v6t.profiles.expand import Expander
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from v6t.drivers.embedded.timing import Arrivals, Wanted
 from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.course import course
-from v6t.procedures.trial import Event, Segment, Starts, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.trials.trial import Event, Segment, Starts, Trial, TrialResult
 
 from . import planted
 

@@ -20,8 +20,8 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers import clock
 from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import DelayRequest, Segment, Starts, Trial
-from v6t.procedures.validity import assess_trial
+from v6t.trials.trial import DelayRequest, Segment, Starts, Trial
+from v6t.trials.verdict import assess_trial
 
 from . import faketrex
 

@@ -13,10 +13,10 @@ from v6t.drivers.embedded import receiver
 from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.embedded.stateful import Connecting
 from v6t.drivers.embedded.timing import Wanted
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.expand import Expander
+from v6t.trials.connections import Connections
+from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
 
 COUNT = 100
 PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology

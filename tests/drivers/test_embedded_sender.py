@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from v6t.drivers.embedded import sender
 from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
+from v6t.packets import inet, trailer
 from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.procedures.trial import Trial
-from v6t.profiles import inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.trials.trial import Trial
 
 
 class Ring:

@@ -8,9 +8,9 @@ from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.reference_device import Faults
 from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
-from v6t.procedures.trial import MODES, Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.plugins.foreign import ALL, GreTunnel, OverTcp
+from v6t.trials.trial import MODES, Trial
+from v6t.trials.verdict import assess_trial
 
 LAB, WHY = available()
 pytestmark = [

@@ -16,11 +16,11 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.connection_oracle import TableAt, connecting, foreground
 from v6t.drivers.oracle.replay import Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Trial
-from v6t.profiles import decode, trailer
+from v6t.packets import decode, trailer
 from v6t.profiles.expand import Expander
 from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, QueryNftables, TcpNat
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Trial
 
 COUNT = 500
 SIZE = 128

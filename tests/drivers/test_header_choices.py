@@ -14,6 +14,15 @@ import pytest
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
+from v6t.packets import trailer
+from v6t.packets.direction import DIRECTIONS
+from v6t.packets.header_policy import (
+    Change,
+    HeaderPolicy,
+    change_of,
+    combined_ecn,
+    tolerate,
+)
 from v6t.plugins.base import Expected
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.aftr import DsLiteAftr
@@ -30,17 +39,9 @@ from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
 from v6t.plugins.siit.clat import Clat
 from v6t.plugins.siit.siit import Siit
-from v6t.profiles import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.headerpolicy import (
-    Change,
-    HeaderPolicy,
-    change_of,
-    combined_ecn,
-    tolerate,
-)
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
 
 pytestmark = pytest.mark.slow
 

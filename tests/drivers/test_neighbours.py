@@ -19,7 +19,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
 from v6t.drivers.trex import answering
-from v6t.profiles.intent import Aside, Link, Links, hosts_on, played
+from v6t.intent.device import Aside, Link, Links, hosts_on, played
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"

@@ -12,10 +12,10 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
 
 from . import planted
 

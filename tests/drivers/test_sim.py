@@ -9,9 +9,9 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimOptions, SimTester
-from v6t.procedures.trial import DelayRequest, Event, Segment, Trial, result_from_json
-from v6t.procedures.trial import result_to_json as to_json
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
+from v6t.trials.trial import DelayRequest, Event, Segment, Trial, result_from_json
+from v6t.trials.trial import result_to_json as to_json
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 

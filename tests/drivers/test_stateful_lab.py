@@ -14,13 +14,13 @@ from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.conditions import Conditions
-from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
-from v6t.procedures.tcp import Tcp
-from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import assess_trial
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.verdict import assess_trial
 
 LAB, WHY = available()
 pytestmark = [

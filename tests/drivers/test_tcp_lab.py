@@ -16,11 +16,11 @@ from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_account import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
 from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import Tcp
-from v6t.procedures.trial import Trial
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, Read
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import Trial
 
 
 def needs_lab(test):

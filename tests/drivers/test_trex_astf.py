@@ -14,9 +14,9 @@ from v6t.drivers.trex import astf
 from v6t.drivers.trex.astf_worker import AstfWorker
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.service_worker import Trouble
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.tcp import Tcp
 from v6t.profiles.tcp.http import REQUEST, response
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp
 
 OBJECT = len(response(64))
 

@@ -10,14 +10,14 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.trex.astf import AGAIN
 from v6t.procedures.conditions import Conditions
-from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
-from v6t.procedures.tcp import Tcp
-from v6t.procedures.trial import Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.connections import Connections
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
 
 pytestmark = [
     pytest.mark.trex,

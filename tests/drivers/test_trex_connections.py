@@ -13,9 +13,9 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.drivers.trex import tables
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import DelayRequest, Trial
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.connections import Connections
+from v6t.trials.trial import DelayRequest, Trial
 
 pytestmark = [
     pytest.mark.trex,

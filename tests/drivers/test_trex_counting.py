@@ -19,16 +19,16 @@ from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import bursts, check_stamps, stamped, with_cache
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.trial import DelayRequest, Event, Segment, Trial
-from v6t.profiles import trailer
+from v6t.packets import trailer
+from v6t.packets.inet import finish_ipv4, headers_of, verify
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json
-from v6t.profiles.inet import finish_ipv4, headers_of, verify
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.precompute import with_rows
 from v6t.tests.plugins.foreign import OverTcp
+from v6t.trials.trial import DelayRequest, Event, Segment, Trial
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))

@@ -20,10 +20,10 @@ from v6t.drivers.trex.program import until_input_ends
 from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.remote_checks import examine_remote
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.verdict import assess_trial
 
 from .duts import sshserver
 from .figures import assert_timed

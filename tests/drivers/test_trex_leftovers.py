@@ -12,8 +12,8 @@ from v6t.drivers.trex import client_worker, recording, samples, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.phases import judge_connections
+from v6t.trials.connections import Connections
 
 from .test_trex_sending_connections import COUNT, PLUGIN, RATE, TOLERANCE, Server, trial
 

@@ -18,9 +18,9 @@ from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.verdict import assess_trial
 
 from . import faketrex
 from .test_trex_control_frames import OWN

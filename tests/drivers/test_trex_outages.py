@@ -13,11 +13,11 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.procedures.trial import Event, Segment, Starts, Trial
-from v6t.procedures.validity import assess_trial
 from v6t.profiles.transform import entropy
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.trial import Event, Segment, Starts, Trial
+from v6t.trials.verdict import assess_trial
 
 pytestmark = [
     pytest.mark.trex,

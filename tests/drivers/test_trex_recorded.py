@@ -9,8 +9,8 @@ import pytest
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.recorded import Beside, Recorded, share
 from v6t.drivers.trex.stamping import bursts
-from v6t.procedures.trial import DelayRequest
-from v6t.profiles import trailer
+from v6t.packets import trailer
+from v6t.trials.trial import DelayRequest
 
 from .test_trex_counting import STREAMS, trial
 

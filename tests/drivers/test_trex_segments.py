@@ -15,14 +15,14 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts, stamped
 from v6t.drivers.trex.successive import successive
-from v6t.procedures.trial import ClassCount, DirectionResult, Segment, Starts, Trial
-from v6t.profiles import trailer
+from v6t.packets import trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.transform import entropy
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
+from v6t.trials.trial import ClassCount, DirectionResult, Segment, Starts, Trial
 
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
 PLUGIN = bind(RUN).technology

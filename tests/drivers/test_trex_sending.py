@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.trex.sending import looks, sending_time
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
-from v6t.procedures.validity import assess_trial
+from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.verdict import assess_trial
 
 WIDTH_S = 5e-5
 

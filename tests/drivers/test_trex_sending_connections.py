@@ -16,12 +16,12 @@ from v6t.drivers.trex import client_worker, marking, stamping, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.connection_types import Connections
+from v6t.packets import trailer
 from v6t.procedures.stateful.phases import judge_connections
-from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import assess_trial
-from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
+from v6t.trials.connections import Connections
+from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.verdict import assess_trial
 
 from .test_trex_recording import pcap
 

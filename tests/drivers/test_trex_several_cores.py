@@ -14,8 +14,8 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.procedures.trial import DelayRequest, Trial
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.trial import DelayRequest, Trial
 
 pytestmark = [
     pytest.mark.lab,

@@ -18,12 +18,12 @@ from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.trex import client_worker, counting, marking, tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.stamping import Burst, bursts, mended, stamped
-from v6t.procedures.trial import DelayRequest, Trial
-from v6t.profiles import inet, trailer
+from v6t.packets import inet, trailer
 from v6t.profiles.compiler.instructions import MAX_OFFSET
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import StreamSet
 from v6t.tests.core.support import v6t
+from v6t.trials.trial import DelayRequest, Trial
 
 RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
 PLUGIN = bind(RUN).technology

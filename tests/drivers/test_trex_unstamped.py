@@ -12,10 +12,10 @@ from v6t.drivers.trex import counting, marking, samples
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.stamping import bursts
 from v6t.drivers.trex.unstamped import CLASSES, Unstamped
-from v6t.procedures.trial import Trial
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
+from v6t.trials.trial import Trial
 
 
 def compiled(plugin="mape-br", size=104, params=None):

@@ -35,9 +35,9 @@ from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.trial import DelayRequest, Event, Trial
-from v6t.procedures.validity import assess_trial
-from v6t.profiles import trailer
+from v6t.packets import trailer
+from v6t.trials.trial import DelayRequest, Event, Trial
+from v6t.trials.verdict import assess_trial
 
 from . import faketrex
 

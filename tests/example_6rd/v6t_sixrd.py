@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -33,7 +34,7 @@ from v6t.plugins.common.reference_device import (
 )
 from v6t.plugins.sizes import translated_pair
 from v6t.plugins.tunnel import sixin4
-from v6t.profiles.model import Binding, Direction, FramePair, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
 SPOOFED, NO_CUSTOMER, UNMARKABLE = range(len(COMMON_REASONS), len(COMMON_REASONS) + 3)
 

@@ -18,7 +18,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.conditions import Attempt, Attempts
-from v6t.procedures.trial import directions_of
+from v6t.trials.trial import directions_of
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.direction import Direction
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -24,7 +25,7 @@ from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, Ref
 from v6t.plugins.common.text import network6
 from v6t.plugins.router.params import HostBits
 from v6t.plugins.sizes import routed_pair
-from v6t.profiles.model import Binding, Direction, FramePair, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
 NOT_INSIDE = 4
 

@@ -14,9 +14,9 @@ from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.tester import SimTester
 from v6t.drivers.tester import Oracle, Tester
 from v6t.drivers.tester_kind import TesterKind
-from v6t.procedures.trial import Ability, ClassCount, Trial, TrialResult
-from v6t.profiles.model import Direction
+from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
+from v6t.trials.trial import Ability, ClassCount, Trial, TrialResult
 
 
 class ImpairedOptions(StrictModel):

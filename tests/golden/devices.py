@@ -20,11 +20,11 @@ from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, Plan, Was
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
+from v6t.packets import header_policy as headerpolicy
+from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology
 from v6t.plugins.conformance.cases import Case as FrameCase
 from v6t.plugins.whole import Leaves
-from v6t.profiles import headerpolicy
-from v6t.profiles.model import DIRECTIONS
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts.cases import CASES
 from v6t.tests.drivers.duts.cases import Case as RecordedPlan

@@ -18,7 +18,9 @@ from v6t.drivers.oracle.replay import Order
 from v6t.drivers.transport.contract import for_shell
 from v6t.drivers.trex.marking import marked
 from v6t.drivers.trex.stamping import bursts, stamped
-from v6t.procedures.trial import (
+from v6t.profiles.streams import StreamSet
+from v6t.tests.golden.store import Parts
+from v6t.trials.trial import (
     ClassCount,
     DelayRequest,
     DirectionResult,
@@ -26,9 +28,7 @@ from v6t.procedures.trial import (
     Trial,
     TrialResult,
 )
-from v6t.procedures.validity import assess_trial
-from v6t.profiles.streams import StreamSet
-from v6t.tests.golden.store import Parts
+from v6t.trials.verdict import assess_trial
 
 TECHNOLOGIES = ("mape-br", "siit", "ipv4-router")
 TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 2000.0, 2.0)

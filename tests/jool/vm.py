@@ -22,7 +22,7 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.profiles.intent import Links
+from v6t.intent.device import Links
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 from v6t.tests.machine.machine import Machine

@@ -18,7 +18,18 @@ SLOW_BED = "line_rate: 1M\n"
 SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
 """A machine that runs other tests may spoil a trial."""
 
-ROOMS = ("analysis", "base", "core", "drivers", "plugins", "procedures", "profiles")
+ROOMS = (
+    "analysis",
+    "base",
+    "core",
+    "drivers",
+    "intent",
+    "packets",
+    "plugins",
+    "procedures",
+    "profiles",
+    "trials",
+)
 
 
 def setup():

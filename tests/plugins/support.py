@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Links
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Direction
 
 from .oracle import Oracle, OracleRule
 

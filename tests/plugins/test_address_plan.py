@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.technology import make_technology, params_of
+from v6t.intent.device import Aside, Links
 from v6t.plugins.address_plan import check_addresses
-from v6t.profiles.intent import Aside, Links
 
 from .test_contract import NAMES, PARAMS
 

@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 
 import pytest
 from v6t.base.errors import UsageError
+from v6t.intent import families as settings
 from v6t.plugins.base import Link, Links
-from v6t.profiles import intent_settings as settings
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin, names
+from v6t.packets import inet
+from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.common.discards import sound
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
 
 from .oracle import may_be_forwarded
 

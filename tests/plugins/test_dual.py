@@ -15,12 +15,12 @@ from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
+from v6t.packets import inet
 from v6t.plugins.base import Link, Links
 from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.stateful.base import OUTSIDE_POOL
-from v6t.profiles import inet
 from v6t.profiles.expand import Expander
 from v6t.profiles.wire import max_frame_rate_fps
 

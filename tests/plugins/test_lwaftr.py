@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.softwires import softwires
+from v6t.packets import inet
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.lw4o6.binding_table import generated, read_table
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
 from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.plugins.map.rules import PortSet
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import descriptions
 from v6t.core.config.files import RunFile, TestbedFile
+from v6t.packets.distinct import distinct
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
-from v6t.profiles.distinct import distinct
 
 from .support import FIGURE_8, number, ports, relay, stream_frames
 

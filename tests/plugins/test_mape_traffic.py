@@ -10,11 +10,11 @@ from ipaddress import IPv6Address, IPv6Network
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
+from v6t.packets import inet
+from v6t.packets.distinct import distinct
 from v6t.plugins.map.mape_params import DROP_REASONS
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
-from v6t.profiles.distinct import distinct
 from v6t.profiles.expand import Expander, expand_set
 from v6t.profiles.export.stl import to_stl_json
 from v6t.profiles.model import Role

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from v6t.base.errors import UsageError
+from v6t.packets import inet
 from v6t.plugins.base import Links
 from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.map.mapt_br import MapTBorderRelay
@@ -19,7 +20,6 @@ from v6t.plugins.map.mapt_reference import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, 
 from v6t.plugins.map.rule_arrays import RuleArray
 from v6t.plugins.map.rules import MapRule, rule_from_text
 from v6t.plugins.translation import rfc6052
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

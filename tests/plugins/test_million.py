@@ -16,11 +16,11 @@ from ipaddress import IPv4Address, IPv6Address
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin
+from v6t.packets.direction import DIRECTIONS
+from v6t.packets.distinct import distinct
 from v6t.plugins.base import Links
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.distinct import distinct
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS
 
 from .decoder import Decoder, rebuilt
 from .oracle import OracleRule

@@ -9,12 +9,13 @@ from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
+from v6t.intent.device import Aside, Links
+from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.nat.nat64 import Nat64Params
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.expand import Expander
-from v6t.profiles.intent import Aside, Links
-from v6t.profiles.model import DIRECTIONS, Kind
+from v6t.profiles.model import Kind
 
 STATELESS = (
     "clat", "ipv4-router", "ipv6-router", "lwaftr", "lwb4",

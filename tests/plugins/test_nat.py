@@ -12,14 +12,15 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 from v6t.base.errors import UsageError
+from v6t.packets import inet
+from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
 from v6t.plugins.stateful.base import NO_CONNECTION, OUTSIDE_POOL
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
 
 from .worlds import World, aged, as_ipv4, as_ipv6, embedded, extracted, routed
 

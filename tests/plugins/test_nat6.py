@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
+from v6t.packets import inet
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat.nat46 import Nat46, Nat46Params
 from v6t.plugins.nat.nat66 import Nat66, Nat66Params
 from v6t.plugins.stateful.base import OUTSIDE_POOL
 from v6t.plugins.stateful.pool6 import Pool6Params
-from v6t.profiles import inet
 from v6t.profiles.expand import Expander
 
 from .test_nat import FRAMES, NatWorld, _with_ports, streams

@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
+from v6t.packets import inet
 from v6t.plugins.common.ports import Policy
 from v6t.plugins.siit.siit import Siit
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream

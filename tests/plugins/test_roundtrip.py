@@ -15,11 +15,12 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin
+from v6t.packets import inet
+from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.model import Role
 
 from .oracle import OracleRule
 from .worlds import (

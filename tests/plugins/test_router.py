@@ -7,9 +7,9 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
+from v6t.packets import inet
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams
 from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

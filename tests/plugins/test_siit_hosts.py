@@ -8,10 +8,10 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_eam
 from v6t.core.config.plugins import load_plugin
+from v6t.packets import inet
 from v6t.plugins.siit.siit import Siit, SiitParams
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import read_pairs
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config import plugins
-from v6t.profiles import inet
+from v6t.packets import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.core.support import v6t

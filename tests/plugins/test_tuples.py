@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.resolve import Flags, resolve
+from v6t.packets.distinct import distinct
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.nat.nat66 import Nat66
 from v6t.plugins.stateful.four_tuples import Field, combinations, linear_tuples, shuffled_tuples
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.distinct import distinct
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
 

@@ -6,7 +6,7 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.technology import params_of
-from v6t.profiles.model import DIRECTIONS
+from v6t.packets.direction import DIRECTIONS
 
 LARGEST = 1280 + 18
 """IPv6 frame that no translator makes fragments of, FCS included."""

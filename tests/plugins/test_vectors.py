@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
+from v6t.packets import inet
 from v6t.plugins.map.mape_params import DROP_REASONS
 from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
 from v6t.plugins.nat.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.translation import rfc6052
-from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Layer, Variable

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec
-from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult, directions_of
+from v6t.trials.trial import ClassCount, DirectionResult, TrialResult, directions_of
 
 FOREGROUND = SimpleNamespace(name="fg", weight=1, role=SimpleNamespace(value="foreground"))
 BACKGROUND = SimpleNamespace(name="bg", weight=1, role=SimpleNamespace(value="background"))

@@ -10,8 +10,8 @@ from v6t.procedures.recovery import RecoverySpec
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.stateful.capacity import CapacitySpec as TableSpec
 from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
-from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
 from v6t.tests.procedures.support import Recorded, at
+from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
 
 LONG = Rules(60.0, 2.0, 1.00001)
 

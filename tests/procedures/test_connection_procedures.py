@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.oracle.two_phase import Preparing
-from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
@@ -20,15 +19,16 @@ from v6t.procedures.stateful.phases import (
     judge_connections,
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
-from v6t.procedures.tcp import Tcp
-from v6t.procedures.trial import (
+from v6t.tests.procedures.support import Recorded, at, sim
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import (
     Trial,
     TrialResult,
     result_from_json,
     result_to_json,
     trial_to_json,
 )
-from v6t.tests.procedures.support import Recorded, at, sim
 
 pytestmark = pytest.mark.slow
 

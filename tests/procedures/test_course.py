@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.procedures.course import SLOTS, Course, DeviceLoad, slot_s
-from v6t.procedures.trial import (
+from v6t.trials.course import SLOTS, Course, DeviceLoad, slot_s
+from v6t.trials.trial import (
     ClassCount,
     DirectionResult,
     TrialResult,

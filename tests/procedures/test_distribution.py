@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from v6t.analysis.statistics import median, percentile
 from v6t.drivers import delays
-from v6t.procedures.distribution import Distribution, bucket_ns, differences
-from v6t.procedures.trial import (
+from v6t.trials.delays import Distribution, bucket_ns, differences
+from v6t.trials.trial import (
     ClassCount,
     DirectionResult,
     TrialResult,

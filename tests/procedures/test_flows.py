@@ -3,8 +3,8 @@
 import pytest
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
 from v6t.procedures.throughput import measure_throughput
-from v6t.procedures.trial import Starts, Trial, trial_to_json
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
+from v6t.trials.trial import Starts, Trial, trial_to_json
 
 
 def test_one_flow_is_the_base_of_all():

@@ -6,11 +6,11 @@ import pytest
 from v6t.analysis.records.outages import reset_record
 from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
-from v6t.procedures.connection_types import Connections
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.phases import PhaseOneFailed, Prepared
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import Recorded, at, searching, sim
+from v6t.trials.connections import Connections
 
 CONNECTIONS = Connections(10_000, 100_000.0, wait_s=0.1)
 LIMIT = 3_000_000.0

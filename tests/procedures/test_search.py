@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.procedures.search.binary import NEAR, ROUGH, binary_search
 from v6t.procedures.throughput import Search, measure_throughput
-from v6t.procedures.validity import Verdict
 from v6t.tests.procedures.support import Recorded, at, limited, searching, sim
+from v6t.trials.verdict import Verdict
 
 LIMIT = 3_141_592.0
 RESOLUTION = 1000.0

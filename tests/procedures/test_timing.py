@@ -7,11 +7,12 @@ import pytest
 from v6t.analysis.presentations.delays import LatencyPresentation
 from v6t.analysis.records.timing import timing_record, timing_rows
 from v6t.drivers.testers import kind_of
-from v6t.procedures.distribution import Distribution, differences
 from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
 from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
 from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
-from v6t.procedures.trial import (
+from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
+from v6t.trials.delays import Distribution, differences
+from v6t.trials.trial import (
     ClassCount,
     DelayRequest,
     DirectionResult,
@@ -20,7 +21,6 @@ from v6t.procedures.trial import (
     result_from_json,
     result_to_json,
 )
-from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
 
 pytestmark = pytest.mark.slow
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.procedures.trial import ClassCount, DirectionResult, Segment, Trial, TrialResult
-from v6t.procedures.validity import assess_trial
 from v6t.profiles.compiler.schedule import counts, order
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
+from v6t.trials.trial import ClassCount, DirectionResult, Segment, Trial, TrialResult
+from v6t.trials.verdict import assess_trial
 
 KEY = "throughput/104/forward/r01/s00/a1"
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
+from v6t.packets.distinct import distinct
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.mixing import LISTED_BITS
 from v6t.profiles.compiler.uniform import FILLED, FILLED_BIAS, FILLED_BITS, bias
-from v6t.profiles.distinct import distinct
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Role, Traffic, TrafficClass, Variable
 

@@ -7,7 +7,7 @@ from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
-from v6t.profiles import decode
+from v6t.packets import decode
 
 ETHER = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01")
 FOUR = IP(src="192.0.2.1", dst="198.51.100.2", id=7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from v6t.profiles.distinct import distinct
+from v6t.packets.distinct import distinct
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.int64, np.uint64, np.float64])

@@ -11,13 +11,13 @@ import dns.rdatatype
 import dns.rrset
 import numpy as np
 import pytest
+from v6t.packets.inet import verify
 from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.dns import judging
 from v6t.profiles.dns.envelope import Layout
 from v6t.profiles.dns.messages import Authority, question, write_questions
 from v6t.profiles.dns.zone import SUFFIX, labels_of, read_labels
-from v6t.profiles.inet import verify
 
 COUNT = 300
 ZONE = Dns64(Dns64Params()).zone

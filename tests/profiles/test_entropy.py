@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
+from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import (
-    DIRECTIONS,
-    Binding,
-    Kind,
-    Layer,
-    Role,
-    Traffic,
-    TrafficClass,
-    Variable,
-)
+from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
 from v6t.profiles.transform.entropy import flows, held, varies
 
 SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")

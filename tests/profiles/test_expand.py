@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scapy.utils import RawPcapReader
 from v6t.base.errors import UsageError
+from v6t.packets import inet
 from v6t.plugins.base import Link, Links
-from v6t.profiles import inet
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index

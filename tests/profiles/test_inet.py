@@ -9,7 +9,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 from scapy.utils import checksum
-from v6t.profiles import inet
+from v6t.packets import inet
 
 from .test_template import rebuilt
 

@@ -12,11 +12,12 @@ from scapy.utils import RawPcapReader
 from v6t.base.errors import UsageError
 from v6t.drivers.trex.counting import control_filter
 from v6t.drivers.trex.stamping import stamped
-from v6t.profiles import decode, trailer
+from v6t.packets import decode, trailer
+from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
-from v6t.profiles.model import DIRECTIONS, Layer
+from v6t.profiles.model import Layer
 from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp
 from v6t.tests.profiles.test_export_trex import CLIENT, TREX, client
 

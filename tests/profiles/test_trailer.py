@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from v6t.profiles import inet, trailer
+from v6t.packets import inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Traffic, Variable

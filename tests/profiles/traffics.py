@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from v6t.profiles import inet
+from v6t.packets import inet
 from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
 from v6t.profiles.streams import Checksum
 

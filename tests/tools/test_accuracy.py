@@ -16,12 +16,12 @@ from v6t.drivers.delays import differences, distribution
 from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.known_device import Truth
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial
 from v6t.tools.accuracy import certify as certifying
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import Check, checks
 from v6t.tools.accuracy.record import Capacity, Certificate, Counted, Paced, Timed
 from v6t.tools.accuracy.report import document
+from v6t.trials.trial import ClassCount, DelayRequest, DirectionResult, Trial
 
 LAB, WHY = available()
 MS = 1_000_000

@@ -9,11 +9,11 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.records.timing import PdvRecord
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import significant
-from v6t.procedures.course import DeviceLoad
-from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import brief, differing, differing_sheet
 from v6t.tools.publish.doubts import is_queued, loses_elsewhere
+from v6t.trials.course import DeviceLoad
+from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
 
 HEAD = {
     "title": "T", "direction": "bidirectional", "frame_sizes": FrameSizes(ipv6=84, ipv4=64),

@@ -17,12 +17,12 @@ import yaml
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import assess_trial
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
 from v6t.tests.machine.image import Image, lacking
+from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.verdict import assess_trial
 
 from .guest import GUEST, Guest, Nic, nics
 

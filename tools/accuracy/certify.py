@@ -31,16 +31,17 @@ from v6t.drivers.tester import OracleAround, Tester
 from v6t.plugins.reference import Expected
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.procedures.trial import DirectionResult, Trial, TrialResult
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import SLOWEST_FPS, Check, checks
 from v6t.tools.accuracy.record import SCHEMA, Capacity, Certificate, Counted, Paced, Timed
 from v6t.tools.accuracy.report import document
+from v6t.trials.trial import DirectionResult, Trial, TrialResult
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction, FramePair
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
+    from v6t.profiles.model import FramePair
 
 TECHNOLOGY, OCTETS = "ipv6-router", 84
 """IPv6 frames that are forwarded unchanged: the shortest in RFC 5180 that hold a mark."""

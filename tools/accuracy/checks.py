@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from v6t.drivers.lab.known_behaviour import Jitter, Known
-from v6t.procedures.trial import DelayRequest
+from v6t.trials.trial import DelayRequest
 
 Kind = Literal["loss", "duplicates", "reordering", "delay", "pace", "capacity"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.delays import distribution
-from v6t.procedures.distribution import Distribution
 from v6t.tools.accuracy.checks import Check
 from v6t.tools.accuracy.record import POINTS, Capacity, Counted, Paced, Timed
+from v6t.trials.delays import Distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.lab.known_device import Truth
-    from v6t.procedures.trial import DirectionResult, Trial
+    from v6t.trials.trial import DirectionResult, Trial
 
 
 def counted(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> Counted:

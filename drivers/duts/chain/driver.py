@@ -30,9 +30,9 @@ from v6t.drivers.duts.session import Session, restore_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
-from v6t.profiles.headerpolicy import HeaderPolicy
-from v6t.profiles.intent import DutIntent, Link, Links
-from v6t.profiles.model import DIRECTIONS, Direction
+from v6t.intent.device import DutIntent, Link, Links
+from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.packets.header_policy import HeaderPolicy
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Reach

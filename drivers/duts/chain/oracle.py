@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.drivers.duts.expect_profile import ProfiledAnswer
 from v6t.drivers.tester import OracleAround
-from v6t.profiles import inet
-from v6t.profiles.distinct import distinct
-from v6t.profiles.headerpolicy import HeaderPolicy, merged
+from v6t.packets import inet
+from v6t.packets.distinct import distinct
+from v6t.packets.header_policy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
-    from v6t.profiles.arrays import U8
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import U8
+    from v6t.packets.direction import Direction
 
 
 _SET, _CLEAR = 0x40, 0xBF

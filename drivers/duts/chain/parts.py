@@ -8,9 +8,9 @@ from typing import Literal
 
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.profiles.headerpolicy import HeaderPolicy
-from v6t.profiles.intent import DutIntent
-from v6t.profiles.model import Direction
+from v6t.intent.device import DutIntent
+from v6t.packets.direction import Direction
+from v6t.packets.header_policy import HeaderPolicy
 
 _ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
 """Values of :attr:`HeaderPolicy.zero_checksum`, the strictest last."""

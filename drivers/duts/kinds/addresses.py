@@ -9,7 +9,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.spare import networks_in_use
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.intent_settings import AddressTable, CustomerEdge, settings_of
+from v6t.intent.families import AddressTable, CustomerEdge, settings_of
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix", "mapt-ce": "dmr"}

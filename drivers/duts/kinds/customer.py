@@ -7,7 +7,7 @@ from ipaddress import IPv6Address
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.intent_settings import CustomerEdge, Softwire, Softwires, settings_of
+from v6t.intent.families import CustomerEdge, Softwire, Softwires, settings_of
 
 
 @dataclass(frozen=True)

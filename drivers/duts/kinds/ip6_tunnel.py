@@ -34,7 +34,7 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.drivers.duts.programs import lacking
-from v6t.profiles.intent_settings import CustomerEdge
+from v6t.intent.families import CustomerEdge
 
 MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"

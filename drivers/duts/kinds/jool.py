@@ -21,7 +21,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, equals, has_lines, shown
 from v6t.drivers.duts.programs import lacking
-from v6t.profiles.intent_settings import (
+from v6t.intent.families import (
     AddressTable,
     CustomerEdge,
     MapRelay,

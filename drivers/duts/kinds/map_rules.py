@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from v6t.base.errors import UsageError
-from v6t.profiles.intent_settings import Rule
+from v6t.intent.families import Rule
 
 DEFAULT_LOWEST_MTU = 1280
 

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_lines, shown
-from v6t.profiles.intent_settings import CustomerEdge, settings_of
+from v6t.intent.families import CustomerEdge, settings_of
 
 DEVICE = "v6t-nat46"
 NOT_SENT = "not sent"

@@ -34,7 +34,7 @@ from v6t.drivers.duts.kinds.openbsd_outputs import (
 )
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_words, matches, shown
-from v6t.profiles.intent_settings import Nat, Nat64, settings_of
+from v6t.intent.families import Nat, Nat64, settings_of
 
 LIMIT_MARGIN = 1.05
 STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}

@@ -8,8 +8,8 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
-from v6t.profiles.intent_settings import BindingTable, GeneratedTable
-from v6t.profiles.softwire_rows import read_softwires
+from v6t.intent.binding_table import read_softwires
+from v6t.intent.families import BindingTable, GeneratedTable
 
 
 @dataclass(frozen=True)

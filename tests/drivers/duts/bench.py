@@ -22,8 +22,8 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab import netns
 from v6t.drivers.lab.setup import Bed
+from v6t.packets import inet
 from v6t.procedures.preflight import check_translation
-from v6t.profiles import inet
 from v6t.profiles.streams import StreamSet
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds.tundra import siit as tundra
+from v6t.intent.device import Aside
 from v6t.plugins.base import Link, Links
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
@@ -18,7 +19,6 @@ from v6t.plugins.resolution.dns64 import Dns64
 from v6t.plugins.router.plugins import Ipv6Router
 from v6t.plugins.siit.clat import Clat, ClatParams
 from v6t.plugins.siit.siit import Siit, SiitParams
-from v6t.profiles.intent import Aside
 
 from . import boxes, intents
 

@@ -21,9 +21,9 @@ from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.nat.nat46 import Nat46
-from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import Trial
 from v6t.tests.drivers.faketrex import children
+from v6t.trials.connections import Connections
+from v6t.trials.trial import Trial
 
 POSSIBLE, WHY = available()
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)

@@ -18,8 +18,8 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, has_lines, has_words, line_with
 from v6t.drivers.duts.registry import make_driver
+from v6t.intent.families import CustomerEdge
 from v6t.plugins.customer_edge.plugins import MapECe
-from v6t.profiles.intent_settings import CustomerEdge
 
 from .cases import CASES
 

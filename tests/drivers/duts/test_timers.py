@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
+from v6t.intent.device import DutIntent
 from v6t.plugins.nat.nat66 import Nat66
-from v6t.profiles.intent import DutIntent
 
 from . import intents
 

@@ -13,8 +13,8 @@ from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
-from v6t.procedures.connection_types import PhaseOneResult
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.connections import PhaseOneResult
+from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
 
 from . import intents
 

@@ -27,8 +27,8 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.procedures.trial import Trial
 from v6t.tests.core.support import v6t
+from v6t.trials.trial import Trial
 
 from . import intents, sshserver
 from .bench import Port, proven, standing, traffic_classes

@@ -10,9 +10,9 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
+from v6t.intent.families import settings_of
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe
 from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.profiles.intent_settings import settings_of
 
 from . import intents
 

@@ -17,12 +17,12 @@ import numpy as np
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.intent.device import DutIntent
+from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.plugins.common.ports import PortRange
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.intent import DutIntent
-from v6t.profiles.model import DIRECTIONS, Direction
 
 Values = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.kinds.linux.steps import up
 from v6t.drivers.duts.plan import Step, has_lines
-from v6t.profiles.intent_settings import Dns64
+from v6t.intent.families import Dns64
 
 
 class Bind9Options(ServerOptions):

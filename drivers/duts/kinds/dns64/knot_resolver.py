@@ -10,7 +10,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.plan import Intent, Step, equals
-from v6t.profiles.intent_settings import Dns64
+from v6t.intent.families import Dns64
 
 CACHE = "data.mdb"
 """LMDB's file in the directory that kresd is given."""

@@ -9,7 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Intent, Step, equals
-from v6t.profiles.intent_settings import Dns64
+from v6t.intent.families import Dns64
 
 FIRST = (4, 4)
 """The first version with ``dns64-prefix``."""

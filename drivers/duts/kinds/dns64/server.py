@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, line_with, shown
-from v6t.profiles.intent_settings import Dns64
+from v6t.intent.families import Dns64
 
 
 class ServerOptions(LinuxOptions):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Step, matches
-from v6t.profiles.intent_settings import Dns64
+from v6t.intent.families import Dns64
 
 
 class Unbound(Dns64Server):

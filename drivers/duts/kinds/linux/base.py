@@ -35,7 +35,7 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.drivers.duts.programs import lacking
-from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
+from v6t.intent.families import IntentSettings, Nat, settings_of
 
 SIDES = ("left", "right")
 ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
-from v6t.profiles.intent_settings import IntentSettings, Nat
+from v6t.intent.families import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05

@@ -8,7 +8,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, has_lines
-from v6t.profiles.intent_settings import Npt
+from v6t.intent.families import Npt
 
 COMMENT = "-m comment --comment v6t"
 

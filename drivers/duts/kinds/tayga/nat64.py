@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.tayga.reserved import refuse_pool
 from v6t.drivers.duts.kinds.tun.nat64 import TunNat64, network_of
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.profiles.intent_settings import Nat64
+from v6t.intent.families import Nat64
 
 
 class TaygaNftablesOptions(siit.TaygaOptions, nat.ConntrackOptions):

@@ -34,7 +34,7 @@ from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
-from v6t.profiles.intent_settings import (
+from v6t.intent.families import (
     BindingTable,
     CustomerEdge,
     DsLite,

@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT, VppOptions
 from v6t.drivers.duts.kinds.vpp.sides import has_route
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, equals, has_lines
-from v6t.profiles.intent_settings import DsLite
+from v6t.intent.families import DsLite
 
 Cli = Callable[[str], str]
 PER_B4 = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from v6t.base.errors import DutError
-from v6t.profiles.intent_settings import (
+from v6t.intent.families import (
     BindingTable,
     CustomerEdge,
     DsLite,

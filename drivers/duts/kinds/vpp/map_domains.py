@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, Intent, Step, Was, checked
-from v6t.profiles.intent_settings import BindingTable, MapRelay, Rule, settings_of
+from v6t.intent.families import BindingTable, MapRelay, Rule, settings_of
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, has_lines, matches
-from v6t.profiles.intent_settings import Nat64, Npt
+from v6t.intent.families import Nat64, Npt
 
 NPT66 = (24, 2)
 """First version whose bindings can be read back; the plugin itself came with 23.10."""

@@ -24,7 +24,7 @@ from v6t.drivers.duts.plan import (
     matches,
     shown,
 )
-from v6t.profiles.intent_settings import Nat
+from v6t.intent.families import Nat
 
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024

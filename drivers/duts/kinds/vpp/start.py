@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds.linux.steps import (
 )
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, matches, shown
-from v6t.profiles.intent_settings import CustomerEdge, Npt, Softwire, settings_of
+from v6t.intent.families import CustomerEdge, Npt, Softwire, settings_of
 
 MAIN = "vpp_main"
 """What its process is called once it has read its start-up file."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from v6t.base.errors import UsageError
-from v6t.profiles.intent import DutIntent
+from v6t.intent.device import DutIntent
 
 _Own = TypeVar("_Own", bound="IntentSettings")
 

@@ -39,13 +39,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from v6t.profiles import inet
-from v6t.profiles.distinct import distinct
+from v6t.packets import inet
+from v6t.packets.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import I64, U8, Mask
-    from v6t.profiles.model import Direction
+    from v6t.packets.arrays import I64, U8, Mask
+    from v6t.packets.direction import Direction
 
 
 Dscp = Literal["allowed", "copied", "zero"] | int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from v6t.procedures.trial import DirectionResult, Trial, TrialResult, directions_of
+from v6t.trials.trial import DirectionResult, Trial, TrialResult, directions_of
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
-from v6t.procedures.connection_types import Connections, PhaseOneResult
-from v6t.procedures.course import Course, DeviceLoad
-from v6t.procedures.distribution import Distribution
-from v6t.procedures.queries import Answers, Queries
-from v6t.procedures.tcp import TcpFound
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.course import Course, DeviceLoad
+from v6t.trials.delays import Distribution
+from v6t.trials.queries import Answers, Queries
+from v6t.trials.tcp import TcpFound
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -312,7 +312,7 @@ class DirectionResult:
             every frame was asked for; less where the tester could time only a sample (PDV-03).
             Classes that must be dropped (``negative``) are left out.
         ipdv: differences of the delays of consecutive frames of a class, by class name, when the
-            trial asked for them; see :func:`~v6t.procedures.distribution.differences`.
+            trial asked for them; see :func:`~v6t.trials.delays.differences`.
         first_lost_s, last_lost_s: when the first and the last of the frames that were lost were
             sent, after the first frame of the direction [s]; None when nothing was lost or the
             tester cannot tell. Required when the trial has ``then`` or ``event``.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from v6t.procedures.tcp import Tcp, TcpFound
+from v6t.trials.tcp import Tcp, TcpFound
 
 Purpose = Literal["prepare", "establish", "tear-down"]
 """``prepare``: phase 2 follows; ``establish``: phase 1 (and validation) is all; ``tear-down``:

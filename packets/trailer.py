@@ -13,10 +13,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.profiles.streams import Checksum
 
 LENGTH = 16
 MAGIC = 0xAB
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """The checksum that covers the end of a stream's frames, where the tester writes its mark.
+
+    Attributes:
+        protocol: scapy's name of the header it stands in (``UDP``, ``TCP``, ``GRE`` ...).
+        network: octet where the IP header below begins; None: there is none.
+        header: octet where its own header begins; it covers all from there on.
+        field: octet of the checksum.
+    """
+
+    protocol: str
+    network: int | None
+    header: int
+    field: int
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Device intents: links, addresses and settings, written by technologies and read by device drivers."""

@@ -1,0 +1,1 @@
+"""Packets: headers, checksums, trailers and header policies, for one frame or an array of frames."""

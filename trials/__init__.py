@@ -1,0 +1,1 @@
+"""Trials and their results: what procedures, testers, journals and records share."""
