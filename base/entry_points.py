@@ -83,7 +83,7 @@ class Extensions(Generic[T]):
         entries = self._entries().get(name, ())
         if not entries:
             raise UsageError(
-                f"there is no {self.what} '{name}'",
+                f"unknown {self.what} '{name}'",
                 nearest(name, self.names(), "installed"),
                 code="unknown-name",
             )

@@ -49,7 +49,6 @@ ERROR_CODES: dict[str, str] = {
     "invalid-intent": "The technology's device description lacks something that the driver needs.",
     "invalid-json": "The file is not valid JSON.",
     "invalid-placeholder": "A command template contains an unknown or unusable placeholder.",
-    "invalid-setting": "The setting cannot be used here.",
     "invalid-stream-set": "The file does not contain streams written by v6t.",
     "invalid-table-row": "A row of a table file cannot be parsed.",
     "invalid-traffic-model": "The traffic model of the technology is inconsistent.",

@@ -45,14 +45,14 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
         _refuse_odd(path, os.stat(path).st_mode)  # before: opening some devices does something
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as exc:  # an octet 0 in the name
-        raise UsageError(f"{str(path)!r} is no name of a file", code="not-a-file-name") from exc
+        raise UsageError(f"{str(path)!r} is not a file name", code="not-a-file-name") from exc
     with os.fdopen(handle, "rb") as file:
         _refuse_odd(path, os.fstat(handle).st_mode)
         octets = file.read(limit + 1) if os.fstat(handle).st_size <= limit else None
     if octets is None or len(octets) > limit:
         raise UsageError(
-            f"{path} is larger than {_size(limit)}: no such file is read",
-            "is it the right one?",
+            f"{path} exceeds the limit of {_size(limit)}",
+            "check that this is the right file",
             code="file-too-large",
         )
     return octets
@@ -67,7 +67,7 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
     try:
         return read_octets(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
-        raise UsageError(f"{path} is no text file", code="not-text") from exc
+        raise UsageError(f"{path} is not UTF-8 text", code="not-text") from exc
 
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
@@ -80,9 +80,7 @@ def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
     try:
         return parsed_json(text)
     except ValueError as exc:
-        raise UsageError(
-            f"{path} cannot be read: it is no JSON: {exc}", code="invalid-json"
-        ) from exc
+        raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
 
 
 def parsed_json(text: str | bytes) -> Any:
@@ -103,7 +101,7 @@ def parsed_json(text: str | bytes) -> Any:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -118,7 +116,7 @@ def _refuse_odd(path: Path, mode: int) -> None:
         if is_one(mode):
             raise UsageError(
                 f"{path} is {what}, not a file",
-                "write what it says into a file first",
+                "save its content to a file first",
                 code="not-a-regular-file",
             )
     if stat.S_ISDIR(mode):

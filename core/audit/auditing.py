@@ -375,9 +375,7 @@ def reserved(out: Path) -> Iterator[None]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise UsageError(
-            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {out}: {exc.strerror}", code="file-unwritable") from exc
     try:
         yield
     finally:
@@ -413,6 +411,4 @@ def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
             write_atomically(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _FPS, overwrite=True)
     except OSError as exc:
-        raise UsageError(
-            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {out}: {exc.strerror}", code="file-unwritable") from exc

@@ -144,7 +144,7 @@ def read(
         with within(document, ("paper",)):
             if content.paper not in sources():
                 raise UsageError(
-                    f"there is no paper '{content.paper}'",
+                    f"unknown paper '{content.paper}'",
                     "one of " + ", ".join(sources()),
                     code="unknown-name",
                 )
@@ -165,12 +165,12 @@ def _runs(
     for axis, values in experiment.matrix.items():
         if not values:
             raise UsageError(
-                f"{place_of(document, keys)}the axis {axis} has no values", code="invalid-setting"
+                f"{place_of(document, keys)}the axis {axis} has no values", code="wrong-length"
             )
     for axis in experiment.along:
         if axis not in experiment.matrix:
             raise UsageError(
-                f"{place_of(document, keys)}the matrix has no axis {axis}", code="invalid-setting"
+                f"{place_of(document, keys)}the matrix has no axis {axis}", code="unknown-name"
             )
     columns = [
         [(name, value, beside) for (name, value), beside in zip(
@@ -211,7 +211,7 @@ def _alongside(
             raise UsageError(
                 f"{place_of(document, keys)}along {axis}, {name} has {len(values)} values, the axis "
                 f"{many}",
-                code="invalid-setting",
+                code="wrong-length",
             )
     return [{name: values[n] for name, values in columns.items()} for n in range(many)]
 
@@ -243,7 +243,7 @@ def _bed(
     if name not in content.testbeds:
         raise UsageError(
             f"{place_of(document, keys)}which testbed?" if not name
-            else f"{place_of(document, keys)}there is no testbed '{name}'",
+            else f"{place_of(document, keys)}unknown testbed '{name}'",
             "testbeds of this file: " + (", ".join(content.testbeds) or "none"),
             code="missing-setting",
         )  # fmt: skip
@@ -261,7 +261,7 @@ def _put(values: dict[str, Any], axis: str, value: Any) -> None:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
             raise UsageError(
-                f"the axis {axis} leads into '{part}', which is one value", code="invalid-setting"
+                f"the axis {axis} leads into '{part}', which is one value", code="not-a-section"
             )
         place = inner
     if isinstance(value, dict) and isinstance(place.get(last), dict):

@@ -58,7 +58,7 @@ def command(
         document = Document(locate(file))
     elif resume is None and not listing:
         raise UsageError(
-            "which campaign?",
+            "no campaign is given",
             "give a FILE, a packaged name (--list) or --resume DIR",
             code="missing-setting",
         )

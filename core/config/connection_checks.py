@@ -30,13 +30,13 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
                 f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
                 f"technology of {plugin.exchange}",
                 "one of " + ", ".join(fit),
-                code="invalid-setting",
+                code="conflict",
             )
         if not run.connects and benchmark.connections == "only":
             raise UsageError(
                 f"{benchmark.name} is for stateful devices, and {run.plugin} keeps no connections",
                 "leave it out of --measure, or choose a stateful technology such as nat44",
-                code="invalid-setting",
+                code="conflict",
             )
         if run.connects and benchmark.connections == "never":
             others = [b.name for b in kinds.installed() if b.connections != "never"]

@@ -44,4 +44,4 @@ def _value(name: str, text: str) -> Any:
     try:
         return flow_value(text)
     except ValueError as exc:
-        raise UsageError(f"--set {name}: '{text:.80}' {exc}", code="unknown-setting") from exc
+        raise UsageError(f"--set {name}: '{text:.80}' {exc}", code="invalid-yaml") from exc

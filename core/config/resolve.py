@@ -82,7 +82,7 @@ def resolve_and_bind(
         name = DEMONSTRATION
     if name is None:
         raise UsageError(
-            "which technology?",
+            "no technology is given",
             "give --plugin NAME; `v6t plugins` lists them",
             code="missing-setting",
         )
@@ -236,7 +236,7 @@ def _link(document: Document | None, side: str, link: LinkFile, default: Link) -
         octets = str(values[name]).split(":")
         if len(octets) != 6 or not all(_is_octet(o) for o in octets):
             raise UsageError(
-                f"{place_of(document, ('links', side, name))}'{values[name]}' is no MAC address",
+                f"{place_of(document, ('links', side, name))}'{values[name]}' is not a MAC address",
                 "write it as 02:00:00:00:01:02",
                 code="not-an-address",
             )

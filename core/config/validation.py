@@ -39,7 +39,7 @@ def refuse_empty(name: str, values: Sequence[Any] | None, known: Sequence[str] =
             f"{name} is an empty list: nothing would be measured",
             "leave it out for the default"
             + (f", or name some of {', '.join(known)}" if known else ""),
-            code="invalid-setting",
+            code="wrong-length",
         )
 
 
@@ -52,13 +52,14 @@ def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, .
     for number, name in enumerate(names):
         if name not in known:
             raise UsageError(
-                f"there is no {what} '{name}'",
+                f"unknown {what} '{name}'",
                 nearest(str(name), known),
                 path=(number,),
                 code="unknown-name",
             )
     if len(set(names)) != len(names):
-        raise UsageError(f"a {what} is given twice", code="duplicate")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the {what} '{twice}' is given twice", code="duplicate")
     return tuple(names)
 
 

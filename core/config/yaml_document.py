@@ -55,9 +55,7 @@ class Document:
         try:
             text = read_text(path, SETTINGS_OCTETS)
         except OSError as exc:
-            raise UsageError(
-                f"{path} cannot be read: {exc.strerror}", code="file-unreadable"
-            ) from exc
+            raise UsageError(f"cannot read {path}: {exc.strerror}", code="file-unreadable") from exc
         try:
             self._tree = _parser("rt").load(text)
         except _Refused as exc:
@@ -67,7 +65,7 @@ class Document:
             where = f":{mark.line + 1}" if mark else ""
             raise UsageError(
                 f"{path}{where}: {(exc.problem or 'no YAML').strip()}",
-                "this is no YAML: a name, a colon, a space, a value; sections indented by spaces",
+                "write `name: value`; indent sections with spaces, not tabs",
                 code="invalid-yaml",
             ) from exc
         except ReaderError as exc:
@@ -78,9 +76,13 @@ class Document:
             ) from exc
         except Exception as exc:  # the parser fails in many ways on odd scalars
             raise UsageError(f"{path}: {_first_line(exc)}", code="invalid-yaml") from exc
+        if self._tree is None:
+            raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
         if not isinstance(self._tree, Mapping):
             raise UsageError(
-                f"{path} holds no settings", "`v6t init` writes an example", code="empty-file"
+                f"{path} does not contain named settings",
+                "`v6t init` writes an example",
+                code="not-a-section",
             )
         try:
             self.data: dict[str, Any] = _plain(self._tree, ())
@@ -116,7 +118,7 @@ def flow_value(text: str) -> Any:
     except _Refused as exc:
         raise ValueError(f"cannot be used: {exc}") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars
-        raise ValueError("is no YAML value") from exc
+        raise ValueError("is not a YAML value") from exc
 
 
 def _parser(kind: str) -> Any:

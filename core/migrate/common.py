@@ -112,7 +112,8 @@ class Parameters:
             given = self._given[name]
             where = f"{self.path}:{given.line}"
             raise UsageError(
-                f"{where}: {given.name} is no IPv{version} address: {value}", code="not-an-address"
+                f"{where}: {given.name} is not an IPv{version} address: {value}",
+                code="not-an-address",
             ) from exc
 
     def refuse(self, name: str, reason: str, hint: str) -> UsageError:
@@ -152,7 +153,8 @@ class Parameters:
         except ValueError as exc:
             given = self._given[name]
             raise UsageError(
-                f"{self.path}:{given.line}: {given.name} is no number: {value}", code="not-a-number"
+                f"{self.path}:{given.line}: {given.name} is not a number: {value}",
+                code="not-a-number",
             ) from exc
 
     def turned(self, others: Mapping[str, str]) -> Parameters:
@@ -250,7 +252,7 @@ def _lines(path: Path) -> list[Given]:
     try:
         text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise UsageError(f"cannot read {path}: {exc.strerror}", code="file-unreadable") from exc
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()

@@ -99,7 +99,7 @@ def write(
 
     if paper is not None and paper not in sources():
         raise UsageError(
-            f"there is no paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
+            f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
         )
     with names.reading(path):
         data = load(path)
@@ -116,9 +116,7 @@ def write(
                 write_atomically(target, text)
             written.append(target)
     except OSError as exc:
-        raise UsageError(
-            f"{place} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
 
 
@@ -172,6 +170,6 @@ def _json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except NotADirectoryError as exc:
-        raise UsageError(f"{path.parent} is no directory", code="not-a-directory") from exc
+        raise UsageError(f"{path.parent} is not a directory", code="not-a-directory") from exc
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise UsageError(f"cannot read {path}: {exc.strerror}", code="file-unreadable") from exc

@@ -48,7 +48,7 @@ def configuration(source: Path) -> ResolvedRun:
         return saved_run(read_json(path))
     except OSError as exc:
         raise UsageError(
-            f"{path} cannot be read: {exc.strerror}",
+            f"cannot read {path}: {exc.strerror}",
             "give the directory of an earlier `v6t run`",
             code="file-unreadable",
         ) from exc

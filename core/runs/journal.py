@@ -69,9 +69,7 @@ class Journal:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
         except OSError as exc:
-            raise UsageError(
-                f"{path} cannot be opened: {exc.strerror}", code="file-unreadable"
-            ) from exc
+            raise UsageError(f"cannot open {path}: {exc.strerror}", code="file-unreadable") from exc
         try:
             self._read()
         except BaseException:
@@ -137,7 +135,7 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
     except FileNotFoundError:
         return []
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise UsageError(f"cannot read {path}: {exc.strerror}", code="file-unreadable") from exc
     return [(entry["trial"], result) for _, entry, result in _trials(path, data, run)]
 
 

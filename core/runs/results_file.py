@@ -32,9 +32,9 @@ def read_results(directory: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except NotADirectoryError as exc:
-        raise UsageError(f"{directory} is no directory", code="not-a-directory") from exc
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
     except (OSError, UsageError) as exc:
-        words = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
+        words = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
         raise UsageError(
             words, "put it aside: `v6t resume` makes it anew from the journal", code="damaged-file"
         ) from exc

@@ -35,7 +35,9 @@ def no_run(path: Path) -> UsageError:
             code="no-such-run",
         )
     return UsageError(
-        f"{path} holds no run", "give the directory of an earlier `v6t run`", code="no-such-run"
+        f"{path} does not contain a run",
+        "give the directory of an earlier `v6t run`",
+        code="no-such-run",
     )
 
 
@@ -48,7 +50,7 @@ def refuse_absent(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             raise UsageError(
-                f"there is no {path}",
+                f"{path} does not exist",
                 "give the directory of an earlier run or campaign",
                 code="file-not-found",
             )
@@ -100,7 +102,7 @@ class RunDir:
             return None
         except OSError as exc:
             raise UsageError(
-                f"{self.path / name} cannot be read: {exc.strerror}", code="file-unreadable"
+                f"cannot read {self.path / name}: {exc.strerror}", code="file-unreadable"
             ) from exc
 
     def config(self) -> ResolvedRun:
@@ -125,7 +127,7 @@ class RunDir:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise UsageError(
-                f"{self.path} cannot be made: {exc.strerror or exc}", code="file-unwritable"
+                f"cannot create {self.path}: {exc.strerror or exc}", code="file-unwritable"
             ) from exc
 
     def _check_free(self) -> None:

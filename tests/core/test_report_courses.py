@@ -35,7 +35,7 @@ def test_losses_all_at_once_are_a_hiccup():
     (found,) = hiccups([trial(at(32, 33))])
     assert (found.way, found.at_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
     assert (found.lost, found.elsewhere) == (100, 0)
-    assert "100 frames were lost within 0.2 s, 3.2 s after the first frame" in str(found)
+    assert re.findall(r"[\d.]+", str(found))[-3:] == ["100", "0.2", "3.2"]
 
 
 @pytest.mark.parametrize(

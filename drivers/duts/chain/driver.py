@@ -80,7 +80,7 @@ class Chain(WithoutCommands):
                     if whole["name"] not in names
                 )
                 raise UsageError(
-                    f"there is no part '{name}' in this chain",
+                    f"unknown part '{name}' of the chain",
                     "parts: " + ", ".join(names) + instead,
                     code="unknown-name",
                 )
