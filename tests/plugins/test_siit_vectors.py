@@ -18,13 +18,13 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrRouting,
 )
 from scapy.packet import Raw
-from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import mappings_from_text
 from v6t.plugins.translation.rfc7915 import Refused, Translator
 from v6t.profiles.model import Layer
 from v6t.profiles.template import build
+from v6t.tests.expect import expect_error
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]
 PREFIX = "2001:db8:64::/96"
@@ -66,12 +66,12 @@ def eam_rule(v):
     assert "identical prefixes rejected" in v["note"]
     fits = [["192.0.2.0/24", "2001:db8::/120"]]
     assert mappings_from_text(fits, None).eams[0].shift == 0
-    for table, why in (
-        ([["192.0.2.0/24", "2001:db8::/121"]], "do not fit"),
-        ([*fits, ["192.0.2.0/24", "2001:db9::/120"]], "same prefix 192.0.2.0/24"),
-        ([*fits, ["192.0.3.0/24", "2001:db8::/120"]], "same prefix 2001:db8::/120"),
+    for table, code in (
+        ([["192.0.2.0/24", "2001:db8::/121"]], "not-a-prefix"),
+        ([*fits, ["192.0.2.0/24", "2001:db9::/120"]], "duplicate"),
+        ([*fits, ["192.0.3.0/24", "2001:db8::/120"]], "duplicate"),
     ):
-        with pytest.raises(UsageError, match=why):
+        with expect_error(code):
             mappings_from_text(table, None)
 
 
