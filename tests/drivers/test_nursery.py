@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import TesterError
 from v6t.drivers.lab import channel, nursery
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
+from v6t.tests.expect import expect_error
 
 from . import faketrex
 
@@ -53,7 +53,7 @@ def test_a_worker_lives_where_its_process_lives_now(worker, tmp_path, monkeypatc
 def test_last_words_of_a_worker():
     lost = Worker("lost holder", {"kind": "holder", "namespace": 1 << 30})
     try:
-        with pytest.raises(TesterError, match="the lost holder died: FileNotFoundError"):
+        with expect_error("worker-failed"):
             lost.answer()
     finally:
         lost.close()
@@ -61,7 +61,7 @@ def test_last_words_of_a_worker():
 
 def test_a_worker_that_was_killed_is_told_apart(worker):
     os.kill(worker.pid, signal.SIGTERM)
-    with pytest.raises(TesterError, match=f"the first holder died: status -{signal.SIGTERM:d}"):
+    with expect_error("worker-failed"):
         worker.ask("run", command=["true"])
 
 
@@ -73,7 +73,7 @@ def test_workers_end_with_their_nursery_and_it_is_replaced(worker):
     while not faketrex.gone(worker.pid):
         assert time.monotonic() < end, "the worker lives on"
         time.sleep(0.01)
-    with pytest.raises(TesterError, match="the first holder died"):
+    with expect_error("worker-failed"):
         worker.ask("run", command=["true"])
     later = Worker("second holder", HOLDER)
     try:

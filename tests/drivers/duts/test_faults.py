@@ -9,6 +9,7 @@ from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
+from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .faults import NOTED, OUTCOMES, PHASES, RESTORED, TOLD, UNTOUCHED, table
@@ -244,7 +245,7 @@ def test_what_is_not_ours_is_left_alone(server, device):
     before = state(server)
     session = device()
     session.open()
-    with pytest.raises(DutError, match="not v6t's own, in the way of 'an interface'"):
+    with expect_error("foreign-configuration"):
         session.apply()
     assert state(server) == before
     server.shell("ip link del v6tdummy")
