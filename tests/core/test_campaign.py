@@ -391,11 +391,7 @@ def test_what_the_file_has_got_since_is_added(small, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        ("repetitions: 2", "repetitions: 3"),
-        ("name: small", "name: other"),
-    ],
+    "change", [("repetitions: 2", "repetitions: 3"), ("name: small", "name: other")]
 )
 def test_what_was_planned_otherwise_is_not_mixed_with_it(change, small, tmp_path):
     plan = (small / "campaign.json").read_text()

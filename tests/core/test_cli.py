@@ -196,11 +196,7 @@ EARLY = [
 @pytest.mark.slow
 @pytest.mark.parametrize("words", EARLY)
 def test_a_reader_that_leaves_early_is_no_error(words):
-    process = subprocess.Popen(
-        [*COMMAND, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()

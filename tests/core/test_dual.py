@@ -35,10 +35,7 @@ def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (
-            ["--variant", "6rd"],
-            "unknown-name",
-        ),
+        (["--variant", "6rd"], "unknown-name"),
         (["--variant", "map-t", "--set", "variant=map-e"], "conflict"),
         (["--variant", "lw4o6", "--set", "psid_len=5"], "not-enough-addresses"),
         (["--set", "m=1"], "no-background"),

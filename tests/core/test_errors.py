@@ -84,32 +84,11 @@ BAD = [
     ("out-of-range", [*SIM, "--set", "n=4", "--set", "m=2"]),
     ("beyond-trex", [*SIM, "--set", "n=2147483647", "--set", "m=1"]),
     ("not-a-number", [*SIM, "--set-tester", "capacity_fps=x"]),
-    (
-        "not-a-number",
-        [
-            *SIM,
-            "--set-tester",
-            "capacity_fps=nan",
-        ],
-    ),
+    ("not-a-number", [*SIM, "--set-tester", "capacity_fps=nan"]),
     ("out-of-range", [*SIM, "--set-tester", "tester_fps=0"]),
-    (
-        "out-of-range",
-        [
-            *SIM,
-            "--set-tester",
-            "loss_probability=7",
-        ],
-    ),
+    ("out-of-range", [*SIM, "--set-tester", "loss_probability=7"]),
     ("missing-setting", [*SIM, "--set-tester", "loss_curve=[[1]]"]),
-    (
-        "not-a-number",
-        [
-            *SIM,
-            "--set-tester",
-            "loss_curve=[[.nan, 0]]",
-        ],
-    ),
+    ("not-a-number", [*SIM, "--set-tester", "loss_curve=[[.nan, 0]]"]),
     # files and directories
     ("file-unreadable", ["run", "nope.yaml"]),
     ("file-unreadable", ["run", "."]),

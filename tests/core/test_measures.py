@@ -349,10 +349,7 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "latency", "--rate", "100", "--tags", "500"], "out-of-range"),
         (["--measure", "latency", "--rate", "1e9"], "out-of-range"),
         (["--rate", "1000"], "unknown-setting"),
-        (
-            ["--measure", "latency", "--set-procedure", "latency.first_tag_s=5"],
-            "out-of-range",
-        ),
+        (["--measure", "latency", "--set-procedure", "latency.first_tag_s=5"], "out-of-range"),
         (["--measure", "latency", "--set-procedure", "latency.duration_s=0"], "out-of-range"),
         (["--measure", "latency", "--set-procedure", "latency.length=5"], "unknown-setting"),
         (["--measure", "pdv", "--set-procedure", "delay_variation.duration_s=-3"], "out-of-range"),
@@ -360,15 +357,9 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "out-of-range"),
         (["--adaptive", "--measure", "throughput,pdv"], "conflict"),
         (["--measure", "frame-loss-frame-timeout"], "missing-setting"),
-        (
-            ["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"],
-            "out-of-range",
-        ),
+        (["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"], "out-of-range"),
         (["--measure", "throughput-frame-timeout"], "missing-setting"),
-        (
-            ["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"],
-            "out-of-range",
-        ),
+        (["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"], "out-of-range"),
         (["--frame-timeout", "10"], "unknown-setting"),
         (["--search", "quick"], "unknown-name"),
         (["--measure", "reset", "--set-procedure", "reset.at_s=9"], "out-of-range"),
@@ -428,8 +419,7 @@ def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("verifications", "search"),
-    [(0, "binary search"), (3, "binary search with loss verification")],
+    ("verifications", "search"), [(0, "binary search"), (3, "binary search with loss verification")]
 )
 def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, search):
     """RFC 9004 section 6.2: the algorithm and its input parameters MUST be reported."""
@@ -526,10 +516,7 @@ def said_of(values):
 def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     """The tester carries less than was asked for: no delay, and no count of lost frames either."""
     run = wanted(
-        "latency",
-        device={"tester_fps": 40_000},
-        latency={"rate_fps": 100_000.0},
-        **QUICK_LATENCY,
+        "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
     )
     execute(bind(run), tmp_path / "out", Silent())
     (record,) = [r for r in write.load(tmp_path / "out").records if r.benchmark == "latency"]

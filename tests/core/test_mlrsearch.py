@@ -26,10 +26,7 @@ from v6t.tests.expect import expect_error, expect_refusal
 
 # importing it takes a second within pytest, and every worker collects this module
 LACKING = find_spec("MLRsearch") is None
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(LACKING, reason="needs the package MLRsearch"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(LACKING, reason="needs the package MLRsearch")]
 
 STEADY = {**DEVICE, "capacity_noise": 0.0, "buffer_frames": 0}
 GOALS = (

@@ -19,12 +19,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.conditions import Conditions
-from v6t.procedures.critical_load import (
-    CriticalLoadSpec,
-    Estimate,
-    Offered,
-    measure_critical_load,
-)
+from v6t.procedures.critical_load import CriticalLoadSpec, Estimate, Offered, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.trials.course import Course
 from v6t.trials.trial import ClassCount, DirectionResult, TrialResult

@@ -15,14 +15,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.forecast import Forecast
-from v6t.core.runs.plan import (
-    PlannedStage,
-    Stage,
-    plan,
-    selftest_at_length,
-    selftests,
-    stages,
-)
+from v6t.core.runs.plan import PlannedStage, Stage, plan, selftest_at_length, selftests, stages
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.profiles.wire import max_frame_rate_fps
@@ -159,8 +152,7 @@ def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
 
 
 @pytest.mark.parametrize(
-    ("tells", "code"),
-    [(True, "phase-one-lost"), (False, "translation-incorrect")],
+    ("tells", "code"), [(True, "phase-one-lost"), (False, "translation-incorrect")]
 )
 def test_a18_a_nat_that_stores_nothing_ends_a_run_at_once(tmp_path, tells, code):
     device = {"table_stores": False, "table_tells": tells}

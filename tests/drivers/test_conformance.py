@@ -27,10 +27,7 @@ def tester(request):
     """One tester with the reference border relay, foreground and background."""
     options = {"lab": "true"} if request.param == "trex" else {}
     flags = Flags(
-        plugin="mape-br",
-        tester=request.param,
-        tester_options=options,
-        params={"n": "10", "m": "9"},
+        plugin="mape-br", tester=request.param, tester_options=options, params={"n": "10", "m": "9"}
     )
     run = resolve(flags=flags)
     made = make_tester(bind(run))

@@ -38,14 +38,7 @@ from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
-from v6t.trials.trial import (
-    ClassCount,
-    DirectionResult,
-    Segment,
-    Starts,
-    Trial,
-    TrialResult,
-)
+from v6t.trials.trial import ClassCount, DirectionResult, Segment, Starts, Trial, TrialResult
 
 pytestmark = pytest.mark.slow
 

@@ -26,10 +26,7 @@ from v6t.trials.verdict import assess_trial
 from . import faketrex
 
 LAB, WHY = available()
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
 
 
 class Bench:

@@ -19,10 +19,7 @@ from v6t.tests.expect import expect_error
 from . import faketrex
 
 LAB, WHY = available()
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
 HOLDER = {"kind": "holder", "namespace": None}
 
 

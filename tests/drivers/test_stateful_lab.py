@@ -23,10 +23,7 @@ from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 LAB, WHY = available()
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
 COUNT = 1000
 TRIES = 6
 """A busy machine may spoil some trials."""

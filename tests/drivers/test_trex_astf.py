@@ -61,12 +61,7 @@ REFUSED = counters(
 
 @pytest.mark.parametrize(
     ("counted", "established", "refused", "timed_out"),
-    [
-        (WHOLE, 1000, 0, 0),
-        (FULL, 500, 0, 500),
-        (TENTH, 890, 0, 110),
-        (REFUSED, 900, 100, 0),
-    ],
+    [(WHOLE, 1000, 0, 0), (FULL, 500, 0, 500), (TENTH, 890, 0, 110), (REFUSED, 900, 100, 0)],
     ids=["whole", "full", "tenth", "refused"],
 )
 def test_every_connection_is_accounted_for(counted, established, refused, timed_out):

@@ -25,11 +25,7 @@ from v6t.trials.verdict import assess_trial
 from . import faketrex
 from .test_trex_control_frames import OWN
 
-pytestmark = [
-    pytest.mark.trex,
-    needs_trex,
-    needs_lab,
-]
+pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 
 def opened(plugin="mape-br", *, loopback=False, params=None, dut_params=None, options=None):

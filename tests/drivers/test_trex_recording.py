@@ -57,10 +57,7 @@ def test_nothing_recorded(tmp_path, data):
     assert read(tmp_path, data) == []
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"x" * 100, pcap([frame(1)], cut=4)],
-)
+@pytest.mark.parametrize("data", [b"x" * 100, pcap([frame(1)], cut=4)])
 def test_what_cannot_be_learned_from_is_refused(tmp_path, data):
     with expect_error("tester-fault"):
         read(tmp_path, data)

@@ -245,10 +245,7 @@ def test_a_rule_without_ea_bits_gives_its_one_ce_the_whole_prefix():
     [
         ({}, "missing-setting"),
         ({"psid": 9}, "missing-setting"),
-        (
-            {"ipv4": "192.0.2.1", "ipv6": "2001:db8:ce::1"},
-            "missing-setting",
-        ),
+        ({"ipv4": "192.0.2.1", "ipv6": "2001:db8:ce::1"}, "missing-setting"),
         ({"ipv4": "192.0.2.1"}, "missing-setting"),
         ({"ipv4": "192.0.2.1", "port": 65536}, "out-of-range"),
         ({"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "conflict"),

@@ -29,11 +29,7 @@ LIMIT = 4.5
 OWN = {"rule_ipv6": "2001:db8:12:3400::/56", "rule_ipv4": "192.0.2.18/32", "ea_len": 0, "ces": 1}
 SECOND = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "198.18.0.0/16", "ea_len": 20}
 INSIDE = {"rule_ipv6": "2001:db8:ce:1000::/56", "rule_ipv4": "192.0.2.64/28", "ea_len": 8}
-SIXTEEN_MILLION = {
-    "rule_ipv6": "2001:db8:100::/40",
-    "rule_ipv4": "10.0.0.0/16",
-    "ea_len": 24,
-}
+SIXTEEN_MILLION = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "10.0.0.0/16", "ea_len": 24}
 
 
 def compiled(plugin, direction="forward", seed=1, **keys):

@@ -41,11 +41,7 @@ ENOUGH = {"hosts": {}, "left_hosts": {}, "right_hosts": {}} | {
     "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.201"},
 }
 """Values that give a range of hosts more than one."""
-ONE_CUSTOMER = {
-    "mape-br": {"ces": 1},
-    "mapt-br": {"ces": 1},
-    "lwaftr": {"softwires": 1},
-}
+ONE_CUSTOMER = {"mape-br": {"ces": 1}, "mapt-br": {"ces": 1}, "lwaftr": {"softwires": 1}}
 """Parameters with which a port's PSID bits are constant."""
 WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
 """Technologies that refuse background traffic, whatever its ports."""

@@ -193,10 +193,7 @@ def test_packets_a_translator_would_fragment_are_not_sent(name):
 
 def test_clat_hosts_stay_on_their_side():
     plugin = load_plugin("clat")
-    for hosts in (
-        {"ipv4_hosts": {"first": "192.0.2.1"}},
-        {"ipv6_hosts": {"first": "198.18.0.9"}},
-    ):
+    for hosts in ({"ipv4_hosts": {"first": "192.0.2.1"}}, {"ipv6_hosts": {"first": "198.18.0.9"}}):
         with expect_error("conflict"):
             plugin.params_model.model_validate(hosts)
 

@@ -23,13 +23,7 @@ from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.tests.procedures.support import Recorded, at, sim
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.tcp import Tcp
-from v6t.trials.trial import (
-    Trial,
-    TrialResult,
-    result_from_json,
-    result_to_json,
-    trial_to_json,
-)
+from v6t.trials.trial import Trial, TrialResult, result_from_json, result_to_json, trial_to_json
 
 pytestmark = pytest.mark.slow
 
@@ -66,10 +60,7 @@ def capacity_of(found, **changes):
     }
     return measure_capacity(
         CapacitySpec(
-            conditions=at(),
-            upper_bound_cps=UPPER_CPS,
-            upper_bound_reason="media",
-            **given,
+            conditions=at(), upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given
         ),
         found,
     )

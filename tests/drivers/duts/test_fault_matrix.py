@@ -61,11 +61,7 @@ DEVICES = {
 }
 """What the driver makes, by its name, and words behind a comma."""
 CASE = {case.name: case.intent for case in CASES}
-BUILT = {
-    "tundra": CASE["tundra-siit"],
-    "snabb-lwaftr": intents.lwaftr(),
-    "vpp": intents.nat44(),
-}
+BUILT = {"tundra": CASE["tundra-siit"], "snabb-lwaftr": intents.lwaftr(), "vpp": intents.nat44()}
 """The same where no package has the program: none of them is a part of `make test`."""
 LEFT_OUT = {
     "jool": "a kernel with its module",

@@ -268,10 +268,7 @@ def test_what_is_no_openbsd_says_how_one_is_reached():
             ["--set-dut", "parts.plat.options.dynamic_pool=192.168.255.0/31"],
             "plat: dut.options.dynamic_pool",
         ),
-        (
-            ["--variant", "map-t", "--set-dut", "parts.br.driver=vpp"],
-            "br: VPP",
-        ),
+        (["--variant", "map-t", "--set-dut", "parts.br.driver=vpp"], "br: VPP"),
     ],
 )
 def test_so_is_that_of_a_part_of_a_chain(words, says):

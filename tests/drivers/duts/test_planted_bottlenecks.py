@@ -23,11 +23,7 @@ from .test_devices import missing
 from .test_vpp import OWN, PROGRAM
 
 POSSIBLE, WHY = available()
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.slow,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
 CGROUPS = Path("/sys/fs/cgroup")
 PROCEDURE = {

@@ -10,11 +10,7 @@ from v6t.tests.expect import expect_error
 
 @pytest.mark.parametrize(
     ("driver", "name"),
-    [
-        ("tundra", "tundra-nat64"),
-        ("tayga", "tayga"),
-        ("tayga-nftables", "tayga"),
-    ],
+    [("tundra", "tundra-nat64"), ("tayga", "tayga"), ("tayga-nftables", "tayga")],
 )
 def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
     assert make_driver(driver, {"program": f"/opt/built/{name}"})

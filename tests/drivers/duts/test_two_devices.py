@@ -18,11 +18,7 @@ from v6t.tests.drivers.shown import Run
 from . import sites, sshserver
 
 POSSIBLE, WHY = available()
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.slow,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
 every_site = pytest.mark.parametrize("site", sites.asked_for(sites.TWO, sites.ONE))
 most_sites = pytest.mark.parametrize("site", sites.asked_for(sites.TWO))
 RUN = (

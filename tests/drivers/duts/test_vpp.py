@@ -45,11 +45,7 @@ pytestmark = [
 
 OWN = {"program": PROGRAM}
 MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
-SOFTWIRES = {
-    "initiator_count": "128",
-    "initiator_ports.min": "4096",
-    "initiator_ports.max": "4415",
-}
+SOFTWIRES = {"initiator_count": "128", "initiator_ports.min": "4096", "initiator_ports.max": "4415"}
 RUNS = {
     "ipv4-router": ("ipv4-router", {}),
     "ipv6-router": ("ipv6-router", {}),
@@ -335,17 +331,11 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     mape = intents.paper_mape()
     beyond = [{**mape.settings["rules"][0], "ipv6_prefix": "2001:db8:ce::/56"}]
     intent = replace(mape, settings={**mape.settings, "rules": beyond})
-    with (
-        expect_error("unsupported-by-device") as info,
-        standing("vpp", intent, **OWN),
-    ):
+    with expect_error("unsupported-by-device") as info, standing("vpp", intent, **OWN):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
     monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
-    with (
-        expect_error("check-failed", mentions="v6t0"),
-        standing("vpp", intent, **OWN),
-    ):
+    with expect_error("check-failed", mentions="v6t0"), standing("vpp", intent, **OWN):
         pass
 
 

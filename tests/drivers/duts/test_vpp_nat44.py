@@ -47,11 +47,7 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
 
 @pytest.mark.parametrize(
     ("plugin", "settings"),
-    [
-        ("ei", {"udp_timeout_s": 30}),
-        ("ei", {"port_block": 16}),
-        ("ed", {"port_block": 16}),
-    ],
+    [("ei", {"udp_timeout_s": 30}), ("ei", {"port_block": 16}), ("ed", {"port_block": 16})],
 )
 def test_what_a_plugin_cannot_be_is_refused(plugin, settings):
     with expect_error("unsupported-by-device", mentions=next(iter(settings))):

@@ -140,10 +140,7 @@ def refused(text, driver, intent, seen, **options):
 def test_a_route_that_would_take_the_way_is_refused_by_name(net, who, seen):
     refused(f"left route {net} would take the way to {who}", "linux-router", routed(net), seen)
     refused(
-        f"right route {net} would take the way to {who}",
-        "linux-router",
-        routed(net, "right"),
-        seen,
+        f"right route {net} would take the way to {who}", "linux-router", routed(net, "right"), seen
     )
 
 
