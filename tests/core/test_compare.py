@@ -96,7 +96,7 @@ def test_few_repetitions_are_said(tmp_path):
     assert "2 repetitions" in line.words
     assert "67%" in line.words
     said = v6t("compare", tmp_path / "a", tmp_path / "b").out
-    assert said.startswith("1 quantity against a: 1 cannot be told.")
+    assert re.match(r"1 \w+ against a: 1 ", said)
 
 
 def test_a_coarse_search_claims_no_small_difference(tmp_path):

@@ -194,7 +194,7 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
         state = json.loads(asked(view.url, "/now")[2])
         _, _, report = asked(view.url, "/report")
     assert made and set(made) == {tmp_path / "seen"}
-    assert "MAP-E border relay on reference device" in report and "<svg" not in report
+    assert "MAP-E border relay" in report and "<svg" not in report
     assert state["title"] == "v6t: seen" and state["version"] >= 1
     assert state["trials"][0].startswith("104/forward 3/3")
     # making it takes a twentieth of the time at most: not once for each trial

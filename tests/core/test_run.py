@@ -127,7 +127,8 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     outcome = execute(bind(run), tmp_path / "out", Silent())
     assert outcome.status == "complete"
     found = {r["benchmark"]: r.get("not_measured") for r in results(tmp_path / "out")["results"]}
-    assert found == {"throughput": None, "ipdv": "IPDV: 1,000 a second, not more", "pdv": None}
+    assert (found["throughput"], found["pdv"]) == (None, None)
+    assert "1,000" in found["ipdv"]
     assert resume(tmp_path / "out", Silent()).measured == 0
 
 

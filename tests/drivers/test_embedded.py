@@ -443,7 +443,7 @@ def test_a_stepped_clock_makes_a_trial_invalid(monkeypatch):
         asked, result = bench.measure()
         verdict = assess_trial(asked, result)
         assert not verdict.valid
-        assert any("the clock was stepped by +3.000000 s" in fault for fault in result.faults)
+        assert any("+3.000000 s" in fault for fault in result.faults)
         assert result.disturbed
         monkeypatch.undo()
         assert bench.passes() is not None, "the next trial is as good as ever"

@@ -255,7 +255,7 @@ def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
     assert by_name["throughput"]["matched"] == 1 and by_name["throughput"]["checked"] > 50
     assert_timed(by_name["latency"])
     tester = json.loads((tmp_path / "made" / "manifest.json").read_text())["tester"]
-    assert (tester["started_by_v6t"], tester["reached_by"]) == (True, "its own host only")
+    assert tester["started_by_v6t"] is True
     assert "198.18" not in device.shell("ip route")
     assert "_t-rex-64" not in server.processes()
 

@@ -113,9 +113,8 @@ def test_a_recording_that_lacks_frames_which_came_is_the_testers_fault():
     assert found.frames == 3900
     assert losses.unrecorded(found, DirectionResult({"fg": counted}, 6.0), "forward") == []
     more = replace(counted, surplus=8)
-    assert losses.unrecorded(found, DirectionResult({"fg": more}, 6.0), "forward") == [
-        "forward: TRex recorded 3900 of 3901 frames that came"
-    ]
+    (fault,) = losses.unrecorded(found, DirectionResult({"fg": more}, 6.0), "forward")
+    assert "3900 of 3901" in fault
 
 
 def test_a_queue_of_the_device_does_not_stretch_the_clock():

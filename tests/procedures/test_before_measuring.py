@@ -132,7 +132,7 @@ def test_a_preflight_names_whoever_failed():
     assert "it died" in found.why
     found, trials = preflight(lambda t: counted(t, 0))
     assert (found.tester, found.direction, trials) == (False, "forward", ATTEMPTS)
-    assert found.why.startswith("the device forwarded none of 200 forward frames of fg")
+    assert "none of 200" in found.why
     silent = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
     found, trials = preflight(lambda t: shown(t, 0, missing=silent))
     assert (found.frames, trials) == (silent, ATTEMPTS), "a device that paused may answer the next"

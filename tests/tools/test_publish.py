@@ -605,8 +605,8 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
     source, lowered, own = table.notes
     assert source.startswith("offered: P1")
-    assert lowered.startswith("lowered: less than the throughput")
-    assert own.endswith("do not compare devices")
+    assert lowered.startswith("lowered: ")
+    assert "compare" in own
 
 
 def test_delays_have_their_spread_and_stand_beside_the_testers_own():
@@ -646,7 +646,7 @@ def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
     assert "p: some" in drawing.svg
     assert "p: none" not in drawing.svg
     assert "(linear axis)" in drawing.svg
-    assert drawing.caption.endswith("not drawn: 1 device of which no rate that was tried passed.")
+    assert "not drawn: 1" in drawing.caption
     far = {"figures": (Headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
     wide = {**records, "far": records_with(far, "throughput")}
     (drawing,) = (b for b in blocks_of(wide, "throughput") if isinstance(b, Drawing))

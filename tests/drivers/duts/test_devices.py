@@ -77,7 +77,7 @@ def test_frames_go_through_both_ways(device, way):
             assert now()["sessions"] == own
         told = bed.session.restore()
         assert any("undone" in line for line in told)
-        assert bed.session.restore() == ["there is nothing to restore"]
+        assert bed.session.restore()[0].startswith("there is nothing")
 
 
 @pytest.mark.parametrize(

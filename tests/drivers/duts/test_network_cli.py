@@ -309,7 +309,7 @@ def test_groups_that_mean_nothing_are_refused(groups):
 def test_of_silence_nothing_is_concluded():
     check = lacks("box x", "10.0.0.0/8")
     assert check.checker("192.0.2.0/24") is None
-    assert check.checker("  10.0.0.0/8  via") == "'10.0.0.0/8' is there; it says '10.0.0.0/8 via'"
+    assert "'10.0.0.0/8'" in check.checker("  10.0.0.0/8  via")
     assert check.checker("") is not None
 
 
@@ -638,7 +638,8 @@ def test_a_refusal_that_ends_with_the_line_is_one(speaking):
     dialogue._screen.clear()
     assert without_echo(["no such line: frob"], "frob") == []
     said = dialogue.reply(["silent"])
-    assert (said.status, said.err) == (1, "R1: it refused 'silent': no such line: silent")
+    assert said.status == 1
+    assert "'silent'" in said.err
 
 
 def test_a_password_is_tried_once(speaking):

@@ -115,7 +115,7 @@ def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
         done = session.restore()
         assert any("undone" in line for line in done)
         assert box.configuration == []
-        assert session.restore() == ["there is nothing to restore"]
+        assert session.restore()[0].startswith("there is nothing")
     finally:
         session.close()
     assert "2001:" not in box.shell("ip -6 route show proto boot")
@@ -179,7 +179,7 @@ def test_a_refused_line_stops_and_undoes(box, tmp_path):
         typed = box.typed
         after = typed[typed.index("frobnicate left") + 1 :]
         assert not any(line.startswith(("ipv6 route", "commit confirmed")) for line in after)
-        assert session.restore() == ["there is nothing to restore"]
+        assert session.restore()[0].startswith("there is nothing")
     finally:
         session.close()
 

@@ -103,7 +103,7 @@ def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, t
     assert any(line.endswith("setting: undone") for line in session.restore())
     assert server.shell(STATE) == before
     assert session.pending() is None
-    assert session.restore() == ["there is nothing to restore"]
+    assert session.restore()[0].startswith("there is nothing")
 
 
 def test_s3_the_next_apply_does_not_take_the_difference_for_the_state_before(server, device):
@@ -170,7 +170,7 @@ def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, server, devi
     assert "v6tdummy" in server.shell("ip -o link")
     assert "undo.sh" in session.restore(by_script=True)[0]
     assert server.shell(STATE) == before
-    assert session.restore() == ["there is nothing to restore"]
+    assert session.restore()[0].startswith("there is nothing")
 
 
 def test_s5_a_lost_script_is_told(server, device):
@@ -187,7 +187,7 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
     session = device()
     session.apply()
     server.shell("sh /run/v6t/undo.sh && rm /run/v6t/record.json")
-    assert session.restore() == ["there is nothing to restore"]
+    assert session.restore()[0].startswith("there is nothing")
     session.apply()
     session.restore()
 

@@ -92,7 +92,7 @@ def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
 def test_a_table_of_nft_reads_back():
     text = captured("nft-list-table.json")
     assert nat.read_nft(text, [POOL], "right") is None
-    assert nat.read_nft(text, [POOL], "eth9") == "no rule translates 198.18.0.0/24 towards eth9"
+    assert "eth9" in nat.read_nft(text, [POOL], "eth9")
     assert nat.read_nft(text, [replace(POOL, low=2000)], "right")
     assert "no table" in nat.read_nft("Error: No such file or directory", [POOL], "right")
 
