@@ -20,12 +20,15 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
         code: of the error, or of the problem that pydantic reports.
         path: keys and indices of the setting.
         mentions: a name or number that the message must contain as a whole word.
-        kind: class of the error.
+        kind: class of the error; V6tError includes those of validators and of pydantic.
     """
-    with pytest.raises((kind, InvalidValue, ValidationError)) as error:
+    with pytest.raises(
+        (V6tError, InvalidValue, ValidationError) if kind is V6tError else kind
+    ) as error:
         yield error
     found = error.value
-    assert code == (code_of(_problem(found)) if isinstance(found, ValidationError) else found.code)
+    own = code_of(_problem(found)) if isinstance(found, ValidationError) else found.code
+    assert own == code, repr(found)
     if path is not None:
         assert found.path == tuple(path)
     if mentions:
