@@ -16,13 +16,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
-from v6t.packets.header_policy import (
-    Change,
-    HeaderPolicy,
-    change_of,
-    combined_ecn,
-    tolerate,
-)
+from v6t.packets.header_policy import Change, HeaderPolicy, change_of, combined_ecn, tolerate
 from v6t.plugins.base import Expected
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.aftr import DsLiteAftr

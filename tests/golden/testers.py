@@ -20,14 +20,7 @@ from v6t.drivers.trex.marking import marked
 from v6t.drivers.trex.stamping import bursts, stamped
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
-from v6t.trials.trial import (
-    ClassCount,
-    DelayRequest,
-    DirectionResult,
-    Segment,
-    Trial,
-    TrialResult,
-)
+from v6t.trials.trial import ClassCount, DelayRequest, DirectionResult, Segment, Trial, TrialResult
 from v6t.trials.verdict import assess_trial
 
 TECHNOLOGIES = ("mape-br", "siit", "ipv4-router")

@@ -212,8 +212,7 @@ def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("softwires", 10), ("ipv4_pool", "192.0.2.0/24"), ("psid_len", 6)],
+    ("name", "value"), [("softwires", 10), ("ipv4_pool", "192.0.2.0/24"), ("psid_len", 6)]
 )
 def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
     with pytest.raises(UsageError) as caught:

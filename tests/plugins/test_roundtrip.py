@@ -23,15 +23,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
 from .oracle import OracleRule
-from .worlds import (
-    LwWorld,
-    MapTCeWorld,
-    MapTWorld,
-    Nptv6World,
-    RouterWorld,
-    SiitWorld,
-    TunnelWorld,
-)
+from .worlds import LwWorld, MapTCeWorld, MapTWorld, Nptv6World, RouterWorld, SiitWorld, TunnelWorld
 
 pytestmark = pytest.mark.slow
 
