@@ -179,11 +179,8 @@ RUN_COMPLAINTS = {
     "params: {br_address: 2001:db8::x}": ("not-an-address", "params.br_address", 0),
     "procedure: {confirmations: -1}": ("out-of-range", "procedure.confirmations", 0),
     "procedure: {loss_tolerance: 1}": ("out-of-range", "procedure.loss_tolerance", 1),
-    "procedure: {connections: {validate_connections: 7}}": (
-        "not-a-boolean",
-        "procedure.connections.validate_connections",
-        0,
-    ),
+    "procedure: {connections: {validate_connections: 7}}": ("not-a-boolean",
+        "procedure.connections.validate_connections", 0),
     "tester: {kind: sim}\nline_rate: 1G": ("wrong-kind-of-file", "", 0),
     "modes:\n- forwards": ("unknown-name", "modes.0", 2),
     "benchmarks: [thruput]": ("unknown-name", "benchmarks.0", 1),
@@ -203,50 +200,32 @@ RUN_COMPLAINTS = {
     "params:\n  br_address: 12": ("not-an-address", "params.br_address", 2),
     "params: {ea_len: true}": ("not-a-number", "params.ea_len", 1),
     "params:\n  domains:\n  - rule_ipv7: x": ("unknown-setting", "params.domains.0.rule_ipv7", 3),
-}
+}  # fmt: skip
 
 BED_COMPLAINTS = {
-    "dut:\n  options:\n    faults:\n      drop_every: x": (
-        "not-a-number",
-        "dut.options.faults.drop_every",
-        4,
-    ),
-    "tester:\n  options:\n    cores: 1\n    capacity_fps: -1": (
-        "out-of-range",
-        "tester.options.capacity_fps",
-        4,
-    ),
+    "dut:\n  options:\n    faults:\n      drop_every: x": ("not-a-number",
+        "dut.options.faults.drop_every", 4),
+    "tester:\n  options:\n    cores: 1\n    capacity_fps: -1": ("out-of-range",
+        "tester.options.capacity_fps", 4),
     "tester: sim": ("not-a-section", "tester", 1),
     "tester:\n  options:\n    capacty_fps: 1": ("unknown-setting", "tester.options.capacty_fps", 3),
     "tester: {options: {capacity_fps: null}}": ("not-a-number", "tester.options.capacity_fps", 1),
     "dut:\n  driver: frr": ("unknown-name", "dut.driver.0", 2),
     "dut: {option: 5}": ("unknown-setting", "dut.option", 1),
     "dut: {options: {x: 1}}": ("unknown-setting", "dut.options.x", 1),
-    "dut:\n  options:\n    params:\n      psid_ofset: 1": (
-        "unknown-setting",
-        "dut.options.params.psid_ofset",
-        4,
-    ),
-    "dut:\n  options:\n    params:\n      psid_offset: 17": (
-        "out-of-range",
-        "dut.options.params",
-        3,
-    ),
+    "dut:\n  options:\n    params:\n      psid_ofset: 1": ("unknown-setting",
+        "dut.options.params.psid_ofset", 4),
+    "dut:\n  options:\n    params:\n      psid_offset: 17": ("out-of-range", "dut.options.params",
+        3),
     "dut: {options: {faults: 5}}": ("not-a-section", "dut.options.faults", 1),
     "dut: {options: {faults: {corrupt: 1}}}": ("unknown-setting", "dut.options.faults.corrupt", 0),
     "links: {middle: {}}": ("unknown-setting", "links.middle", 1),
-    "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}": (
-        "vlan-missing",
-        "",
-        2,
-    ),
+    "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}":
+        ("vlan-missing", "", 2),
     "links:\n  left: {background: {vlan: 5}}": ("vlan-missing", "", 2),
     "links:\n  left: {vlan: 4, background: {vlan: 5}}": ("vlan-missing", "", 1),
-    "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}": (
-        "not-an-address",
-        "links.left.background.device",
-        2,
-    ),
+    "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}": ("not-an-address",
+        "links.left.background.device", 2),
     "links:\n  left:\n    vlan: 5000": ("out-of-range", "links.left.vlan", 3),
     "links: {left: {vlan: [100, 200]}}": ("invalid-value", "links.left.vlan", 0),
     "links:\n  right:\n    tester_mac: x": ("not-an-address", "", 3),
@@ -256,7 +235,7 @@ BED_COMPLAINTS = {
     "line_rate: 10": ("out-of-range", "line_rate", 1),
     "line_rate: 10X": ("not-a-number", "line_rate", 1),
     "line_rate: 1e9999": ("not-a-number", "line_rate", 1),
-}
+}  # fmt: skip
 
 
 def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):

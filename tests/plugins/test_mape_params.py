@@ -32,71 +32,43 @@ REFUSALS = {
     "MAP-02 rule prefix beyond 64 bits": ({**OWN, "rule_ipv6": "2001:db8::/65"}, "out-of-range"),
     "MAP-03 contradiction": ({"psid_len": 6}, "conflict"),
     "MAP-03 a PSID where an address is not shared": ({"ea_len": 8, "psid_len": 4}, "conflict"),
-    "MAP-03 explicit PSID for many addresses": (
-        {**OWN, "rule_ipv4": "192.0.2.0/24", "psid_len": 8},
-        "conflict",
-    ),
+    "MAP-03 explicit PSID for many addresses": ({**OWN, "rule_ipv4": "192.0.2.0/24", "psid_len": 8},
+        "conflict"),
     "MAP-03 psid_len too long": ({**OWN, "psid_len": 17}, "out-of-range"),
     "MAP-03 psid_len negative": ({**OWN, "psid_len": -1}, "out-of-range"),
     "MAP-03 psid beyond psid_len": ({**OWN, "psid_len": 3, "psid": 8}, "out-of-range"),
-    "MAP-04 PSID longer than a port": (
-        {"rule_ipv6": "2001:db8::/32", "rule_ipv4": "192.0.2.0/24", "ea_len": 25, "psid_offset": 0},
-        "out-of-range",
-    ),
+    "MAP-04 PSID longer than a port": ({"rule_ipv6": "2001:db8::/32", "rule_ipv4": "192.0.2.0/24",
+        "ea_len": 25, "psid_offset": 0}, "out-of-range"),
     "MAP-04 offset": ({"psid_offset": 17}, "out-of-range"),
     "MAP-04 negative offset": ({"psid_offset": -1}, "out-of-range"),
     "MAP-04 offset and PSID": ({"psid_offset": 12}, "out-of-range"),
-    "MAP-15 nothing but port 0": (
-        {
-            "rule_ipv6": "2001:db8:100::/40",
-            "rule_ipv4": "192.0.2.0/24",
-            "ea_len": 24,
-            "psid_offset": 0,
-        },
-        "conflict",
-    ),
-    "MAP-15 nothing but port 0, the only CE": (
-        {**OWN, "psid_len": 16, "psid_offset": 0},
-        "conflict",
-    ),
+    "MAP-15 nothing but port 0": ({"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "192.0.2.0/24",
+        "ea_len": 24, "psid_offset": 0}, "conflict"),
+    "MAP-15 nothing but port 0, the only CE": ({**OWN, "psid_len": 16, "psid_offset": 0},
+        "conflict"),
     "IPv6 prefix with host bits": ({"rule_ipv6": "2001:db8:ce::1/51"}, "not-a-prefix"),
     "IPv4 prefix with host bits": ({"rule_ipv4": "192.0.2.1/24"}, "not-a-prefix"),
     "MAP-09 BR within a rule": ({"br_address": "2001:db8:ce:17a9::1"}, "conflict"),
     "MAP-10 server within a rule": ({"server_ipv4": "192.0.2.7"}, "conflict"),
-    "MAP-13 same IPv6 prefix": (
-        {"domains": [{**FIGURE_8, "rule_ipv4": "198.18.0.0/24"}]},
-        "duplicate",
-    ),
-    "MAP-13 same IPv4 prefix": (
-        {"domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"}]},
-        "duplicate",
-    ),
-    "MAP-13 all CEs of a rule around another": (
-        {"ces": "all", "domains": [INSIDE]},
-        "not-enough-addresses",
-    ),
-    "MAP-13 more CEs than another rule leaves": (
-        {"ces": 7937, "domains": [INSIDE]},
-        "not-enough-addresses",
-    ),
-    "MAP-13 a rule hidden by another": (
-        {
-            **OWN,
-            "rule_ipv6": "2001:db8:ce::/51",
-            "domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:ce::/52", "ea_len": 9, "ces": 1}],
-        },
-        "not-enough-addresses",
-    ),
+    "MAP-13 same IPv6 prefix": ({"domains": [{**FIGURE_8, "rule_ipv4": "198.18.0.0/24"}]},
+        "duplicate"),
+    "MAP-13 same IPv4 prefix": ({"domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"}]},
+        "duplicate"),
+    "MAP-13 all CEs of a rule around another": ({"ces": "all", "domains": [INSIDE]},
+        "not-enough-addresses"),
+    "MAP-13 more CEs than another rule leaves": ({"ces": 7937, "domains": [INSIDE]},
+        "not-enough-addresses"),
+    "MAP-13 a rule hidden by another": ({**OWN, "rule_ipv6": "2001:db8:ce::/51", "domains":
+        [{**FIGURE_8, "rule_ipv6": "2001:db8:ce::/52", "ea_len": 9, "ces": 1}]},
+        "not-enough-addresses"),
     "MAP-13 a bad further domain": ({"domains": [{**SECOND, "psid_offset": 13}]}, "out-of-range"),
     "MAP-14 more CEs than there are": ({"ces": 8193}, "not-enough-addresses"),
-    "MAP-14 without network and broadcast": (
-        {"ces": 8129, "exclude_network_broadcast": True},
-        "not-enough-addresses",
-    ),
+    "MAP-14 without network and broadcast": ({"ces": 8129, "exclude_network_broadcast": True},
+        "not-enough-addresses"),
     "MAP-14 no CE left": ({**TINY, "exclude_network_broadcast": True}, "not-enough-addresses"),
     "GEN-14 more foreground than frames": ({"n": 2, "m": 3}, "out-of-range"),
     "GEN-14 common divisor": ({"n": 10, "m": 4}, "out-of-range"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSALS)
