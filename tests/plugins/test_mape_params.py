@@ -58,8 +58,8 @@ REFUSALS = {
         "not-enough-addresses"),
     "MAP-13 more CEs than another rule leaves": ({"ces": 7937, "domains": [INSIDE]},
         "not-enough-addresses"),
-    "MAP-13 a rule hidden by another": ({**OWN, "rule_ipv6": "2001:db8:ce::/51", "domains":
-        [{**FIGURE_8, "rule_ipv6": "2001:db8:ce::/52", "ea_len": 9, "ces": 1}]},
+    "MAP-13 a rule hidden by another": ({**OWN, "rule_ipv6": "2001:db8:ce::/51",
+        "domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:ce::/52", "ea_len": 9, "ces": 1}]},
         "not-enough-addresses"),
     "MAP-13 a bad further domain": ({"domains": [{**SECOND, "psid_offset": 13}]}, "out-of-range"),
     "MAP-14 more CEs than there are": ({"ces": 8193}, "not-enough-addresses"),
@@ -240,73 +240,36 @@ def order(direction, side):
 NARROW = {"min": 2000, "max": 2007}
 MIXED = {"n": 2, "m": 1}
 EFFECTS = {
-    "Tester-L-IPv6": (
-        {"tester_left_ipv6": "3fff::a", **MIXED},
+    "Tester-L-IPv6": ({"tester_left_ipv6": "3fff::a", **MIXED},
         lambda p: (text6(bg(p, "forward"), 22), text6(bg(p, "reverse"), 38)),
-        ("3fff::a", "3fff::a"),
-    ),
-    "Tester-R-IPv6": (
-        {"tester_right_ipv6": "3fff::b", **MIXED},
+        ("3fff::a", "3fff::a")),
+    "Tester-R-IPv6": ({"tester_right_ipv6": "3fff::b", **MIXED},
         lambda p: (text6(bg(p, "forward"), 38), text6(bg(p, "reverse"), 22)),
-        ("3fff::b", "3fff::b"),
-    ),
-    "Tester-R-IPv4": (
-        {"server_ipv4": "198.51.100.9"},
-        lambda p: [
-            str(IPv4Address(int(number(stream_frames(p, d, 1)["fg"], at, 4)[0])))
-            for d, at in (("forward", 70), ("reverse", 26))
-        ],
-        ["198.51.100.9", "198.51.100.9"],
-    ),
-    "DUT-L-IPv6": (
-        {"br_address": "3fff::c"},
-        lambda p: text6(stream_frames(p, "forward", 1)["fg"], 38),
-        "3fff::c",
-    ),
+        ("3fff::b", "3fff::b")),
+    "Tester-R-IPv4": ({"server_ipv4": "198.51.100.9"},
+        lambda p: [str(IPv4Address(int(number(stream_frames(p, d, 1)["fg"], at, 4)[0]))) for d,
+        at in (("forward", 70), ("reverse", 26))], ["198.51.100.9", "198.51.100.9"]),
+    "DUT-L-IPv6": ({"br_address": "3fff::c"},
+        lambda p: text6(stream_frames(p, "forward", 1)["fg"], 38), "3fff::c"),
     "FW-dport": ({"fw_dport": NARROW}, port_range("fg", "forward", "dport"), (2000, 2007)),
     "RV-sport": ({"rv_sport": NARROW}, port_range("fg", "reverse", "sport"), (2000, 2007)),
-    "bg-dport": (
-        {"bg_dport": NARROW, **MIXED},
-        port_range("bg", "forward", "dport"),
-        (2000, 2007),
-    ),
-    "bg-sport": (
-        {"bg_sport": NARROW, **MIXED},
-        port_range("bg", "reverse", "sport"),
-        (2000, 2007),
-    ),
+    "bg-dport": ({"bg_dport": NARROW, **MIXED}, port_range("bg", "forward", "dport"), (2000, 2007)),
+    "bg-sport": ({"bg_sport": NARROW, **MIXED}, port_range("bg", "reverse", "sport"), (2000, 2007)),
     "FW-var-sport": ({**OWN, "fw_sport": "inc"}, order("forward", "sport"), {1}),
-    "FW-var-dport": (
-        {"fw_dport": {"policy": "dec", "min": 5, "max": 9999}},
-        order("forward", "dport"),
-        {-1},
-    ),
-    "RV-var-sport": (
-        {"rv_sport": {"policy": "inc", "min": 5, "max": 9999}},
-        order("reverse", "sport"),
-        {1},
-    ),
+    "FW-var-dport": ({"fw_dport": {"policy": "dec", "min": 5, "max": 9999}},
+        order("forward", "dport"), {-1}),
+    "RV-var-sport": ({"rv_sport": {"policy": "inc", "min": 5, "max": 9999}},
+        order("reverse", "sport"), {1}),
     "RV-var-dport": ({**OWN, "rv_dport": "dec"}, order("reverse", "dport"), {-1}),
-    "NUM-OF-CEs": (
-        {"ces": 37},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
-        37,
-    ),
-    "BMR-IPv6-Prefix": (
-        {"rule_ipv6": "3fff:0:1::/48"},
+    "NUM-OF-CEs": ({"ces": 37}, lambda p: len(distinct(number(stream_frames(p, "forward",
+        999)["fg"], 22, 8))), 37),
+    "BMR-IPv6-Prefix": ({"rule_ipv6": "3fff:0:1::/48"},
         lambda p: hex(int(number(stream_frames(p, "forward", 1)["fg"], 22, 6)[0])),
-        "0x3fff00000001",
-    ),
-    "BMR-IPv4-Prefix": (
-        {"rule_ipv4": "198.18.5.0/24"},
-        lambda p: hex(int(number(stream_frames(p, "reverse", 1)["fg"], 30, 3)[0])),
-        "0xc61205",
-    ),
-    "BMR-EA": (
-        {"ea_len": 9, "ces": "all"},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
-        512,
-    ),
+        "0x3fff00000001"),
+    "BMR-IPv4-Prefix": ({"rule_ipv4": "198.18.5.0/24"},
+        lambda p: hex(int(number(stream_frames(p, "reverse", 1)["fg"], 30, 3)[0])), "0xc61205"),
+    "BMR-EA": ({"ea_len": 9, "ces": "all"},
+        lambda p: len(distinct(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))), 512),
 }  # fmt: skip
 
 

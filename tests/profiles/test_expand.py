@@ -36,30 +36,16 @@ MAPE = {
     "enumerated": {**WIDE, "ces": 1 << 20},
     "million": {**WIDE, "ces": 1_000_000, "n": 4, "m": 3},
     "one port each": {**WIDE, "psid_offset": 8, "ces": "all", "fw_sport": "inc"},
-    "long": {
-        "rule_ipv6": "3ff0::/16",
-        "rule_ipv4": "10.0.0.0/8",
-        "ea_len": 32,
-        "psid_offset": 0,
-        "ces": "all",
-        "rv_dport": "dec",
-    },
-    "prefixes": {
-        **WIDE,
-        "ea_len": 9,
-        "ces": "all",
-        "fw_dport": {"policy": "inc", "min": 9, "max": 99},
-    },
-    "nothing shared": {
-        **WIDE,
-        "ea_len": 16,
-        "ces": "all",
-        "rv_sport": {"policy": "dec", "min": 1, "max": 7},
-    },
+    "long": {"rule_ipv6": "3ff0::/16", "rule_ipv4": "10.0.0.0/8", "ea_len": 32, "psid_offset": 0,
+        "ces": "all", "rv_dport": "dec"},
+    "prefixes": {**WIDE, "ea_len": 9, "ces": "all",
+        "fw_dport": {"policy": "inc", "min": 9, "max": 99}},
+    "nothing shared": {**WIDE, "ea_len": 16, "ces": "all",
+        "rv_sport": {"policy": "dec", "min": 1, "max": 7}},
     "draft, fixed": {**FIGURE_8, "iid_format": "draft", "fw_sport": "fixed", "rv_dport": "fixed"},
     "spoofed": {**FIGURE_8, "ces": 77, "negative_percent": 30, "n": 3, "m": 2},
     "domains": {**FIGURE_8, "domains": [{**WIDE, "psid_offset": 2, "ces": "all", "share": 3}]},
-}
+}  # fmt: skip
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
     Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=43),

@@ -140,31 +140,16 @@ def test_nothing_says_where_it_was_made(made, page):
 
 
 LEADING = {
-    "tester": {
-        "options": {
-            "server": "trex.secret.example",
-            "ssh_config": "/home/me/.ssh/lab",
-            "interfaces": ["enp3s0f0", "0000:81:00.1"],
-            "trex_dir": "/opt/secret/v3.08",
-            "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}],
-            "cores": 4,
-        },
-    },
-    "dut": {
-        "options": {
-            "ssh": {"host": "gateway", "user": "me"},
-            "hooks": {"software-reset": "ssh secret-pdu cycle 4"},
-            "steps": [{"command": "secret-tool up", "why": "x", "undo": ""}],
-            "left": "enp9s0",
-            "parts": {"ce": {"driver": "vpp", "options": {"socket": "/run/secret", "workers": "1-2"}}},
-            "workers": "1-3",
-            "params": {"host": "2001:db8::1"},
-        },
-    },
-    "links_left": {
-        "tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
-        "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"},
-    },
+    "tester": {"options": {"server": "trex.secret.example", "ssh_config": "/home/me/.ssh/lab",
+        "interfaces": ["enp3s0f0", "0000:81:00.1"], "trex_dir": "/opt/secret/v3.08",
+        "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}], "cores": 4}},
+    "dut": {"options": {"ssh": {"host": "gateway", "user": "me"},
+        "hooks": {"software-reset": "ssh secret-pdu cycle 4"},
+        "steps": [{"command": "secret-tool up", "why": "x", "undo": ""}], "left": "enp9s0",
+        "parts": {"ce": {"driver": "vpp", "options": {"socket": "/run/secret", "workers": "1-2"}}},
+        "workers": "1-3", "params": {"host": "2001:db8::1"}}},
+    "links_left": {"tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
+        "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"}},
 }  # fmt: skip
 """What leads somewhere, beside what describes the measurement."""
 GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")

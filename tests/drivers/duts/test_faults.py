@@ -47,38 +47,20 @@ esac
 
 OPTIONS = {
     "base": False,
-    "steps": [
-        {
-            "command": "ip link add v6tdummy type veth peer name v6tpeer",
-            "why": "an interface",
-            "undo": "ip link del v6tdummy",
-            "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-            "was": "foreign",
-            "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-        },
-        {
-            "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
-            "why": "a kernel setting",
-            "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
-            "before": "sysctl -n net.ipv4.conf.lo.forwarding",
-            "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
-        },
-        {
-            "command": "sh /run/fault apply",
-            "why": "whatever goes wrong",
-            "undo": "sh /run/fault restore",
-            "check": {"command": "sh /run/fault verify", "equals": "fine"},
-            "deadline_s": 1.0,
-        },
-    ],
-    "flush": [
-        {
-            "command": "sh /run/fault flush",
-            "check": {"command": "sh /run/fault flushed", "equals": "fine"},
-            "deadline_s": 1.0,
-        }
-    ],
-}
+    "steps": [{"command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",
+        "undo": "ip link del v6tdummy",
+        "before": "ip -o link show dev v6tdummy 2>/dev/null || true", "was": "foreign",
+        "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"}},
+        {"command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1", "why": "a kernel setting",
+        "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
+        "before": "sysctl -n net.ipv4.conf.lo.forwarding",
+        "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"}},
+        {"command": "sh /run/fault apply", "why": "whatever goes wrong",
+        "undo": "sh /run/fault restore",
+        "check": {"command": "sh /run/fault verify", "equals": "fine"}, "deadline_s": 1.0}],
+    "flush": [{"command": "sh /run/fault flush",
+        "check": {"command": "sh /run/fault flushed", "equals": "fine"}, "deadline_s": 1.0}],
+}  # fmt: skip
 CLEAN = (
     "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
     "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
