@@ -335,17 +335,8 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "latency,latency"], "duplicate"),
         (["--measure", "latency,"], "not-name-and-value"),
         (["--measure", "latency", "--tags", "0"], "out-of-range"),
-        (
-            [
-                "--measure",
-                "latency",
-                "--tags",
-                "5000",
-                "--set-procedure",
-                "latency.duration_s=0.3004",
-            ],
-            "out-of-range",
-        ),
+        (["--measure", "latency", "--tags", "5000", "--set-procedure", "latency.duration_s=0.3004"],
+            "out-of-range"),
         (["--measure", "latency", "--rate", "100", "--tags", "500"], "out-of-range"),
         (["--measure", "latency", "--rate", "1e9"], "out-of-range"),
         (["--rate", "1000"], "unknown-setting"),
@@ -368,7 +359,7 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--frame-size", "60"], "frame-too-small"),
         (["--frame-size", "9000"], "frame-too-long"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, code):
     done = v6t(*SIM, *arguments, "-o", tmp_path / "out")
     expect_refusal(done, code)
