@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import Measure, TrialResult
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "critical-load"
 COPIES, DRAINED = 4, 3
@@ -224,7 +225,7 @@ def measure_critical_load(
         low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
         low, high = min(low, spec.most_fps), min(high, spec.most_fps)
         outcome = attempts.run(
-            at.trial(BENCHMARK, rate, duration_s),
+            at.make_trial(BENCHMARK, rate, duration_s),
             f"s{number + 1:03d}",
             steps=len(durations),
             bracket=(low, high),
@@ -242,6 +243,6 @@ def measure_critical_load(
 def offered_in(rate_fps: float, result: TrialResult) -> Offered:
     """A trial's frames and losses over all directions."""
     ways = result.directions.values()
-    frames = sum(way.total("required") for way in ways)
-    back = sum(way.total("received") for way in ways)
+    frames = sum(way.count_frames("required") for way in ways)
+    back = sum(way.count_frames("received") for way in ways)
     return Offered(rate_fps, frames, max(0, frames - back))

@@ -12,8 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import DirectionResult, Measure, directions_of
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.result import DirectionResult, Measure
+from v6t.trials.trial import list_directions
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "soak"
 
@@ -88,14 +90,14 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
     for number in range(1, spec.stretches + 1):
         at = rested if number == 1 else replace(rested, pause_s=0.0)
         trials = Attempts(at, spec.point, measure, watch, number, spec.stretches)
-        outcome = trials.run(at.trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
+        outcome = trials.run(at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
         attempts += outcome.attempts
         directions = {}
         if outcome.verdict.valid:
             begins_s = (number - 1) * spec.stretch_s
             directions = {
                 way: tuple(intervals(outcome.result.directions[way], begins_s, spec.stretch_s))
-                for way in directions_of(at.mode)
+                for way in list_directions(at.mode)
             }
         done.append(Stretch(number, outcome.trial.key, outcome.result.started, directions))
     return SoakResult(spec, tuple(done), tuple(attempts))
@@ -109,9 +111,9 @@ def intervals(counted: DirectionResult, begins_s: float, stretch_s: float) -> Se
         begins_s: seconds of traffic before it.
         stretch_s: its length [s].
     """
-    frames = counted.total("required")
-    lost = frames - counted.total("received")
-    course = counted.course
+    frames = counted.count_frames("required")
+    lost = frames - counted.count_frames("received")
+    course = counted.timeline
     if course is None or sum(course.lost) != lost:
         return [Interval(begins_s, stretch_s, frames, lost)]
     parts = []

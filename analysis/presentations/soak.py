@@ -184,9 +184,11 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
                 loads, shares = [], []
                 for trial in trials:
                     ways = trial.result.directions.values()
-                    frames = sum(w.total("required") for w in ways)
+                    frames = sum(w.count_frames("required") for w in ways)
                     loads.append(float(trial.asked["rate_fps"]))
-                    shares.append(100 * (1 - sum(w.total("received") for w in ways) / frames))
+                    shares.append(
+                        100 * (1 - sum(w.count_frames("received") for w in ways) / frames)
+                    )
                 panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
                            label="trial")  # fmt: skip
                 panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")

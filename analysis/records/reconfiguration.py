@@ -8,7 +8,7 @@ from typing import Any, Literal
 from v6t.analysis.records.base import Number, Record, Row, Series, Summary, head
 from v6t.analysis.statistics import summary_json
 from v6t.procedures.reconfiguration import BENCHMARK, CHANGES, ReconfigurationResult
-from v6t.trials.trial import directions_of
+from v6t.trials.trial import list_directions
 
 
 class BlockedTimes(Summary, Series):
@@ -67,7 +67,7 @@ def reconfiguration_record(
     spec = result.spec
     changes: dict[str, dict[str, Any]] = {}
     for change in CHANGES:
-        for way in directions_of(spec.conditions.mode):
+        for way in list_directions(spec.conditions.mode):
             seen = [
                 s.directions[way]
                 for s in result.streams
@@ -101,7 +101,7 @@ def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
     """A row for each stream and direction."""
     at = result.spec.conditions
     return [
-        {"No": s.number, "Size": at.listed, "Dir": at.mode[0], "change": s.change,
+        {"No": s.number, "Size": at.size_label, "Dir": at.mode[0], "change": s.change,
          "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
          "silence_s": b.silence_s}
         for s in result.streams

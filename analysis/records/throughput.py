@@ -23,7 +23,8 @@ from v6t.analysis.records.base import (
 from v6t.analysis.records.goals import CONTROLLER, GoalFigures, goal_figures
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult, ThroughputSpec
-from v6t.trials.trial import TrialResult, directions_of
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import list_directions
 
 
 class AdaptiveBounds(Model):
@@ -117,7 +118,7 @@ def throughput_record(
     """
     spec = result.spec
     at = spec.conditions
-    ways = directions_of(at.mode)
+    ways = list_directions(at.mode)
     attempts = [a for r in result.repetitions for a in r.attempts]
     summary = rates_found([r.rate_fps for r in result.repetitions], "fps")
     decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
@@ -183,7 +184,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
     return [
         {
             "No": r.number,
-            "Size": spec.conditions.listed,
+            "Size": spec.conditions.size_label,
             "Dir": spec.conditions.mode[0],
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,

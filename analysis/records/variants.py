@@ -320,7 +320,7 @@ def _rows(result: ThroughputResult) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": at.listed,
+            "Size": at.size_label,
             "Dir": at.mode[0],
             "rate": r.rate_fps,
             "Iterations": len(r.attempts),

@@ -156,7 +156,7 @@ def _summarised(data: RunData) -> tuple[str, bool | None]:
 def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
     """How long sending took at most in each trial, as a multiple of what was asked."""
     return [
-        counted.sending_at_most_s / t.sending_s
+        counted.max_sending_time_s / t.sending_s
         for t in trials
         for counted in t.result.directions.values()
     ]

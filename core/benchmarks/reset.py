@@ -40,7 +40,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
     model = ResetSettings
     quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
-    abilities = frozenset({"loss-times"})
+    capabilities = frozenset({"loss-times"})
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a reset that nobody can carry out, or outside the stream."""
