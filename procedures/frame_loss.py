@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import Attempts, PointSpec, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.trials.result import DirectionResult, Measure, TrialResult
+from v6t.trials.result import ROLES, DirectionResult, Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "frame-loss"
 WITH_TIMEOUT = "frame-loss-frame-timeout"
 """Another benchmark, with a deadline for every frame (FLR-06); never instead of the first."""
-ROLES = ("foreground", "background")
 LARGEST_STEP = 0.1
 """Largest step the RFC allows, as a share of the maximum rate."""
 

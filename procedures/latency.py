@@ -16,8 +16,6 @@ from v6t.trials.result import Measure
 from v6t.trials.trial import DelayRequest
 
 BENCHMARK = "latency"
-RFC_TAGS = 500
-"""Fewest tagged frames the RFC allows."""
 
 
 def latency_figures(delays: Distribution) -> Figures:

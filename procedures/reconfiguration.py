@@ -12,19 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.device_events import CHANGES, NOTHING, DeviceEvent, event_of
 from v6t.trials.result import Measure
-from v6t.trials.trial import DeviceEvent, list_directions
+from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "reconfiguration"
-NOTHING = "nothing"
-CHANGES = (NOTHING, "add", "change", "remove")
-"""What happens in a stream, in this order."""
-
-
-def event_of(change: str) -> str:
-    """The name of the event with which a trial asks for a change."""
-    return f"{BENCHMARK}-{change}"
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from v6t.procedures.conditions import Attempts, Watch
 from v6t.trials.conditions import Conditions
+from v6t.trials.device_events import HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import DeviceEvent, list_directions
+from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "reset"
-HOOKS = ("hardware-reset", "software-reset", "power-cycle")
-"""Kinds of reset by the name of their hook (RST-01)."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
+from v6t.trials.device_events import DeviceEvent
 from v6t.trials.queries import Answers, Queries
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.tcp import Tcp, TcpCounts
 from v6t.trials.timeline import MAX_SLOTS, DeviceLoad, Timeline
-from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment, Trial
+from v6t.trials.trial import DelayRequest, FlowStarts, Segment, Trial
 
 T = TypeVar("T")
 

@@ -12,6 +12,9 @@ from v6t.trials.queries import Answers
 from v6t.trials.timeline import DeviceLoad, Timeline
 from v6t.trials.trial import Trial
 
+ROLES = ("foreground", "background")
+"""Roles of the traffic that a device must forward."""
+
 
 @dataclass(frozen=True)
 class ClassCount:

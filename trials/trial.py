@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from v6t.trials.connections import Connections
+from v6t.trials.device_events import DeviceEvent
 from v6t.trials.queries import Queries
 
 Mode = Literal["forward", "reverse", "bidirectional"]
@@ -57,6 +58,10 @@ TIMING_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame", "
 """Capabilities of a tester that measures one-way delays."""
 
 
+RFC_TAGS = 500
+"""Smallest number of tagged frames in a latency trial (RFC 8219, section 7.2)."""
+
+
 @dataclass(frozen=True)
 class DelayRequest:
     """One-way delays that a trial must report for each active direction.
@@ -84,22 +89,6 @@ class Segment:
 
     rate_fps: float
     duration_s: float
-
-
-@dataclass(frozen=True)
-class DeviceEvent:
-    """An operation on the device while traffic runs.
-
-    Testers ignore it: the run calls the hook during the trial. Only the simulated tester simulates
-    the outage.
-
-    Attributes:
-        hook: name of the hook, for example ``software-reset``.
-        at_s: time of the call after the first frame [s].
-    """
-
-    hook: str
-    at_s: float
 
 
 @dataclass(frozen=True)

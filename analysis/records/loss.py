@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import Field
 from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.records.throughput import AdaptiveBounds
-from v6t.procedures.frame_loss import ROLES, FrameLossResult
+from v6t.procedures.frame_loss import FrameLossResult
+from v6t.trials.result import ROLES
 from v6t.trials.trial import list_directions
 
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from v6t.analysis.records.base import Number, Record, Row, Series, Summary, head
 from v6t.analysis.statistics import summary_json
-from v6t.procedures.reconfiguration import BENCHMARK, CHANGES, ReconfigurationResult
+from v6t.procedures.reconfiguration import ReconfigurationResult
+from v6t.trials.device_events import CHANGES
 from v6t.trials.trial import list_directions
 
 
@@ -84,7 +85,7 @@ def reconfiguration_record(
                 }
     title = "Reconfiguration under traffic, effective blocked time"
     return ReconfigurationRecord(
-        **head(spec.conditions, BENCHMARK, title, result.attempts, conditions),
+        **head(spec.conditions, spec.benchmark, title, result.attempts, conditions),
         unit="s",
         not_measured=None if changes else "the tester faltered in every stream",
         repetitions=spec.repetitions,

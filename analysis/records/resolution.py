@@ -19,7 +19,6 @@ from v6t.analysis.records.base import (
     rates_found,
 )
 from v6t.analysis.records.throughput import decisive_trial
-from v6t.procedures.resolution import BENCHMARK
 from v6t.procedures.throughput import ThroughputResult
 
 QPS: Literal["queries per second"] = "queries per second"
@@ -132,7 +131,7 @@ def resolution_record(
     combinations = [_combination(s, find, selftest) for s in searched]
     title = "DNS resolution performance"
     return ResolutionRecord(
-        **head(at, BENCHMARK, title, attempts, conditions, direction="queries"),
+        **head(at, spec.benchmark, title, attempts, conditions, direction="queries"),
         repetitions=combinations[0].repetitions,
         not_measured=combinations[0].refused,
         combinations=combinations,

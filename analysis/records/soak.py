@@ -7,10 +7,9 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from v6t.analysis.records.base import FPS, Model, Number, Record, Row, head
-from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
 from v6t.procedures.critical_load import CriticalLoadResult
-from v6t.procedures.soak import BENCHMARK as SOAK
-from v6t.procedures.soak import Interval, SoakResult
+from v6t.procedures.soak import SoakResult
+from v6t.trials.intervals import Interval
 from v6t.trials.trial import list_directions
 
 
@@ -143,7 +142,7 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     ways = list_directions(spec.conditions.mode)
     good = [s for s in result.stretches if s.intervals]
     return SoakRecord(
-        **head(spec.conditions, SOAK, "Soak test", result.attempts, conditions),
+        **head(spec.conditions, spec.benchmark, "Soak test", result.attempts, conditions),
         unit="%",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
@@ -219,7 +218,7 @@ def critical_load_record(
     estimate = result.estimate
     return CriticalLoadRecord(
         **head(
-            result.spec.conditions, CRITICAL_LOAD,
+            result.spec.conditions, result.spec.benchmark,
             f"Critical load at {100 * result.spec.target:g} % loss (PLRsearch, no RFC 8219 throughput)",
             result.attempts, conditions,
         ),

@@ -22,7 +22,7 @@ from v6t.analysis.records.base import (
 )
 from v6t.analysis.records.goals import CONTROLLER, GoalFigures, goal_figures
 from v6t.procedures.search import mlr
-from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult, ThroughputSpec
+from v6t.procedures.throughput import Repetition, ThroughputResult, ThroughputSpec
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import list_directions
 
@@ -169,7 +169,7 @@ def _title(result: ThroughputResult) -> str:
     """What the number is; a search or rule other than the RFC's is part of its name."""
     spec = result.spec
     title = "Throughput"
-    if spec.benchmark != BENCHMARK:
+    if spec.benchmark != "throughput":
         title += f" with per-frame timeout {(spec.conditions.frame_timeout_s or 0) * 1000:g} ms"
     if spec.search == "mlrsearch":
         title += " (MLRsearch, RFC 2544 goal)"

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
-from v6t.procedures.latency import RFC_TAGS
 from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
-from v6t.trials.trial import list_directions
+from v6t.trials.trial import RFC_TAGS, list_directions
 
 DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "

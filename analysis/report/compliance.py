@@ -15,7 +15,6 @@ from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import Sheet, sheet
 from v6t.analysis.statistics import summary_json
 from v6t.analysis.variation import random_ports
-from v6t.procedures import preflight
 
 WAIT_S, PAUSE_S, TOLERANCE = 2.0, 5.0, 1.00001
 SHARE = 0.1
@@ -121,7 +120,7 @@ def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
 def _learned(data: RunData, trials: Sequence[RunTrial]) -> int:
     """So many of the trials had frames sent ahead of them."""
     before = {t.key: b.asked["benchmark"] for b, t in pairwise(data.trials)}
-    return sum(before.get(t.key) == preflight.BENCHMARK for t in trials)
+    return sum(before.get(t.key) == "preflight" for t in trials)
 
 
 def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:

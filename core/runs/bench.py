@@ -19,11 +19,11 @@ from v6t.drivers.tester import Tester
 from v6t.intent.device import played
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
-from v6t.procedures.reconfiguration import event_of
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
+from v6t.trials.device_events import event_of
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import TIMING_CAPABILITIES, Trial
 

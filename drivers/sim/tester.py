@@ -25,11 +25,11 @@ from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import Direction
-from v6t.procedures.reconfiguration import CHANGES, event_of
 from v6t.profiles.compiler.schedule import counts, order
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
+from v6t.trials.device_events import CHANGES, event_of
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Trial, list_directions

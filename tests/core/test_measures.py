@@ -32,7 +32,8 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
-from v6t.trials.trial import DeviceEvent, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 

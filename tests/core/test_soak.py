@@ -18,14 +18,10 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.runner import execute, resume
-from v6t.procedures.critical_load import (
-    CriticalLoadSpec,
-    Estimate,
-    Offered,
-    measure_critical_load,
-)
+from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.trials.conditions import Conditions
+from v6t.trials.load_estimate import Estimate, Offered
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import Timeline
 

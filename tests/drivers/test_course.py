@@ -16,8 +16,9 @@ from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.course import course
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
+from v6t.trials.trial import FlowStarts, Segment, Trial
 
 from . import planted
 

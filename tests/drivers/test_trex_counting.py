@@ -28,7 +28,8 @@ from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.precompute import with_rows
 from v6t.tests.plugins.foreign import OverTcp
-from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import DelayRequest, Segment, Trial
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))

@@ -16,7 +16,8 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.profiles.transform import entropy
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
-from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial
 
 pytestmark = [

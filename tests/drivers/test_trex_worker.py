@@ -36,7 +36,8 @@ from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
-from v6t.trials.trial import DelayRequest, DeviceEvent, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
