@@ -35,7 +35,7 @@ Varying = tuple[list[Variable], list[Binding]]
 
 
 class PortRange(PluginParams):
-    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is no port (RFC 6335)."""
+    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
     policy: Policy = "random"
     min: int = Field(ge=1, le=65535)

@@ -52,7 +52,7 @@ class CustomerParams(Mixture):
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
     fw_dport: Policy = Field(
-        "random", description="forward destination ports, within the customer's port set (MAP-15)"
+        "random", description="forward destination ports, within the customer's port set"
     )
     rv_sport: Policy = Field(
         "random", description="reverse source ports, within the customer's port set"

@@ -34,6 +34,9 @@ DROP_REASONS = (
 _MOST_ROUTES = 256
 """Above that, one prefix that holds all lwB4s stands for theirs."""
 
+GENERATED_TABLE = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
+"""Settings of the table that v6t generates where no file is given."""
+
 ALL = 0
 """``simulated`` value for "every row of the table"."""
 
@@ -121,6 +124,7 @@ class LwAftrParams(TunnelRelayParams):
             self._check_generated()
             rows = self.softwires
         else:
+            self._refuse_generated_settings()
             rows = len(self.table())
             if (self.simulated or rows) > MAX_LIST:
                 raise UsageError(
@@ -136,6 +140,16 @@ class LwAftrParams(TunnelRelayParams):
             )
         self._check_server()
         return self
+
+    def _refuse_generated_settings(self) -> None:
+        """Refuse settings of a generated table next to a table from a file."""
+        unused = sorted(self.model_fields_set & GENERATED_TABLE)
+        if unused:
+            raise UsageError(
+                f"binding_table names a file with all rows, so {' and '.join(unused)} cannot be set",
+                f"delete {' and '.join(unused)}, or delete binding_table to generate a table",
+                code="conflict",
+            )
 
     def _check_generated(self) -> None:
         if self.psid_len and self.psid_offset + self.psid_len > 16:

@@ -119,7 +119,7 @@ class Domain(RuleParams):
 class MapParams(RelayParams, Domain):
     """What all relays can be told; further domains beside the first go to ``domains``."""
 
-    domains: tuple[Domain, ...] = Field((), description="further MAP domains (MAP-13)")
+    domains: tuple[Domain, ...] = Field((), description="further MAP domains")
 
     @model_validator(mode="after")
     def _domains(self) -> MapParams:

@@ -210,6 +210,16 @@ def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_p
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("softwires", 10), ("ipv4_pool", "192.0.2.0/24"), ("psid_len", 6)],
+)
+def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
+    with pytest.raises(UsageError) as caught:
+        aftr(binding_table=str(table_file), **{name: value})
+    assert caught.value.code == "conflict"
+
+
 def test_table_that_is_a_directory_is_refused(tmp_path):
     with pytest.raises(UsageError, match="directory"):
         read_table(tmp_path, BR)
