@@ -25,7 +25,7 @@ from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
 from v6t.tests.expect import expect_refusal
-from v6t.trials.trial import result_from_json, result_to_json
+from v6t.trials.codec import result_from_json, result_to_json
 
 from . import warm
 from .reportruns import EVERYTHING, made
