@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from v6t.base.errors import UsageError
-from v6t.intent.families import Rule
+from v6t.intent.families import MapRuleConfig
 
 DEFAULT_LOWEST_MTU = 1280
 
 
-def refuse_draft(rules: Iterable[Rule], name: str) -> None:
+def ce_address(
+    rule: MapRuleConfig, end_user_prefix: IPv6Network, ipv4: IPv4Address, psid: int
+) -> IPv6Address:
+    """Return the MAP IPv6 address of a CE (RFC 7597, section 6)."""
+    draft = rule.iid_format == "draft"
+    interface = int(ipv4) << (24 if draft else 16) | psid << (8 if draft else 0)
+    return IPv6Address(int(end_user_prefix.network_address) | interface)
+
+
+def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse interface identifiers of the drafts before RFC 7597.
 
     Args:
@@ -31,7 +41,7 @@ def refuse_draft(rules: Iterable[Rule], name: str) -> None:
             )
 
 
-def refuse_psid(rules: Iterable[Rule], name: str) -> None:
+def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2).
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.binding_table import read_softwires
-from v6t.intent.families import BindingTable, GeneratedTable
+from v6t.intent.families import GeneratedTable, LwAftrConfig
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ def softwires(intent: Intent) -> Iterator[Softwire]:
     Row ``i`` of a generated table has address ``i >> psid_len`` of the pool, the low bits of ``i``
     as PSID, and the lwB4 with the ``/64`` number ``i`` and RFC 7596's interface identifier.
     """
-    settings = BindingTable.of(intent)
-    table, br = settings.table, settings.br_address
+    configuration = intent.configuration_as(LwAftrConfig)
+    table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
         yield from _of_file(Path(table.file), br)
         return
