@@ -46,8 +46,13 @@ UNUSED: dict[tuple[str, str, str], str] = {
         for field in (*PORT_SET, "rule.psid_len")
     },
     ("jool", "map-t-relay", "rules.psid_len"): BY_RULE,
-    **{("tayga", "map-t-ce", f"rule.{name}"): BY_ADDRESS for name in (*RULE, "psid")},
-    **{("tayga", "map-t-ce", field): BY_ADDRESS for field in ("psid_len", "psid_offset")},
+    **{
+        ("tayga", "map-t-ce", field): BY_ADDRESS
+        for field in (
+            *("end_user_prefix", "psid_len", "psid_offset", "rule.ea_len", "rule.ipv4_prefix"),
+            *("rule.psid", "rule.psid_offset"),
+        )
+    },
     ("jool", "siit", "ipv6_side"): BY_ADDRESSES,
     ("jool", "clat", "ipv6_side"): BY_ADDRESSES,
     ("jool", "map-t-ce", "ipv6_side"): BY_ADDRESSES,

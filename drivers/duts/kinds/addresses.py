@@ -7,7 +7,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.map_rules import ce_address
 from v6t.drivers.duts.kinds.spare import networks_in_use
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.families import (
@@ -17,6 +16,7 @@ from v6t.intent.families import (
     Nat64Config,
     SiitConfig,
 )
+from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
@@ -41,7 +41,7 @@ def table_of(intent: Intent) -> SiitConfig:
         return SiitConfig(prefix=edge.prefix)
     if not isinstance(edge, MapTCeConfig):
         return intent.configuration_as(SiitConfig)
-    address = ce_address(edge.rule, edge.end_user_prefix, edge.ipv4.network_address, edge.psid)
+    address = map_address(edge.rule, edge.ipv4.network_address, edge.psid)
     return SiitConfig(
         eam=((edge.ipv4, IPv6Network(address)),),
         prefix=edge.dmr,

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapRuleConfig
 
 DEFAULT_LOWEST_MTU = 1280
-
-
-def ce_address(
-    rule: MapRuleConfig, end_user_prefix: IPv6Network, ipv4: IPv4Address, psid: int
-) -> IPv6Address:
-    """Return the MAP IPv6 address of a CE (RFC 7597, section 6)."""
-    draft = rule.iid_format == "draft"
-    interface = int(ipv4) << (24 if draft else 16) | psid << (8 if draft else 0)
-    return IPv6Address(int(end_user_prefix.network_address) | interface)
 
 
 def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:

@@ -342,7 +342,7 @@ class Vpp(Driver):
 def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]:
     notes, configuration = [], intent.configuration
     if isinstance(configuration, (MapERelayConfig, MapTRelayConfig, LwAftrConfig)):
-        notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
+        notes.append("packets whose ports are not of the CE's PSID are dropped")
     if isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
         notes.append(
             "hub and spoke: everything goes to the relay; no inner address or port is checked"

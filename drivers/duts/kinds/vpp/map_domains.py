@@ -14,10 +14,11 @@ from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, Intent, Step, Was, checked
 from v6t.intent.families import LwAftrConfig, MapERelayConfig, MapRuleConfig, MapTRelayConfig
+from v6t.packets.address_layouts import map_address
 
 Cli = Callable[[str], str]
-Relay = MapERelayConfig | MapTRelayConfig
 """A VPP command as a shell line."""
+Relay = MapERelayConfig | MapTRelayConfig
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
 
@@ -242,7 +243,7 @@ def _softwires_of(relay: MapERelayConfig) -> list[Softwire]:
             rule.psid,
             rule.psid_len,
             rule.psid_offset,
-            map_rules.ce_address(rule, rule.ipv6_prefix, rule.ipv4_prefix[0], rule.psid),
+            map_address(rule, rule.ipv4_prefix[0], rule.psid),
             relay.br_address,
         )
         for rule in relay.rules
