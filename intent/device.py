@@ -46,7 +46,7 @@ class BackgroundVlan:
     tester: str
 
     @classmethod
-    def default(cls, side: Port, vlan: int) -> BackgroundVlan:
+    def with_default_addresses(cls, side: Port, vlan: int) -> BackgroundVlan:
         """Return a VLAN with addresses of RFC 5180 that no technology has by default."""
         net = "2001:2:0:b000" if side == "left" else "2001:2:0:b001"
         return cls(vlan, f"{net}::1/64", f"{net}::2")
@@ -141,7 +141,7 @@ class LinkIntent:
     background: LinkIntent | None = None
 
     @classmethod
-    def of(
+    def describe(
         cls,
         link: Link,
         addresses: Iterable[object],
@@ -163,10 +163,10 @@ class LinkIntent:
             {ip_network(str(net)): ip_address(str(via)) for net, via in (routes or {}).items()},
             None
             if vlan is None
-            else cls.of(replace(link, background=None), [vlan.device], [vlan.tester]),
+            else cls.describe(replace(link, background=None), [vlan.device], [vlan.tester]),
         )
 
-    def of_version(self, version: int) -> LinkIntent:
+    def select_version(self, version: int) -> LinkIntent:
         """Return the same without addresses and neighbors of the other version of IP."""
         return replace(
             self,

@@ -254,7 +254,9 @@ def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, An
             f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
             code="vlan-missing",
         )
-    default = BackgroundVlan.default("left" if side == "left" else "right", aside.vlan)
+    default = BackgroundVlan.with_default_addresses(
+        "left" if side == "left" else "right", aside.vlan
+    )
     return {
         "vlan": aside.vlan,
         "device": aside.device or default.device,

@@ -74,4 +74,4 @@ def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
 
 def without_ipv6(intent: DeviceIntent) -> DeviceIntent:
     """Return an intent without IPv6 addresses and neighbors."""
-    return replace(intent, left=intent.left.of_version(4), right=intent.right.of_version(4))
+    return replace(intent, left=intent.left.select_version(4), right=intent.right.select_version(4))

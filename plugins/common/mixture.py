@@ -131,8 +131,8 @@ class LinkParams(PortParams):
         """
         own, tester = getattr(self, f"dut_{side}_ipv6"), getattr(self, f"tester_{side}_ipv6")
         if ipv4 is None:
-            return LinkIntent.of(link, [own], [tester], routes)
-        return LinkIntent.of(link, [ipv4[0], own], [ipv4[1], tester], routes)
+            return LinkIntent.describe(link, [own], [tester], routes)
+        return LinkIntent.describe(link, [ipv4[0], own], [ipv4[1], tester], routes)
 
 
 def sending_link(links: Links, direction: Direction) -> Link:

@@ -32,13 +32,13 @@ class Relay(StatelessTechnology):
             technology=self.name,
             configuration=self.configuration(),
             links=links,
-            left=LinkIntent.of(
+            left=LinkIntent.describe(
                 links.left,
                 self.left_addresses(),
                 [p.tester_left_ipv6],
                 dict.fromkeys(p.customers, p.tester_left_ipv6),
             ),
-            right=LinkIntent.of(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.server_ipv4, p.tester_right_ipv6],

@@ -218,10 +218,10 @@ def customer_sides(
         remote: IPv6 prefix or address of the relay's side.
     """
     p = params
-    left = LinkIntent.of(
+    left = LinkIntent.describe(
         links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {remote: p.tester_left_ipv6}
     )
-    right = LinkIntent.of(
+    right = LinkIntent.describe(
         links.right,
         [p.dut_right_ipv4, p.dut_right_ipv6],
         [p.tester_right_ipv4, p.tester_right_ipv6],

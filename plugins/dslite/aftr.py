@@ -161,10 +161,10 @@ class DsLiteAftr(StatefulTechnology):
                 internal=first,
             ),
             own,
-            LinkIntent.of(
+            LinkIntent.describe(
                 links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {b4s: p.tester_left_ipv6}
             ),
-            LinkIntent.of(here, [_HERE], []),
+            LinkIntent.describe(here, [_HERE], []),
         )
         end = SoftwireEnd(
             p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own

@@ -147,7 +147,7 @@ def _pe(
     _, near = _middle(p)
     technology = kind(params, Links(near, links.right))
     servers = networks(p.responder_ipv4, p.responder_count)
-    right = LinkIntent.of(
+    right = LinkIntent.describe(
         links.right,
         [p.dut_right_ipv4],
         [p.tester_right_ipv4],
@@ -257,7 +257,7 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     own = Links(far, here)
     nat_ipv4 = _INNER_RIGHT.partition("/")[0]
     servers = networks(p.responder_ipv4, p.responder_count)
-    inner = LinkIntent.of(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
+    inner = LinkIntent.describe(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
     softwire = Part(
         "softwire",
         PE,
@@ -276,14 +276,14 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 def _customers(p: Ipv4aasParams, links: Links, inside: Sequence[IPv4Network]) -> LinkIntent:
     """The left link: the customer's networks behind the tester."""
     ways = dict.fromkeys(inside, p.tester_left_ipv4)
-    return LinkIntent.of(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
+    return LinkIntent.describe(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
 
 
 def _cable(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
     """The middle link as CE and PE have it, without routes."""
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
     near, far = _middle(p)
-    return LinkIntent.of(near, [ce], [pe.ip]), LinkIntent.of(far, [pe], [ce.ip])
+    return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:

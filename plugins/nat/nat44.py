@@ -79,13 +79,13 @@ class Nat44(StatefulTechnology):
                 **p.limits,
             ),
             links=links,
-            left=LinkIntent.of(
+            left=LinkIntent.describe(
                 links.left,
                 [p.dut_left_ipv4, p.dut_left_ipv6],
                 [p.tester_left_ipv4, p.tester_left_ipv6],
                 dict.fromkeys(inside, p.tester_left_ipv4),
             ),
-            right=LinkIntent.of(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

@@ -154,13 +154,13 @@ class Nat46(StatefulTechnology):
         here, there = between(*_MACS, links.right.mtu)
         four, six = p.mapping
         inside = networks(p.initiator_ipv4, p.initiator_count)
-        left = LinkIntent.of(
+        left = LinkIntent.describe(
             links.left,
             [p.dut_left_ipv4],
             [p.tester_left_ipv4],
             dict.fromkeys(inside, p.tester_left_ipv4),
         )
-        middle = LinkIntent.of(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
+        middle = LinkIntent.describe(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
         siit = DeviceIntent(
             "siit",
             SiitConfig(
@@ -187,7 +187,7 @@ class Nat46(StatefulTechnology):
                 ports=p.public.span,
             ),
             Links(there, links.right),
-            LinkIntent.of(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
+            LinkIntent.describe(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
             p.right_side(links),
         )
         return (

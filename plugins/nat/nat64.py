@@ -206,10 +206,10 @@ class Nat64(StatefulTechnology):
                 **p.limits,
             ),
             links=links,
-            left=LinkIntent.of(
+            left=LinkIntent.describe(
                 links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}
             ),
-            right=LinkIntent.of(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

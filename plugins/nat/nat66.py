@@ -67,7 +67,7 @@ class Nat66(StatefulTechnology):
                 ports=p.public.span,
             ),
             links=links,
-            left=LinkIntent.of(
+            left=LinkIntent.describe(
                 links.left,
                 [p.dut_left_ipv6],
                 [p.tester_left_ipv6],

@@ -138,8 +138,8 @@ class Dns64(Resolving):
                 server=self.zone.server,
             ),
             links=links,
-            left=LinkIntent.of(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
-            right=LinkIntent.of(
+            left=LinkIntent.describe(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

@@ -60,7 +60,7 @@ class Pool6Params(ConnectionParams):
         """The right link of an intent: addresses, neighbours, the way to the Responder."""
         servers = span(self.responder_ipv6, self.responder_count, "responder_ipv6")
         testers = [self.tester_right_ipv6]
-        return LinkIntent.of(
+        return LinkIntent.describe(
             links.right, [self.dut_right_ipv6], testers, dict.fromkeys([servers], testers[0])
         )
 

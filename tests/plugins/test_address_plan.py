@@ -299,14 +299,18 @@ def test_prefix_or_range_with_addresses_that_no_device_forwards_is_refused(plugi
 def test_background_vlan_with_impossible_addresses_is_refused(device, tester):
     links = Links()
     wrong = replace(links.left, vlan=7, background=BackgroundVlan(8, device, tester))
-    right = replace(links.right, vlan=7, background=BackgroundVlan.default("right", 8))
+    right = replace(
+        links.right, vlan=7, background=BackgroundVlan.with_default_addresses("right", 8)
+    )
     assert is_refused("ipv6-router", Links(wrong, right))
 
 
 def test_background_vlan_with_its_default_addresses_is_accepted():
     links = Links()
-    left = replace(links.left, vlan=7, background=BackgroundVlan.default("left", 8))
-    right = replace(links.right, vlan=7, background=BackgroundVlan.default("right", 8))
+    left = replace(links.left, vlan=7, background=BackgroundVlan.with_default_addresses("left", 8))
+    right = replace(
+        links.right, vlan=7, background=BackgroundVlan.with_default_addresses("right", 8)
+    )
     technology("ipv6-router", Links(left, right))
 
 

@@ -58,8 +58,10 @@ def test_a26_background_is_never_enumerated(name):
 
 
 ASIDE = Links(
-    replace(Links().left, vlan=100, background=BackgroundVlan.default("left", 200)),
-    replace(Links().right, vlan=101, background=BackgroundVlan.default("right", 201)),
+    replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
+    replace(
+        Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)
+    ),
 )
 
 

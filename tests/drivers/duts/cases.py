@@ -36,8 +36,8 @@ VLAN = Links(
     Link(intents.LINKS.right.tester_mac, intents.LINKS.right.dut_mac, mtu=9000),
 )
 ASIDE = Links(
-    replace(VLAN.left, background=BackgroundVlan.default("left", 200)),
-    replace(VLAN.right, vlan=101, background=BackgroundVlan.default("right", 200)),
+    replace(VLAN.left, background=BackgroundVlan.with_default_addresses("left", 200)),
+    replace(VLAN.right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 200)),
 )
 MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
 MANY_HOSTS = replace(intents.nat44(), left=replace(intents.LEFT4, neighbors=MANY))
