@@ -9,7 +9,7 @@ from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.binding_table import read_softwires
-from v6t.intent.families import BindingTable, GeneratedTable
+from v6t.intent.families import GeneratedTable, LwAftrConfig
 from v6t.packets.address_layouts import GeneratedSoftwires
 
 
@@ -27,8 +27,8 @@ class Softwire:
 
 def softwires(intent: Intent) -> Iterator[Softwire]:
     """Yield all rows, in ascending order of address and PSID where they are generated."""
-    settings = BindingTable.of(intent)
-    table, br = settings.table, settings.br_address
+    configuration = intent.configuration_as(LwAftrConfig)
+    table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
         yield from _read_softwires(Path(table.file), br)
         return
