@@ -39,6 +39,7 @@ class Mapping(ABC):
         return IPv4Address(int(self.ipv4.network_address) | suffix)
 
 
+@dataclass(frozen=True)
 class Eam(Mapping):
     """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
 
