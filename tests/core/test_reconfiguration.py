@@ -17,8 +17,8 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
-from v6t.tests.expect import expect_error
 from v6t.intent.families import Nat44Config
+from v6t.tests.expect import expect_error
 
 LAB, WHY = available()
 DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),

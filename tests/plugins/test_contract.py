@@ -6,7 +6,6 @@ import json
 from importlib.metadata import entry_points
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.intent import families
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler.compile import compile_traffic

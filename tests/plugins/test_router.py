@@ -6,7 +6,6 @@ from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from pydantic import ValidationError
-from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets import inet
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams

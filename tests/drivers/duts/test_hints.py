@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError
 from v6t.core.cli.another_driver import drivers_for
 from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.plugins import names as technologies

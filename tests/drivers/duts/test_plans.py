@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError, UsageError
 from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
