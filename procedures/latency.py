@@ -8,8 +8,8 @@ percentile by nearest rank.
 
 from __future__ import annotations
 
-from v6t.procedures.conditions import Watch
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
+from v6t.procedures.trial_runner import Watch
 from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure
@@ -28,7 +28,9 @@ def latency_figures(delays: Distribution) -> Figures:
     }
 
 
-def misfit(tags: int, first_tag_s: float, duration_s: float, rate_fps: float) -> str | None:
+def find_tag_conflict(
+    tags: int, first_tag_s: float, duration_s: float, rate_fps: float
+) -> str | None:
     """Why so many tags do not fit a stream; None if they do (LAT-02)."""
     if tags < 1:
         return f"{tags} tagged frames give no latency"
@@ -60,7 +62,7 @@ def latency_spec(
     Raises:
         ValueError: the tags do not fit the stream; see :func:`misfit`.
     """
-    problem = misfit(tags, first_tag_s, duration_s, rate_fps)
+    problem = find_tag_conflict(tags, first_tag_s, duration_s, rate_fps)
     if problem:
         raise ValueError(problem)
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from v6t.trials.order_statistics import median_interval
 
-FEWEST = 6
+MIN_ADAPTIVE_REPETITIONS = 6
 """Below six values no distribution-free interval reaches 95 %."""
 
 
@@ -23,13 +23,13 @@ class Adaptive:
     """When to stop repeating.
 
     Attributes:
-        fewest: repetitions at least, never below :data:`FEWEST`.
+        fewest: repetitions at least, never below :data:`MIN_ADAPTIVE_REPETITIONS`.
         most: repetitions at most.
         width: relative width of the median's confidence interval that is good enough.
         confidence: its coverage.
     """
 
-    fewest: int = FEWEST
+    fewest: int = MIN_ADAPTIVE_REPETITIONS
     most: int = 50
     width: float = 0.01
     confidence: float = 0.95
@@ -40,14 +40,16 @@ class Adaptive:
         Raises:
             ValueError: fewer than six repetitions, bounds the wrong way, shares out of range.
         """
-        if self.fewest < FEWEST:
-            raise ValueError(f"adaptive repetition needs at least {FEWEST} repetitions")
+        if self.fewest < MIN_ADAPTIVE_REPETITIONS:
+            raise ValueError(
+                f"adaptive repetition needs at least {MIN_ADAPTIVE_REPETITIONS} repetitions"
+            )
         if self.most < self.fewest:
             raise ValueError("the most repetitions cannot be below the fewest")
         if not 0 < self.width < 1 or not 0.5 <= self.confidence < 1:
             raise ValueError("width and confidence of adaptive repetition are shares below 1")
 
-    def enough(self, values: Sequence[float]) -> bool:
+    def is_satisfied(self, values: Sequence[float]) -> bool:
         """Whether these repetitions suffice."""
         if len(values) < self.fewest:
             return False
@@ -58,6 +60,8 @@ class Adaptive:
         return width is not None and width <= self.width
 
 
-def enough(values: Sequence[float], repetitions: int, adaptive: Adaptive | None) -> bool:
+def has_enough_repetitions(
+    values: Sequence[float], repetitions: int, adaptive: Adaptive | None
+) -> bool:
     """Whether no further repetition is needed."""
-    return adaptive.enough(values) if adaptive else len(values) >= repetitions
+    return adaptive.is_satisfied(values) if adaptive else len(values) >= repetitions

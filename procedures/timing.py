@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempts, Watch
+from v6t.procedures.trial_runner import TrialRunner, Watch
 from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure, TrialResult
@@ -51,13 +51,13 @@ class TimingSpec:
     shares: tuple[float, ...] = ()
 
     @property
-    def point(self) -> str:
+    def key_prefix(self) -> str:
         """Start of the keys of all its trials."""
         return self.conditions.make_key_prefix(self.benchmark)
 
 
 @dataclass(frozen=True)
-class Timed:
+class DelayFigures:
     """The figures of one direction or class in one trial.
 
     Attributes:
@@ -93,8 +93,8 @@ class TimingRepetition:
     """
 
     number: int
-    directions: Mapping[str, Timed]
-    classes: Mapping[str, Mapping[str, Timed]]
+    directions: Mapping[str, DelayFigures]
+    classes: Mapping[str, Mapping[str, DelayFigures]]
     attempts: tuple[Attempt, ...]
     valid: bool
 
@@ -146,13 +146,13 @@ def measure_timing(
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
         verdict = at.assess(trial, result)
-        fault = _untimed(trial, result) if verdict.valid else None
+        fault = _find_timing_fault(trial, result) if verdict.valid else None
         if fault is None:
             return verdict
         return replace(verdict, passed=False, valid=False, reasons=(fault,))
 
     each = {
-        number: Attempts(at, spec.point, measure, watch, number, spec.repetitions)
+        number: TrialRunner(at, spec.key_prefix, measure, watch, number, spec.repetitions)
         for number in range(1, spec.repetitions + 1)
     }
     shares = (1.0, *spec.shares)
@@ -167,19 +167,19 @@ def measure_timing(
             done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
             if not outcome.result.is_disturbed:
                 carried.append(outcome.verdict.valid)
-            if share != shares[-1] and _too_high(carried, spec.repetitions):
+            if share != shares[-1] and _is_rate_too_high(carried, spec.repetitions):
                 break
         else:
             break
     return TimingResult(spec, tuple(done), share)
 
 
-def _too_high(carried: Sequence[bool], repetitions: int) -> bool:
+def _is_rate_too_high(carried: Sequence[bool], repetitions: int) -> bool:
     """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
     return carried[:1] == [False] or 2 * carried.count(False) > repetitions
 
 
-def _untimed(trial: Trial, result: TrialResult) -> str | None:
+def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
     """Delays the tester should have brought and did not: its fault, not the device's."""
     request = trial.delays
     for way in list_directions(trial.mode):
@@ -204,8 +204,8 @@ def _repetition(
 ) -> TimingRepetition:
     if not attempts[-1].verdict.valid:
         return TimingRepetition(number, {}, {}, attempts, False)
-    directions: dict[str, Timed] = {}
-    classes: dict[str, dict[str, Timed]] = {}
+    directions: dict[str, DelayFigures] = {}
+    classes: dict[str, dict[str, DelayFigures]] = {}
     for way in list_directions(spec.conditions.mode):
         counted = result.directions[way]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
@@ -215,16 +215,18 @@ def _repetition(
             known = counted.classes.get(name)  # port counters tell no classes apart
             required = part.frames + part.lost if known is None else known.required
             expected = max(0, required - bool(spec.request.ipdv))
-            classes[way][name] = _timed(part, expected, figures)
+            classes[way][name] = _make_figures(part, expected, figures)
         expected = sum(t.expected for t in classes[way].values())
         if not counted.classes.keys() >= times.keys():
             expected = counted.count_frames("required")
         share = 1.0 if counted.timed_share is None else counted.timed_share
         directions[way] = replace(
-            _timed(whole, expected, figures), share=share, of_load=counted.timed_of == "load"
+            _make_figures(whole, expected, figures), share=share, of_load=counted.timed_of == "load"
         )
     return TimingRepetition(number, directions, classes, attempts, True)
 
 
-def _timed(part: Distribution, expected: int, figures: Callable[[Distribution], Figures]) -> Timed:
-    return Timed(figures(part), part.frames, part.lost, part.clamped, expected)
+def _make_figures(
+    part: Distribution, expected: int, figures: Callable[[Distribution], Figures]
+) -> DelayFigures:
+    return DelayFigures(figures(part), part.frames, part.lost, part.clamped, expected)

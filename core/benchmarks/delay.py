@@ -17,12 +17,12 @@ from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Flag
 from v6t.procedures import ipdv, latency, pdv
-from v6t.procedures.conditions import Watch
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingResult, TimingSpec
+from v6t.procedures.trial_runner import Watch
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import Trial
+from v6t.trials.trial import RFC_MIN_TAGS, Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -192,7 +192,7 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
         for size, longest, media in _media(bound):
             fixed_fps = s.given_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
-            problem = latency.misfit(s.tags, s.first_tag_s, s.duration_s, rate)
+            problem = latency.find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
             if problem:
                 raise UsageError(
                     f"latency at {size} octets: {problem}",
@@ -208,9 +208,9 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
                 "not 120 s and 60 s"
             )
-        if s.tags < latency.RFC_TAGS:
+        if s.tags < RFC_MIN_TAGS:
             yield (
-                f"latency by {s.tags} tagged frames, not at least {latency.RFC_TAGS} (RFC 8219 section 7.2): "
+                f"latency by {s.tags} tagged frames, not at least {RFC_MIN_TAGS} (RFC 8219 section 7.2): "
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 

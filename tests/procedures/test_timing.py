@@ -8,7 +8,7 @@ from v6t.analysis.presentations.delays import LatencyPresentation
 from v6t.analysis.records.timing import timing_record, timing_rows
 from v6t.drivers.testers import kind_of
 from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
-from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
+from v6t.procedures.latency import find_tag_conflict, latency_figures, latency_spec, measure_latency
 from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
 from v6t.trials.codec import result_from_json, result_to_json
@@ -118,13 +118,13 @@ def test_tags_do_not_beat_with_the_mixture():
     ],
 )
 def test_tags_that_do_not_fit(tags, first_s, duration_s, says):
-    assert says in misfit(tags, first_s, duration_s, 100.0)
+    assert says in find_tag_conflict(tags, first_s, duration_s, 100.0)
     with pytest.raises(ValueError, match=says):
         latency(tags=tags, first_tag_s=first_s, duration_s=duration_s, rate_fps=100.0)
 
 
 def test_as_many_tags_as_frames_fit():
-    assert misfit(6000, 60.0, 120.0, 100.0) is None
+    assert find_tag_conflict(6000, 60.0, 120.0, 100.0) is None
 
 
 def test_the_simulated_devices_latency_is_found():

@@ -29,7 +29,7 @@ class PointSpec(ABC):
         """Begins the keys of its trials; mostly a constant of the class."""
 
     @property
-    def point(self) -> str:
+    def key_prefix(self) -> str:
         """Start of the keys of all its trials."""
         return self.conditions.make_key_prefix(self.benchmark)
 
@@ -88,7 +88,7 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-class Attempts:
+class TrialRunner:
     """The trials of one repetition: each is announced, measured, told and kept.
 
     Attributes:
