@@ -11,18 +11,16 @@ says so. Repetitions that something else spoilt, such as a clock that was steppe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from v6t.procedures.delay_figures import COMPUTE_FIGURES, Figures, find_tag_conflict
 from v6t.procedures.trial_runner import TrialRunner, Watch
 from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import DelayRequest, Trial, list_directions
 from v6t.trials.verdict import Attempt, Verdict
-
-Figures = Mapping[str, float]
-"""Named results of one distribution [ns]; infinite where undefined."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,18 @@ class TimingSpec:
     request: DelayRequest
     repetitions: int
     shares: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the tagged frames of latency.
+
+        Raises:
+            ValueError: the tags do not fit the stream.
+        """
+        if self.benchmark == "latency":
+            tags, first_tag_s = self.request.tags, self.request.first_tag_s
+            conflict = find_tag_conflict(tags, first_tag_s, self.duration_s, self.rate_fps)
+            if conflict:
+                raise ValueError(conflict)
 
     @property
     def key_prefix(self) -> str:
@@ -135,13 +145,8 @@ class TimingResult:
         return any(t.of_load for r in self.repetitions for t in r.directions.values())
 
 
-def measure_timing(
-    spec: TimingSpec,
-    measure: Measure,
-    figures: Callable[[Distribution], Figures],
-    watch: Watch | None = None,
-) -> TimingResult:
-    """Repeat the trial; deterministic given the trial results."""
+def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = None) -> TimingResult:
+    """Repeat the trial and compute the figures of the benchmark [ns]."""
     at = spec.conditions
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
@@ -164,7 +169,7 @@ def measure_timing(
         for number, attempts in each.items():
             trial = at.make_trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
             outcome = attempts.run(trial, step, assess=assess)
-            done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
+            done.append(_repetition(spec, number, tuple(attempts.all), outcome.result))
             if not outcome.result.is_disturbed:
                 carried.append(outcome.verdict.valid)
             if share != shares[-1] and _is_rate_too_high(carried, spec.repetitions):
@@ -200,7 +205,6 @@ def _repetition(
     number: int,
     attempts: tuple[Attempt, ...],
     result: TrialResult,
-    figures: Callable[[Distribution], Figures],
 ) -> TimingRepetition:
     if not attempts[-1].verdict.valid:
         return TimingRepetition(number, {}, {}, attempts, False)
@@ -215,18 +219,19 @@ def _repetition(
             known = counted.classes.get(name)  # port counters tell no classes apart
             required = part.frames + part.lost if known is None else known.required
             expected = max(0, required - bool(spec.request.ipdv))
-            classes[way][name] = _make_figures(part, expected, figures)
+            classes[way][name] = _make_figures(spec.benchmark, part, expected)
         expected = sum(t.expected for t in classes[way].values())
         if not counted.classes.keys() >= times.keys():
             expected = counted.count_frames("required")
         share = 1.0 if counted.timed_share is None else counted.timed_share
         directions[way] = replace(
-            _make_figures(whole, expected, figures), share=share, of_load=counted.timed_of == "load"
+            _make_figures(spec.benchmark, whole, expected),
+            share=share,
+            of_load=counted.timed_of == "load",
         )
     return TimingRepetition(number, directions, classes, attempts, True)
 
 
-def _make_figures(
-    part: Distribution, expected: int, figures: Callable[[Distribution], Figures]
-) -> DelayFigures:
-    return DelayFigures(figures(part), part.frames, part.lost, part.clamped, expected)
+def _make_figures(benchmark: str, part: Distribution, expected: int) -> DelayFigures:
+    figures = COMPUTE_FIGURES[benchmark](part)
+    return DelayFigures(figures, part.frames, part.lost, part.clamped, expected)
