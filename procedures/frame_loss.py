@@ -211,7 +211,7 @@ def _enough(spec: FrameLossSpec, offered: Sequence[Offered], done: int) -> bool:
     whole = [values for values in through.values() if len(values) == done]
     adaptive = spec.adaptive
     return done >= adaptive.most or (
-        bool(whole) and all(adaptive.is_satisfied(values) or not any(values) for values in whole)
+        bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
     )
 
 

@@ -49,7 +49,7 @@ class Adaptive:
         if not 0 < self.width < 1 or not 0.5 <= self.confidence < 1:
             raise ValueError("width and confidence of adaptive repetition are shares below 1")
 
-    def is_satisfied(self, values: Sequence[float]) -> bool:
+    def can_stop(self, values: Sequence[float]) -> bool:
         """Whether these repetitions suffice."""
         if len(values) < self.fewest:
             return False
@@ -64,4 +64,4 @@ def has_enough_repetitions(
     values: Sequence[float], repetitions: int, adaptive: Adaptive | None
 ) -> bool:
     """Whether no further repetition is needed."""
-    return adaptive.is_satisfied(values) if adaptive else len(values) >= repetitions
+    return adaptive.can_stop(values) if adaptive else len(values) >= repetitions

@@ -235,5 +235,5 @@ def test_adaptive_repetition_stops_when_the_median_is_known():
 def test_adaptive_repetition_is_never_fewer_than_six():
     with pytest.raises(ValueError, match="at least 6"):
         Adaptive(fewest=5)
-    assert not Adaptive().is_satisfied([1.0] * 5)
-    assert Adaptive().is_satisfied([1.0] * 6)
+    assert not Adaptive().can_stop([1.0] * 5)
+    assert Adaptive().can_stop([1.0] * 6)
