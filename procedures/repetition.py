@@ -1,10 +1,7 @@
-"""How often to repeat: a fixed number, or until the median is known well enough (TP-09).
+"""Number of repetitions: fixed, or until the confidence interval of the median is narrow.
 
-The confidence interval of the median is the distribution-free one of order statistics: between
-the k-th smallest and the k-th largest of n values lies the median with a probability that depends
-on n and k alone. Six values give ``[min, max]`` 96.9 %; of twenty, ranks 6 to 15 give 95.9 %.
-Looking after every repetition and stopping at the first narrow interval makes the true coverage
-somewhat smaller than the stated one; a result says that it was adaptive.
+Stopping at the first narrow interval makes its true coverage smaller than the stated one, so
+results with an adaptive number of repetitions are labelled.
 """
 
 from __future__ import annotations
