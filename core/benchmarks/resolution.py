@@ -74,7 +74,7 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
             raise UsageError(
                 "without a device nobody makes AAAA records of A records",
                 "`v6t selftest` measures the tester alone",
-                code="unsupported-by-device",
+                code="missing-device",
             )
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:

@@ -165,12 +165,12 @@ def _runs(
     for axis, values in experiment.matrix.items():
         if not values:
             raise UsageError(
-                f"{place_of(document, keys)}the axis {axis} has no values", code="invalid-setting"
+                f"{place_of(document, keys)}the axis {axis} has no values", code="wrong-length"
             )
     for axis in experiment.along:
         if axis not in experiment.matrix:
             raise UsageError(
-                f"{place_of(document, keys)}the matrix has no axis {axis}", code="invalid-setting"
+                f"{place_of(document, keys)}the matrix has no axis {axis}", code="unknown-name"
             )
     columns = [
         [(name, value, beside) for (name, value), beside in zip(
@@ -211,7 +211,7 @@ def _alongside(
             raise UsageError(
                 f"{place_of(document, keys)}along {axis}, {name} has {len(values)} values, the axis "
                 f"{many}",
-                code="invalid-setting",
+                code="wrong-length",
             )
     return [{name: values[n] for name, values in columns.items()} for n in range(many)]
 
@@ -261,7 +261,7 @@ def _put(values: dict[str, Any], axis: str, value: Any) -> None:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
             raise UsageError(
-                f"the axis {axis} leads into '{part}', which is one value", code="invalid-setting"
+                f"the axis {axis} leads into '{part}', which is one value", code="not-a-section"
             )
         place = inner
     if isinstance(value, dict) and isinstance(place.get(last), dict):

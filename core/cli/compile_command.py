@@ -151,7 +151,9 @@ def _check_expected(technology: Technology, expected: Path, output: Path | None)
         )
     if output is not None and expected.resolve() == output.resolve():
         raise UsageError(
-            f"{expected} is also the output", "choose another name for --expected", code="conflict"
+            f"{expected} is also the output",
+            "choose another name for --expected",
+            code="conflicting-options",
         )
 
 
@@ -225,8 +227,8 @@ def _frame_rate(text: str, octets: float) -> float:
         rate_fps = math.nan
     if not math.isfinite(rate_fps):
         raise UsageError(
-            f"a rate of '{text}' cannot be sent",
+            f"'{text}' is not a rate",
             "write for example 10000, 10k, 1Gbps",
-            code="out-of-range",
+            code="not-a-number",
         )
     return rate_fps

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from v6t.base.plain_text import visible
 from v6t.core.cli import shell_completion
+from v6t.core.cli.groups import CommandGroup
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
@@ -63,7 +64,9 @@ def dut_flags(command: F) -> F:
 
 
 @click.group(
-    short_help="configure, verify, watch and restore the device under test", no_args_is_help=False
+    cls=CommandGroup,
+    short_help="configure, verify, watch and restore the device under test",
+    no_args_is_help=False,
 )
 def command() -> None:
     """The device under test by itself.

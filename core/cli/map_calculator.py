@@ -202,10 +202,12 @@ def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
         raise UsageError(
             f"port {port} belongs to no CE: PSID offset {rule.psid_offset} excludes ports below "
             f"{1 << 16 - rule.psid_offset}",
-            code="conflict",
+            code="outside-port-set",
         )
     if psid is not None and owner is not None and psid != owner:
-        raise UsageError(f"port {port} belongs to PSID {owner}, not {psid}", code="conflict")
+        raise UsageError(
+            f"port {port} belongs to PSID {owner}, not {psid}", code="outside-port-set"
+        )
     if psid is not None:
         return psid
     if owner is not None:

@@ -271,6 +271,6 @@ def _with_variant(params: dict[str, str], variant: str | None) -> dict[str, str]
         raise UsageError(
             f"--variant {variant} and --set variant={params['variant']} contradict each other",
             "give one of them",
-            code="conflict",
+            code="conflicting-options",
         )
     return {**params, "variant": variant}

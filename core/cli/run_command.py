@@ -91,7 +91,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
         raise UsageError(
             "without a device there is nobody to be asked",
             "leave out --audit",
-            code="device-absent",
+            code="missing-device",
         )
     number = len(core(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"

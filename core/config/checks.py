@@ -58,7 +58,7 @@ def check_measures(bound: BoundRun) -> None:
                 f"{benchmark.name} has a run of its own: its traffic varies more than that of "
                 "others",
                 "leave the others out of --measure",
-                code="invalid-setting",
+                code="conflict",
             )
         if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
             raise UsageError(
@@ -98,7 +98,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
             f"modifiers go on beside test frames, and {bound.technology.name} is a technology of "
             f"{bound.technology.exchange}",
             "leave the modifier out",
-            code="invalid-setting",
+            code="unsuitable-modifier",
         )
     if not modifier.driven or bound.tester.simulates:
         return
@@ -106,14 +106,14 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
         raise UsageError(
             f"the modifier {modifier.name} needs a device driver that carries it out",
             "name one with --dut or in the testbed file",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
     for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} goes on beside a stream, and {benchmark.name} sends none",
                 "leave one of them out",
-                code="invalid-setting",
+                code="unsuitable-modifier",
             )
     modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
@@ -133,7 +133,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
         raise EnvironmentLacking(
             f"the search 'mlrsearch' needs {mlr.wanted()}",
             "pip install 'v6t[mlrsearch]', or --search binary",
-            code="invalid-setting",
+            code="missing-package",
         )
     benchmarks = [registry.load(name) for name in run.benchmarks]
     for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):

@@ -30,20 +30,20 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
                 f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
                 f"technology of {plugin.exchange}",
                 "one of " + ", ".join(fit),
-                code="invalid-setting",
+                code="unsuitable-benchmark",
             )
         if not run.connects and benchmark.connections == "only":
             raise UsageError(
                 f"{benchmark.name} is for stateful devices, and {run.plugin} keeps no connections",
                 "leave it out of --measure, or choose a stateful technology such as nat44",
-                code="invalid-setting",
+                code="unsuitable-benchmark",
             )
         if run.connects and benchmark.connections == "never":
             others = [b.name for b in kinds.installed() if b.connections != "never"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections",
                 "one of " + ", ".join(others),
-                code="conflict",
+                code="unsuitable-benchmark",
             )
     if not run.connects:
         return
@@ -134,7 +134,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
             f"and a trial take at least {needed_s:.1f} s",
             f"set {name} to {least_s} or more, or use fewer connections",
             params={"udp_timeout_s": least_s} if by_parameter else None,
-            code="conflict",
+            code="idle-timeout",
         )
 
 
@@ -154,5 +154,5 @@ def _check_device(bound: BoundRun) -> None:
         raise UsageError(
             "nothing empties the device's table before each trial",
             "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-            code="unsupported-by-device",
+            code="missing-driver",
         )

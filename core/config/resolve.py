@@ -382,7 +382,7 @@ def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str
             raise UsageError(
                 f"{flag} is for {', '.join(whose)}",
                 "add one of them to --measure",
-                code="unknown-setting",
+                code="setting-without-effect",
             )
         if is_bit_rate(text):
             meant = [re.sub("_fps$", "_bps", setting) for setting in meant]

@@ -39,7 +39,7 @@ def refuse_empty(name: str, values: Sequence[Any] | None, known: Sequence[str] =
             f"{name} is an empty list: nothing would be measured",
             "leave it out for the default"
             + (f", or name some of {', '.join(known)}" if known else ""),
-            code="invalid-setting",
+            code="wrong-length",
         )
 
 

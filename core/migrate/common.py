@@ -13,7 +13,7 @@ from typing import Any
 
 from v6t.base.entry_points import near_names
 from v6t.base.errors import UsageError
-from v6t.base.files import SETTINGS_OCTETS, read_text
+from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.core.config.examples import write_files
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
@@ -250,7 +250,7 @@ def _lines(path: Path) -> list[Given]:
     try:
         text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()

@@ -33,7 +33,7 @@ class Management(Modifier):
             raise UsageError(
                 f"the {plan.driver} driver reads nothing back that could be asked for",
                 "give its steps a check, or leave the modifier out",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
 
     def during(self, trial: Trial, session: DeviceSession) -> Repeated:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import read_json, read_text
+from v6t.base.files import explain_read_error, read_json, read_text
 from v6t.base.storage import write_atomically
 from v6t.core.runs import rundir as names
 
@@ -174,4 +174,4 @@ def _json(path: Path) -> Any:
     except NotADirectoryError as exc:
         raise UsageError(f"{path.parent} is no directory", code="not-a-directory") from exc
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc

@@ -70,7 +70,7 @@ def check_watchable(bound: BoundRun) -> None:
         raise UsageError(
             "there is no device driver that could watch the device",
             "name a driver with --dut or in the testbed file",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
 
 
@@ -310,7 +310,7 @@ def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
     """Every driven device, with its name."""
     if bench.session is None:
         raise UsageError(
-            "this run's device has no driver that could watch it", code="unsupported-by-device"
+            "this run's device has no driver that could watch it", code="missing-driver"
         )
     return bench.session.devices()
 

@@ -55,7 +55,7 @@ def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> 
         raise UsageError(
             "nothing empties the device's table before each trial",
             "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
     count = hooks.get("count-states")
     return HookState(

@@ -264,7 +264,7 @@ def _check(bound: BoundRun) -> None:
         raise UsageError(
             "the reference device needs no configuration",
             "name a driver with --driver",
-            code="device-absent",
+            code="missing-driver",
         )
 
 
@@ -300,7 +300,7 @@ def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSessi
     session = driver.session(bound.intent, keep, bound.again, standing)
     if session is None:
         raise UsageError(
-            "nobody drives this device", "name a driver with --driver", code="device-absent"
+            "nobody drives this device", "name a driver with --driver", code="missing-driver"
         )
     return session
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import JOURNAL_OCTETS, parsed_json, read_octets
+from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parsed_json, read_octets
 from v6t.trials.trial import (
     Measure,
     Trial,
@@ -137,7 +137,7 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
     except FileNotFoundError:
         return []
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc
     return [(entry["trial"], result) for _, entry, result in _trials(path, data, run)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from v6t.base.entry_points import blame
 from v6t.base.errors import UsageError
-from v6t.base.files import read_json
+from v6t.base.files import explain_read_error, read_json
 from v6t.base.storage import LOCK, acquire_lock, write_atomically
 from v6t.core.config.settings import ResolvedRun, saved_run
 
@@ -99,9 +99,7 @@ class RunDir:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise UsageError(
-                f"{self.path / name} cannot be read: {exc.strerror}", code="file-unreadable"
-            ) from exc
+            raise explain_read_error(self.path / name, exc) from exc
 
     def config(self) -> ResolvedRun:
         """The run's resolved configuration."""

@@ -264,7 +264,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {self.name} driver starts no SNMP agent",
                 "take the modifier management, which asks over the driver's own connection",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         steps, query = agent
         return replace(plan, steps=(*plan.steps, *steps), asked=query)
@@ -284,7 +284,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {self.name} driver changes no routes under traffic{how}",
                 "leave the modifier out, or choose another driver",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return replace(plan, steps=(*plan.steps, *steps, change.kept), updates=change)
 
@@ -294,7 +294,7 @@ class Commands(ABC):
             raise UsageError(
                 f"the {self.name} driver makes no filters for {intent.technology}",
                 "leave the modifier out, or choose another driver",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return replace(plan, steps=(*plan.steps, *steps))
 
@@ -305,7 +305,7 @@ class Commands(ABC):
                 f"the {self.name} driver has nothing of {intent.technology} that it could change "
                 "under traffic",
                 "leave reconfiguration out of --measure, or choose another driver",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return replace(plan, steps=(*plan.steps, change.kept), beside=change)
 
@@ -323,7 +323,7 @@ class Commands(ABC):
                 f"the {cls.name} driver cannot make a device for {technology}",
                 f"it can be: {', '.join(cls.technologies)}" + (parts and f"; in a chain: {parts}"),
                 technology=technology,
-                code="unsupported-by-device",
+                code="unsupported-technology",
             )
 
 

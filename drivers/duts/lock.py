@@ -111,7 +111,7 @@ class Lock:
                 "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
                 if transport.where == ON_DEVICE
                 else "name a directory of your own with dut.options.state_dir",
-                code="command-failed",
+                code="missing-permission",
             ) from exc
         except DutError:
             self._held.release()

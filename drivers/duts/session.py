@@ -277,7 +277,7 @@ class Session:
         if change is None:
             raise DutError(
                 f"{self.name}: no route of it is changed under traffic",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         self._updates += 1
         soon = replace(change, deadline_s=QUERY_DEADLINE_S)
@@ -297,7 +297,7 @@ class Session:
             raise UsageError(
                 f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",
                 "leave the modifier out",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return self._query
 
@@ -326,7 +326,7 @@ class Session:
         change = (self.plan or self.make_plan()).beside
         if change is None:
             raise DutError(
-                f"{self.name}: nothing of it is changed under traffic", code="unsupported-by-device"
+                f"{self.name}: nothing of it is changed under traffic", code="unsupported-operation"
             )
         return change
 
@@ -492,7 +492,7 @@ class Session:
             if name not in sections or sections[name].status is None:
                 raise ConnectionLost(
                     f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}",
-                    code="command-failed",
+                    code="connection-lost",
                 )
             odd = "\\x" in sections[name].text and not done.clean
             if odd and (noted is None or not name.startswith(noted)):

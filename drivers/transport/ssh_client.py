@@ -141,7 +141,7 @@ def _existing(text: str, what: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_file() or not os.access(path, os.R_OK):
         raise UsageError(
-            f"the SSH settings cannot be used: there is no {what} file {text}", code="missing-file"
+            f"the {what} file {text} of the SSH settings does not exist", code="file-not-found"
         )
     return path.resolve()
 

@@ -360,7 +360,7 @@ class Attachment:
             raise EnvironmentLacking(
                 f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {why}",
                 "run as root with CPUs that are there, or leave out rps_cpus",
-                code="command-failed",
+                code="missing-permission",
             )
         self.steered = {"cpus": cpus, "interfaces": steered, **({"trouble": why} if why else {})}
 

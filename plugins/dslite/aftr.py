@@ -89,7 +89,7 @@ class DsLiteParams(PoolParams):
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {b4s}",
                 "choose another b4_ipv6",
-                code="conflict",
+                code="address-conflict",
             )
         return self
 

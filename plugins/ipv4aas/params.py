@@ -204,7 +204,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                 )
         if self.plat_prefix == self.clat_prefix:
             raise UsageError(
-                "prefix and clat_ipv6 are the same", "choose two prefixes", code="conflict"
+                "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
             )
 
     def _check_ports(self) -> None:

@@ -92,7 +92,7 @@ class Ipv4aas(StatefulTechnology):
                 raise UsageError(
                     f"{name} {given[name]} has no effect on the variant {p.variant}",
                     f"leave {name} out, or set variant",
-                    code="setting-untellable",
+                    code="setting-without-effect",
                 )
 
     def _listed(self, params: Ipv4aasParams) -> list[dict[str, Any]]:

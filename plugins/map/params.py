@@ -103,7 +103,7 @@ class Domain(RuleParams):
             raise UsageError(
                 f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
                 "leave psid out, or set ea_len to 0 and psid_len",
-                code="conflict",
+                code="setting-without-effect",
             )
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
@@ -111,7 +111,7 @@ class Domain(RuleParams):
             raise UsageError(
                 "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
                 "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
-                code="conflict",
+                code="not-enough-addresses",
             )
         return self
 
@@ -129,7 +129,9 @@ class MapParams(RelayParams, Domain):
         self._check_addresses()
         if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
             raise UsageError(
-                "server_ipv4 lies within a rule IPv4 prefix", "choose one outside", code="conflict"
+                "server_ipv4 lies within a rule IPv4 prefix",
+                "choose one outside",
+                code="address-conflict",
             )
         for domain in self.all_domains:
             self._check_overlap(domain)

@@ -81,7 +81,7 @@ class Dns64Params(PluginParams):
             raise UsageError(
                 f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
                 "no answer would tell whether it was synthesised",
-                code="conflict",
+                code="address-conflict",
             )
         if self.names.num_addresses < FEWEST_NAMES:
             raise UsageError(

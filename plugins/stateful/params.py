@@ -38,7 +38,7 @@ class Ports(PluginParams):
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="conflict",
+                code="empty-range",
             )
         return self
 
@@ -197,7 +197,7 @@ class ConnectionParams(Mixture):
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
                 f"choose a {first} or a {responder} beside them",
-                code="conflict",
+                code="address-conflict",
             )
         room = pool.count * pool.ports.count
         if self.endpoints > room:

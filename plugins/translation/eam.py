@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_text
+from v6t.base.files import explain_read_error, read_text
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.translation import rfc6052
 
@@ -175,9 +175,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     try:
         text = read_text(path)
     except OSError as exc:
-        raise UsageError(
-            f"the EAM file {path} cannot be read: {exc.strerror}", code="file-unreadable"
-        ) from exc
+        raise explain_read_error(f"the EAM file {path}", exc) from exc
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()

@@ -586,7 +586,7 @@ def test_verdicts_that_no_disk_takes_are_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*rest: Any) -> None:
-        raise UsageError("no space left", code="invalid-setting")
+        raise UsageError("no space left", code="invalid-value")
 
     _probed_by(monkeypatch, _Deaf(TimeoutError()))
     monkeypatch.setattr(auditing, "write", full)

@@ -170,7 +170,7 @@ def test_every_port_has_at_most_one_softwire(length, data):
         ({"server_ipv4": "198.18.0.9"}, "hairpinning is off"),
         ({"simulated": 1001}, "more than the table's 1000 rows"),
         ({"br_address": "2001:db8:b400::1"}, "br_address lies within"),
-        ({"binding_table": "/nowhere/at/all"}, "cannot be read"),
+        ({"binding_table": "/nowhere/at/all"}, "does not exist"),
     ],
 )
 def test_refusals(given, why):
@@ -218,7 +218,7 @@ def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_p
 def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
     with pytest.raises(UsageError) as caught:
         aftr(binding_table=str(table_file), **{name: value})
-    assert caught.value.code == "conflict"
+    assert caught.value.code == "setting-without-effect"
 
 
 def test_table_that_is_a_directory_is_refused(tmp_path):

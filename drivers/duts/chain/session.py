@@ -94,7 +94,7 @@ class ChainSession:
         """
         raise DutError(
             f"{self.name}: nothing of several devices is changed under traffic",
-            code="unsupported-by-device",
+            code="unsupported-operation",
         )
 
     def ready_for(self, action: Action) -> None:
@@ -113,7 +113,7 @@ class ChainSession:
         """
         raise DutError(
             f"{self.name}: no route of several devices is changed under traffic",
-            code="unsupported-by-device",
+            code="unsupported-operation",
         )
 
     def keep(self) -> None:

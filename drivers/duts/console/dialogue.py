@@ -204,7 +204,7 @@ class Dialogue:
         if refusal:
             raise Refused(
                 f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}",
-                code="command-failed",
+                code="command-rejected",
             )
         return self._hidden("\n".join(without_echo(lines, typed)))
 

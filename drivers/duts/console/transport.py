@@ -67,7 +67,7 @@ class ConsoleTransport(HereTransport):
         done = super().run(command, text, deadline_s or WHOLE_DEADLINE_S)
         if self._gone():
             raise ConnectionLost(
-                done.words, "what the last line did is unknown", code="command-failed"
+                done.words, "what the last line did is unknown", code="connection-lost"
             )
         return done
 

@@ -53,6 +53,6 @@ def customer_of(intent: Intent) -> Customer:
         raise UsageError(
             f"{intent.technology} has no tunnel",
             "choose another driver",
-            code="unsupported-by-device",
+            code="unsupported-technology",
         )
     return Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)

@@ -105,7 +105,7 @@ class Tayga(TunTranslator):
                 f"the {self.name} driver cannot make a device for {intent.technology}",
                 "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
                 "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
-                code="unsupported-by-device",
+                code="unsupported-technology",
             )
         refuse_reserved(intent, facts.version)
 
