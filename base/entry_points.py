@@ -83,7 +83,7 @@ class Extensions(Generic[T]):
         entries = self._entries().get(name, ())
         if not entries:
             raise UsageError(
-                f"there is no {self.what} '{name}'",
+                f"unknown {self.what} '{name}'",
                 nearest(name, self.names(), "installed"),
                 code="unknown-name",
             )
@@ -129,7 +129,7 @@ class Extensions(Generic[T]):
         base: type[T] = pkgutil.resolve_name(self._base)
         if not (isinstance(kind, type) and issubclass(kind, base)):
             raise ExtensionError(
-                f"{subject} is no {base.__name__} class", code="extension-incomplete"
+                f"{subject} is not a subclass of {base.__name__}", code="extension-incomplete"
             )
         lacking = sorted({*_abstract(kind), *_unset(base, kind)})
         if lacking:

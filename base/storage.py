@@ -70,7 +70,7 @@ def acquire_lock(directory: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout as exc:
-        raise UsageError(f"another v6t is at work in {directory}", code="directory-locked") from exc
+        raise UsageError(f"another v6t process uses {directory}", code="directory-locked") from exc
     except OSError as exc:
         raise UsageError(
             f"{directory} cannot be written: {exc.strerror}", code="file-unwritable"

@@ -53,7 +53,7 @@ class IntentSettings(BaseModel):
             problem = exc.errors(include_url=False)[0]
             name = ".".join(map(str, problem["loc"]))
             raise UsageError(
-                f"the intent of {intent.technology} has no usable {name}: {problem['msg']}",
+                f"the intent of {intent.technology} has an invalid {name}: {problem['msg']}",
                 "the technology's plugin makes it; see docs/tutorials/plugin.md",
                 code="invalid-intent",
             ) from exc

@@ -194,7 +194,7 @@ def _make(layer: Layer) -> Any:
     known = _scapy_layers()
     if layer.name not in known:
         raise UsageError(
-            f"'{layer.name}' is no header layer",
+            f"'{layer.name}' is not a header layer",
             "known: " + ", ".join(sorted(known)[:40]),
             code="invalid-traffic-model",
         )

@@ -80,7 +80,7 @@ class ProbedDevice:
     def _do(self, what: str) -> None:
         session = self._session
         if session is None:
-            raise CannotBeDone("nobody drives this device")
+            raise CannotBeDone("no driver is configured for this device")
         try:
             if what == "flush":
                 session.flush()
@@ -147,7 +147,7 @@ def _in_lab(
 ) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
-            "there is no device to audit", "name a driver with --dut", code="device-absent"
+            "no device to audit is configured", "name a driver with --dut", code="device-absent"
         )
     device = bound.driver.probed_device(bound.device, bound.intent, keep)
     bed = Bed(links, device)

@@ -58,7 +58,7 @@ def command(
         document = Document(locate(file))
     elif resume is None and not listing:
         raise UsageError(
-            "which campaign?",
+            "the campaign file is missing",
             "give a FILE, a packaged name (--list) or --resume DIR",
             code="missing-setting",
         )
@@ -86,7 +86,11 @@ def command(
         session.show_plan(campaign)
         return 0
     if output is None:
-        raise UsageError("where to?", "give a new directory with -o", code="missing-setting")
+        raise UsageError(
+            "the output directory is missing",
+            "give a new directory with -o",
+            code="missing-setting",
+        )
     return session.begin(campaign, output, report, live)
 
 

@@ -59,7 +59,7 @@ def command(
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
-            raise UsageError("a comparison needs two runs: here or below ./runs is no later one",
+            raise UsageError("a comparison needs two runs, but no later run exists here or below ./runs",
                              "or --published for published results", code="no-such-run")  # fmt: skip
     with reading(directories[-1]):
         _compare(directories, anyway, published, output, as_json)
@@ -73,7 +73,7 @@ def _compare(
 
     if published:
         if as_json or anyway:
-            raise UsageError("--published goes with neither --json nor --anyway",
+            raise UsageError("--published excludes --json and --anyway",
                              "`v6t report --format json` holds published results",
                              code="conflicting-options")  # fmt: skip
         deliver(published_document(directories), output)
@@ -109,7 +109,7 @@ def _compare_audits(
     for path, other in zip(directories[1:], audits[1:], strict=True):
         if other.plugin != audits[0].plugin and not anyway:
             raise UsageError(
-                f"{directories[0]} and {path} are not alike: technology {audits[0].plugin}, "
+                f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
                 f"{other.plugin}",
                 "--anyway compares them all the same",
                 code="not-comparable",

@@ -75,10 +75,10 @@ def command(
 
     if direction not in ("forward", "reverse"):
         raise UsageError(
-            f"there is no direction '{direction}'", "forward or reverse", code="unknown-name"
+            f"unknown direction '{direction}'", "forward or reverse", code="unknown-name"
         )
     if kind not in FORMATS:
-        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS), code="unknown-name")
+        raise UsageError(f"unknown format '{kind}'", ", ".join(FORMATS), code="unknown-name")
     if count is not None and count < 1:
         raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:

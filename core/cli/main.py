@@ -162,7 +162,9 @@ def _open_standard_streams() -> None:
 def _run(arguments: list[str] | None) -> int:
     for word in sys.argv[1:] if arguments is None else arguments:
         if not is_text(word):  # it could be neither printed nor written into a record
-            return _complain(f"{word!a} is not UTF-8 text", "rename the file", 2, "not-text")
+            return _complain(
+                f"{word!a} is not UTF-8 text", "write names and values in UTF-8", 2, "not-text"
+            )
     try:
         with blaming():
             status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)

@@ -230,7 +230,7 @@ def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
     if not rule.ea_len:
         decoded = rule.decode(ipv6)
         if decoded is None:
-            raise UsageError(f"{ipv6} is no MAP address of this rule", code="outside-prefix")
+            raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
         return decoded
     length = rule.ipv6_prefix.prefixlen + rule.ea_len
     return rule.ce_of(int(ipv6) >> 128 - length & (rule.ce_count - 1))

@@ -260,7 +260,7 @@ def read_first(path: Path | None) -> Document | None:
 
 def _preset(name: str | None) -> str | None:
     if name not in (None, "quick", "rfc"):
-        raise UsageError(f"there is no preset '{name}'", "quick or rfc", code="unknown-name")
+        raise UsageError(f"unknown preset '{name}'", "quick or rfc", code="unknown-name")
     return name
 
 

@@ -52,7 +52,7 @@ def command(
         return
     for kind in formats:
         if kind not in ASKED:
-            raise UsageError(f"there is no format '{kind}'", ", ".join(ASKED), code="unknown-name")
+            raise UsageError(f"unknown format '{kind}'", ", ".join(ASKED), code="unknown-name")
     chosen = formats or tuple(FILES)
     for path in write(directory, output, chosen, paper=paper, figures=not no_figures):
         click.echo(path)

@@ -89,7 +89,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
         )
     if bound.driver.absent:
         raise UsageError(
-            "without a device there is nobody to be asked",
+            "an audit needs a device",
             "leave out --audit",
             code="missing-device",
         )

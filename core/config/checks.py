@@ -55,15 +55,13 @@ def check_measures(bound: BoundRun) -> None:
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
             raise UsageError(
-                f"{benchmark.name} has a run of its own: its traffic varies more than that of "
-                "others",
+                f"{benchmark.name} cannot share a run with other benchmarks",
                 "leave the others out of --measure",
                 code="conflict",
             )
         if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
             raise UsageError(
-                f"{benchmark.name} counts connections, with frames of one frame size: a mix means "
-                "nothing to it",
+                f"{benchmark.name} cannot use a mix of frame sizes",
                 "give it a frame size, or leave it out of --measure",
                 code="invalid-frame-size-mix",
             )
@@ -95,7 +93,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
     """
     if bound.technology.exchange != "frames":
         raise UsageError(
-            f"modifiers go on beside test frames, and {bound.technology.name} is a technology of "
+            f"modifiers need test frames, but {bound.technology.name} uses "
             f"{bound.technology.exchange}",
             "leave the modifier out",
             code="unsuitable-modifier",
@@ -111,7 +109,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
     for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
-                f"the modifier {modifier.name} goes on beside a stream, and {benchmark.name} sends none",
+                f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
                 "leave one of them out",
                 code="unsuitable-modifier",
             )
@@ -151,7 +149,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
         lacking = sorted(benchmark.needs(bound) - able)
         if lacking:
             raise EnvironmentLacking(
-                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
+                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it needs a tester that "
                 f"{' and '.join(ABILITIES[a] for a in lacking)}",
                 "leave it out of --measure, or choose another tester or other options of this one",
                 code="unsupported-by-tester",

@@ -253,7 +253,7 @@ class Bench:
     @property
     def _driven(self) -> DeviceSession:
         if self.session is None:
-            raise DutError("nobody drives the device that is to be changed", code="missing-driver")
+            raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
     def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:

@@ -68,7 +68,7 @@ def check_watchable(bound: BoundRun) -> None:
     """
     if not bound.driven:
         raise UsageError(
-            "there is no device driver that could watch the device",
+            "no device driver is configured that can watch the device",
             "name a driver with --dut or in the testbed file",
             code="missing-driver",
         )
@@ -309,9 +309,7 @@ def _refused(result: TrialResult) -> PhaseOneResult | None:
 def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
     """Every driven device, with its name."""
     if bench.session is None:
-        raise UsageError(
-            "this run's device has no driver that could watch it", code="missing-driver"
-        )
+        raise UsageError("the driver of this run's device cannot watch it", code="missing-driver")
     return bench.session.devices()
 
 

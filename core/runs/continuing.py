@@ -12,7 +12,7 @@ from v6t.core.runs.results_file import COMPLETE, read_results
 from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
 from v6t.profiles.streams import StreamSet
 
-NOTHING_TOUCHED = "nothing was touched: put back the journal that this run wrote"
+NOTHING_TOUCHED = "nothing was changed; restore the journal of this run"
 
 
 def finished(directory: RunDir) -> tuple[dict[str, Any], int] | None:

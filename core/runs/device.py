@@ -53,7 +53,7 @@ def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> 
     hooks = bound.driver.hooks
     if "flush" not in hooks:
         raise UsageError(
-            "nothing empties the device's table before each trial",
+            "no command is configured that empties the device's table before each trial",
             "choose a device driver (--dut), or give the command dut.options.hooks.flush",
             code="missing-driver",
         )

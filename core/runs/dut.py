@@ -177,7 +177,7 @@ def verify(bound: BoundRun) -> str:
         )
         if not bench.verify_device():
             raise DutError(
-                "nothing of the device's configuration was read back", code="no-read-back"
+                "the driver read back no configuration of the device", code="no-read-back"
             )
     finally:
         bench.close()
@@ -300,7 +300,9 @@ def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSessi
     session = driver.session(bound.intent, keep, bound.again, standing)
     if session is None:
         raise UsageError(
-            "nobody drives this device", "name a driver with --driver", code="missing-driver"
+            "no driver is configured for this device",
+            "name a driver with --driver",
+            code="missing-driver",
         )
     return session
 

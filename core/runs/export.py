@@ -49,7 +49,9 @@ def configuration(source: Path) -> ResolvedRun:
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
     except ValidationError as exc:
-        raise UsageError(f"{path} is no configuration of this v6t", code="damaged-file") from exc
+        raise UsageError(
+            f"{path} is not a configuration of this version of v6t", code="damaged-file"
+        ) from exc
 
 
 def run_file(run: ResolvedRun) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _trials(
         if run is not None and entry.get("run", "") != run:
             raise UsageError(
                 f"{where}: this trial belongs to another run",
-                "nothing was touched: put back the journal that this run wrote",
+                "nothing was changed; restore the journal of this run",
                 code="journal-mismatch",
             )
         try:
@@ -177,8 +177,8 @@ def _trials(
             result = result_from_json(entry["result"])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise UsageError(
-                f"{where}: this is no trial as v6t writes them: {exc}",
-                "nothing was touched: put back the journal that this run wrote",
+                f"{where}: this line is not a trial: {exc}",
+                "nothing was changed; restore the journal of this run",
                 code="journal-corrupt",
             ) from exc
         yield line, entry, result

@@ -95,7 +95,7 @@ class DutOptions(HookOptions):
     @classmethod
     def _interface(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
-            raise InvalidValue(f"'{value}' is no interface name", code="wrong-form")
+            raise InvalidValue(f"'{value}' is not an interface name", code="wrong-form")
         return value
 
     @field_validator("state_dir")
@@ -103,7 +103,7 @@ class DutOptions(HookOptions):
     def _directory(cls, value: str) -> str:
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
             raise InvalidValue(
-                f"'{value}' is no absolute path of plain characters", code="wrong-form"
+                f"'{value}' is not an absolute path of letters, digits and ._/-", code="wrong-form"
             )
         return value.rstrip("/")
 

@@ -295,7 +295,7 @@ class Session:
             return query
         if self._query is None:
             raise UsageError(
-                f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",
+                f"{self.name}: no read-back's answer fits into one frame",
                 "leave the modifier out",
                 code="unsupported-operation",
             )

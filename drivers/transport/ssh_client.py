@@ -47,7 +47,7 @@ def no_client() -> EnvironmentLacking | None:
     if shutil.which("ssh") is not None:
         return None
     return EnvironmentLacking(
-        "there is no ssh", "apt-get install openssh-client", code="missing-program"
+        "ssh is not installed", "apt-get install openssh-client", code="missing-program"
     )
 
 

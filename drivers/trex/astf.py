@@ -126,13 +126,13 @@ def ends_of(technology: object) -> Ends:
         )
     if p.transport != "UDP":
         raise UsageError(
-            "this technology's connections are none of TCP",
+            "this technology does not use TCP",
             "measure TCP with --tester embedded",
             code="unsupported-by-tester",
         )
     if technology.links.left.vlan is not None or technology.links.right.vlan is not None:
         raise UsageError(
-            "connections of TCP by TRex carry no VLAN tag",
+            "TRex cannot send TCP connections with a VLAN tag",
             "measure TCP with --tester embedded",
             code="unsupported-by-tester",
         )

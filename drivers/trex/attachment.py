@@ -239,7 +239,7 @@ class Attachment:
         if options.ssh:
             if not options.trex_dir:
                 raise EnvironmentLacking(
-                    "ssh needs trex_dir: where TRex is on that host", code="missing-setting"
+                    "ssh needs trex_dir, the directory of TRex on that host", code="missing-setting"
                 )
             self.directory = options.trex_dir
             self.worker = worker(options.python or "python3")
@@ -286,7 +286,7 @@ class Attachment:
                 interfaces = joined(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
-                "no TRex server answers, and none can be started: its interfaces are not named",
+                "no TRex server answers, and v6t cannot start one without its interfaces",
                 "name them in the testbed (tester.options.interfaces), or start TRex yourself",
                 code="missing-setting",
             )

@@ -80,7 +80,7 @@ class DsLiteParams(PoolParams):
     def _softwires(self) -> DsLiteParams:
         if self.n != self.m:
             raise UsageError(
-                "native IPv6 does not pass an AFTR to an IPv4 network: there is no background",
+                "background traffic is impossible: native IPv6 does not cross an AFTR to an IPv4 network",
                 "set n = m",
                 code="no-background",
             )

@@ -131,7 +131,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     rows = list(_rows(path, br))
     if not rows:
-        raise UsageError(f"the binding table {path} has no row", code="empty-file")
+        raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
     numbers = numbers[order]

@@ -162,7 +162,7 @@ class LwAftrParams(TunnelRelayParams):
             )
         if self.psid_len == 16 and not self.psid_offset:
             raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has no port but 0",
+                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
                 "shorten the PSID",
                 code="not-enough-addresses",
             )

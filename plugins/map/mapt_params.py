@@ -59,7 +59,7 @@ class DmrParams(PluginParams):
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             raise UsageError(
                 f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose prefixes beside each other",
+                "choose disjoint prefixes",
                 code="address-conflict",
             )
 

@@ -88,7 +88,7 @@ class Domain(RuleParams):
         room = high - low + 1
         if room < 1:
             raise UsageError(
-                "without its network and broadcast address the rule has no CE left",
+                "the rule contains no CEs except the network and broadcast address",
                 code="not-enough-addresses",
             )
         if self.ces > room and "ces" not in self.model_fields_set:
@@ -109,7 +109,7 @@ class Domain(RuleParams):
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
         if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
             raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
+                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
                 "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
                 code="not-enough-addresses",
             )
@@ -172,9 +172,9 @@ class MapParams(RelayParams, Domain):
             raise UsageError(
                 f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
                 f"{high - low + 1 - room} of its CEs",
-                f"set the domain's ces to at most {most}, or choose prefixes beside each other"
+                f"set the domain's ces to at most {most}, or choose disjoint prefixes"
                 if room
-                else "choose prefixes beside each other",
+                else "choose disjoint prefixes",
                 code="not-enough-addresses",
             )
 

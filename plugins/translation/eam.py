@@ -105,7 +105,7 @@ class Mappings:
                 )
         if not self.eams and self.prefix is None:
             raise UsageError(
-                "without explicit address mappings and without a prefix nothing can be translated",
+                "translation needs a prefix or explicit address mappings",
                 "give eam entries, or a prefix such as 64:ff9b::/96",
                 code="nothing-to-translate",
             )

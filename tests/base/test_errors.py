@@ -64,7 +64,7 @@ def error_classes(parsed):
 
 
 def constructions(parsed):
-    names = error_classes(parsed)
+    names = error_classes(parsed) | {"error_at"}
     for path, tree in parsed:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or name_of(node.func) not in names:
@@ -85,9 +85,9 @@ def test_every_error_has_a_known_code_and_every_code_is_used():
         if isinstance(value, ast.Constant):
             assert value.value in ERROR_CODES, f"{path}:{node.lineno}: {value.value}"
             used.add(value.value)
-        else:  # the code of an error that is raised again
-            assert isinstance(value, ast.Attribute), f"{path}:{node.lineno}"
-            assert value.attr == "code", f"{path}:{node.lineno}"
+        else:  # passed on, or the code of an error that is raised again
+            name = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
+            assert name == "code", f"{path}:{node.lineno}"
     assert used == set(ERROR_CODES)
 
 

@@ -394,8 +394,8 @@ def test_two_audits_are_compared(tmp_path: Path) -> None:
     assert v6t("compare", one, two, "--published").status == 2
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / CONFIG).write_text("{}")
-    assert "holds an audit, no run" in v6t("compare", one, tmp_path / "run").err
-    assert "holds an audit, no run" in v6t("report", one).err
+    assert "contains an audit, not a run" in v6t("compare", one, tmp_path / "run").err
+    assert "contains an audit, not a run" in v6t("report", one).err
     assert "holds a run" in v6t("audit", "--plugin", "siit", "-o", tmp_path / "run").err
     (two / "audit.json").write_text("{}")
     assert "no audit" in v6t("compare", one, two).err

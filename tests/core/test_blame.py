@@ -127,7 +127,7 @@ def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
     install(PLUGIN, plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
     assert done.status == 2
-    assert "rule_ipv6" in complaint(done) or "'foo' is no IPv6 prefix" in complaint(done)
+    assert "rule_ipv6" in complaint(done) or "'foo' is not an IPv6 prefix" in complaint(done)
     assert "odd" not in complaint(done)
 
 

@@ -111,7 +111,7 @@ def test_a_device_that_forwards_broadcasts_fails(tmp_path):
 
 
 def test_an_unknown_modifier():
-    with pytest.raises(UsageError, match="there is no modifier 'broadcasts'"):
+    with pytest.raises(UsageError, match="unknown modifier 'broadcasts'"):
         resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
     assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
     with pytest.raises(UsageError, match="dns64 is a technology of queries"):

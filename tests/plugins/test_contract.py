@@ -115,7 +115,7 @@ def test_a_driver_reads_what_the_plugin_meant(name):
 def test_an_intent_that_is_not_of_the_family_is_refused_in_a_sentence():
     intent = made("nat64").dut_intent()
     odd = {**intent.settings, "prefix": "2001:db8::1/96"}
-    with pytest.raises(UsageError, match="the intent of nat64 has no usable prefix"):
+    with pytest.raises(UsageError, match="the intent of nat64 has an invalid prefix"):
         settings.Nat64.of(replace(intent, settings=odd))
-    with pytest.raises(UsageError, match="the intent of nat64 has no usable rules"):
+    with pytest.raises(UsageError, match="the intent of nat64 has an invalid rules"):
         settings.MapRelay.of(intent)

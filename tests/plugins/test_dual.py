@@ -255,7 +255,7 @@ REFUSED = {
     ),
     "a CE with a prefix": ({"variant": "map-t", "ea_len": 4}, "has a whole IPv4 prefix"),
     "background": ({"n": 2, "m": 1}, "no background between two IPv4 networks"),
-    "short prefix": ({"prefix": "2001:db8:64::/64"}, "is no /96"),
+    "short prefix": ({"prefix": "2001:db8:64::/64"}, "must be a /96"),
     "same prefixes": ({"clat_ipv6": "2001:db8:64::/96"}, "are the same"),
     "responder is public": (
         {"responder_ipv4": "198.19.0.1"}, "are public addresses of the devices",

@@ -235,7 +235,7 @@ def test_table_with_a_byte_order_mark_is_read(tmp_path):
 def test_an_empty_table(tmp_path):
     path = tmp_path / "table.txt"
     path.write_text("# nothing\n")
-    with pytest.raises(UsageError, match="has no row"):
+    with pytest.raises(UsageError, match="is empty"):
         read_table(path, BR)
 
 

@@ -80,7 +80,7 @@ class Chain(WithoutCommands):
                     if whole["name"] not in names
                 )
                 raise UsageError(
-                    f"there is no part '{name}' in this chain",
+                    f"unknown part '{name}' of the chain",
                     "parts: " + ", ".join(names) + instead,
                     code="unknown-name",
                 )
@@ -118,13 +118,13 @@ class Chain(WithoutCommands):
         name = chosen.driver or entry["driver"]
         if name == self.name:
             raise UsageError(
-                "a part of a chain is no chain",
+                "a chain cannot be part of a chain",
                 "name the driver of one device",
                 code="chain-conflict",
             )
         if not driver_type(name).configures and not entry["reference"]:
             raise UsageError(
-                f"there is no reference translation for the part '{entry['name']}'",
+                f"no reference translation exists for the part '{entry['name']}'",
                 "it keeps connections: leave out its driver, or name another",
                 code="missing-reference",
             )

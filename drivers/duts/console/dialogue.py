@@ -127,7 +127,7 @@ class Dialogue:
         Raises:
             Refused: a line was not taken; those behind it were not typed.
             DutError: the prompt does not come, or the last line leaves another one.
-            ConnectionLost: what the last line did is unknown.
+            ConnectionLost: the effect of the last line is unknown.
         """
         try:
             for line in lines:
@@ -203,7 +203,7 @@ class Dialogue:
         refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
             raise Refused(
-                f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}",
+                f"{self._name}: the device rejected '{line}': {self._hidden(refusal)[:300]}",
                 code="command-rejected",
             )
         return self._hidden("\n".join(without_echo(lines, typed)))
@@ -308,7 +308,7 @@ class Dialogue:
         return ConnectionLost(
             f"{self._name}: the connection broke {what} ({' '.join(words.split())[:200] or 'no reason'}); "
             f"it said last: {tail}",
-            "what the last line did is unknown",
+            "the effect of the last line is unknown",
             code="connection-lost",
         )
 

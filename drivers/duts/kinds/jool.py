@@ -139,8 +139,9 @@ class Jool(LinuxDriver):
             told_s = Nat64.of(intent).udp_timeout_s
             if 0 < (told_s or self.options.timeout_s) < UDP_MIN_S:
                 name, least = "udp_timeout_s" if told_s else "timeout_s", UDP_MIN_S
+                given_s = told_s or self.options.timeout_s
                 raise UsageError(
-                    f"Jool takes no UDP timeout below {least} s, not {told_s or self.options.timeout_s}",
+                    f"the UDP timeout of Jool must be at least {least} s, not {given_s}",
                     f"set {name} to {least} or more",
                     params={name: least} if told_s else {},
                     dut_params={} if told_s else {name: least},

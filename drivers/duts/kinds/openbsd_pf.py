@@ -124,7 +124,7 @@ class OpenBsdPf(Driver):
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
-                f"the device is no OpenBSD: uname says {shown(system)}",
+                f"the device does not run OpenBSD: uname prints {shown(system)}",
                 "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
                 "tester wired to that OpenBSD",
                 code="wrong-system",

@@ -67,7 +67,7 @@ class LabSsh:
             )
         if not Path(SSHD).exists():
             raise EnvironmentLacking(
-                "there is no sshd for the lab's device",
+                "sshd for the lab's device is not installed",
                 "apt-get install openssh-server",
                 code="missing-program",
             )

@@ -423,7 +423,7 @@ def test_the_way_to_the_device_is_not_taken():
 
 
 def test_a_version_that_is_not_said_is_an_error():
-    with pytest.raises(DutError, match="'show version' does not say the version: it says 'hello'"):
+    with pytest.raises(DutError, match="'show version' does not print the version: 'hello'"):
         made().facts({"version": "hello"})
     assert made(version_command="").facts({"version": ""}).version == ""
 
@@ -597,7 +597,7 @@ def test_the_first_refusal_is_the_end(speaking):
     dialogue = speaking(enable="enable")
     said = dialogue.reply(["x", "bad", "y"])
     assert said.status == 1
-    assert said.err == "R1: it refused 'bad': % Invalid input detected"
+    assert said.err == "R1: the device rejected 'bad': % Invalid input detected"
     assert dialogue.reply(["x"]).status == 0
 
 
@@ -630,7 +630,7 @@ def test_a_refusal_that_ends_with_the_line_is_one(speaking):
     dialogue._screen.clear()
     assert without_echo(["no such line: frob"], "frob") == []
     said = dialogue.reply(["silent"])
-    assert (said.status, said.err) == (1, "R1: it refused 'silent': no such line: silent")
+    assert (said.status, said.err) == (1, "R1: the device rejected 'silent': no such line: silent")
 
 
 def test_a_password_is_tried_once(speaking):

@@ -204,7 +204,7 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
         ("mkdir -m 770 {d}", "others may write to /run/elsewhere/v6t"),
         ("mkdir -m 700 {d}; chown nobody /run/elsewhere", "/run/elsewhere belongs to user"),
         ("chmod 777 /run/elsewhere", "others may write to /run/elsewhere"),
-        ("ln -s /run {d}", "is no directory"),
+        ("ln -s /run {d}", "is not a directory"),
         ("touch {d}", None),
     ],
 )

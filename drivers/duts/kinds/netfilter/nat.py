@@ -120,7 +120,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
             raise UsageError(
-                f"{name} cannot be told to this device",
+                f"this device cannot configure {name}",
                 f"leave {name} at 0, or take another driver",
                 params={name: 0},
                 code="unsupported-by-device",

@@ -84,7 +84,7 @@ class Places:
         unknown = next((name for name in names if name not in self._values), None)
         if unknown is not None:
             raise UsageError(
-                f"there is nothing for the place {{{unknown}}} in this technology",
+                f"unknown placeholder {{{unknown}}} for this technology",
                 f"known are {', '.join(self._values)}",
                 code="invalid-placeholder",
             )
@@ -108,7 +108,7 @@ class Places:
             return value
         if form not in _FORMATS:
             raise UsageError(
-                f"{match[0]}: there is no form '{form}'",
+                f"{match[0]}: unknown form '{form}'",
                 f"forms are {', '.join(_FORMATS)}",
                 code="invalid-placeholder",
             )

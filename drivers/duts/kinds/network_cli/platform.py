@@ -44,7 +44,7 @@ def definition(platform: str) -> Mapping[str, Any]:
         ) from exc
     if not isinstance(read, dict) or not isinstance(read.get("prompt_pattern"), str):
         raise UsageError(
-            f"the platform {platform} is no definition: it has no prompt_pattern",
+            f"the platform {platform} lacks a prompt_pattern",
             code="unknown-platform",
         )
     return read

@@ -45,7 +45,7 @@ class Tundra(TundraTranslator):
         table = addresses.eams(intent)
         if intent.technology == "siit" and table:
             raise UsageError(
-                f"Tundra knows no explicit mappings such as {table[0][0]} = {table[0][1]}",
+                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}",
                 "give both ends addresses in one prefix",
                 params={"eam": [], "prefix": OWN_PREFIX},
                 code="unsupported-by-device",
