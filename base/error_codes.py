@@ -22,6 +22,7 @@ ERROR_CODES: dict[str, str] = {
     "device-not-restored": "Some of v6t's changes are still present on the device.",
     "device-unverified": "The device could not be verified as the tool requires.",
     "directory-locked": "Another v6t process holds the lock of the directory.",
+    "disk-full": "The disk, or the user's quota, is full.",
     "download-failed": "A file could not be copied from the TRex host.",
     "duplicate": "A name or value that must be unique is given twice.",
     "empty-file": "The file contains no entries.",

@@ -38,6 +38,9 @@ def write_atomically(path: Path, text: str, *, private: bool = True, durable: bo
                 out.flush()
                 os.fsync(out.fileno())
         os.replace(partial, path)
+    except OSError as exc:
+        exc.filename = exc.filename or str(path)  # an error of write() lacks it
+        raise
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)

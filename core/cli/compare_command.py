@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 
 if TYPE_CHECKING:
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="compare runs with one another or with published results")
-@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, type=PATH)
 @click.option("--anyway", is_flag=True, help="Compare what was measured under other conditions "
               "too, and say which differ.")  # fmt: skip
 @click.option("--published", is_flag=True, help="Set published results beside the runs, where "
               "their conditions are the same.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path),
+@click.option("-o", "--output", type=PATH,
               help="Write an .html, .md or .json file instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags

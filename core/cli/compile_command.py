@@ -13,6 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.base.quantities import in_unit_of, is_bit_rate
 from v6t.base.storage import write_atomically
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
@@ -30,7 +31,7 @@ _NO_RUN = {"connections": {"count": 1}}
 @click.option("--plugin", required=True, shell_complete=plugin_names, help="Technology.")
 @click.option("--set", "params", multiple=True, callback=assignments, metavar="NAME=VALUE",
               help="Plugin parameter; repeatable.")  # fmt: skip
-@click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file (MACs, VLANs).")
+@click.option("--testbed", type=PATH, help="Testbed file (MACs, VLANs).")
 @click.option("--direction", default="forward", show_default=True, help="forward or reverse.")
 @click.option(
     "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
@@ -43,8 +44,8 @@ _NO_RUN = {"connections": {"count": 1}}
               "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; default: stdout.")
-@click.option("--expected", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("-o", "--output", type=PATH, help="File; default: stdout.")
+@click.option("--expected", type=PATH, metavar="FILE",
               help="Also write a capture of the frames that a correct device emits for these "
               "frames, by the reference translation. A frame that a correct device drops is left "
               "out; the others keep the time stamps of the frames that caused them. Not available "

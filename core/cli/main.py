@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -222,7 +223,10 @@ def _unforeseen(exc: Exception) -> int:
     """What no room said in a sentence of its own: the machine's fault, or v6t's."""
     if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
-        return _complain(f"{what}{exc.strerror or exc}", KEPT, 3, "system-error")
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = f"{KEPT}; free space on the disk" if full else KEPT
+        code = "disk-full" if full else "system-error"
+        return _complain(f"{what}{exc.strerror or exc}", hint, 3, code)
     if isinstance(exc, MemoryError):
         return _complain("not enough memory", KEPT, 3, "no-memory")
     if os.environ.get("V6T_DEBUG"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.base.errors import TranslationError, UsageError
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Measuring, short_help="measure a technology on a device")
 @run_flags
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory for the results.")
+@click.option("-o", "--output", type=PATH, help="Directory for the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
 @live_flag

@@ -77,7 +77,14 @@ def constructions(parsed):
 def test_every_error_has_a_known_code_and_every_code_is_used():
     parsed = trees()
     used = {*CLICK_CODES.values(), *complaints._CODES.values()}
-    used |= {"unknown-command", "internal-error", "system-error", "no-memory", "invalid-value"}
+    used |= {
+        "unknown-command",
+        "internal-error",
+        "system-error",
+        "disk-full",
+        "no-memory",
+        "invalid-value",
+    }
     for path, node in constructions(parsed):
         values = [k.value for k in node.keywords if k.arg == "code"]
         assert len(values) == 1, f"{path}:{node.lineno}: no code"
