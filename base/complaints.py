@@ -157,8 +157,8 @@ def _in_words(problem: ErrorDetails) -> tuple[str, str]:
         return f"must be {context['expected']}", meant(str(problem["input"]), known)
     if kind.startswith("ip_") and isinstance(problem["input"], (int, float)):
         return "must be an address", _WORDS[kind][1]
-    if kind == "value_error":
-        return str(context["error"]), getattr(context["error"], "hint", "")
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"]) or "is invalid", getattr(context["error"], "hint", "")
     return _WORDS.get(kind, (problem["msg"], ""))
 
 

@@ -156,3 +156,17 @@ def test_command_prints_the_code(arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = v6t(*arguments)
     assert (done.status, done.code) == (2, code)
+
+
+def test_empty_error_of_a_validator_has_a_message():
+    class Settings(StrictModel):
+        size: int = 0
+
+        @field_validator("size")
+        @classmethod
+        def _reject(cls, value):
+            raise ValueError
+
+    with pytest.raises(ValidationError) as caught:
+        Settings(size=3)
+    assert complaint(Settings, caught.value)[2:] == ("is invalid (3 given)", "", "invalid-value")
