@@ -368,8 +368,8 @@ def reserved(out: Path) -> Iterator[None]:
     for name, what in ((CONFIG, "a run"), (FILES["json"], "an audit")):
         if (out / name).is_file():
             raise UsageError(
-                f"{out} holds {what}",
-                "give the audit a directory of its own: -o DIRECTORY",
+                f"{out} contains {what}",
+                "choose another directory: -o DIRECTORY",
                 code="file-exists",
             )
     try:

@@ -211,7 +211,7 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
         own = bound.tester.prober(links, None)
         if own is None:
             raise UsageError(
-                f"single frames do not go through the {bound.tester.name} tester",
+                f"the {bound.tester.name} tester cannot send single frames",
                 "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
                 "that are cabled to the device",
                 code="unsupported-by-tester",

@@ -94,7 +94,7 @@ class Delay(Benchmark[DelayRecord, D]):
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
                 "RFC 8219 asks for at least 20 repetitions there",
-                f"measure {self.name} in a run of its own",
+                f"measure {self.name} in a separate run",
                 code="conflict",
             )
         s = self.own(bound)

@@ -200,7 +200,7 @@ def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
     owner = rule.psid_of(port) if port is not None else None
     if port is not None and owner is None:
         raise UsageError(
-            f"port {port} belongs to no CE: PSID offset {rule.psid_offset} excludes ports below "
+            f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports below "
             f"{1 << 16 - rule.psid_offset}",
             code="outside-port-set",
         )

@@ -84,7 +84,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
 
     if bound.tester.simulates:
         raise UsageError(
-            f"the device of the {bound.tester.name} tester is computed: no frame can ask it anything",
+            f"the device of the {bound.tester.name} tester is simulated and cannot be audited",
             "leave out --audit, or take --tester embedded",
             code="unsupported-by-tester",
         )

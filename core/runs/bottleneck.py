@@ -321,7 +321,9 @@ def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
     ]
     if not records:
         raise UsageError(
-            "this run found no throughput", "a finished `v6t run` is needed", code="no-such-run"
+            "this run does not contain a throughput",
+            "a finished `v6t run` is needed",
+            code="no-such-run",
         )
     return records
 

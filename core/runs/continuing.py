@@ -75,7 +75,7 @@ def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
         raise UsageError(
             f"{path}: these trials sent the enumerated addresses and ports in the order of an "
             "earlier version, which this v6t no longer has",
-            "use the v6t that wrote it (manifest.json names its version), or begin a new run",
+            "use the v6t that wrote it (manifest.json names its version), or start a new run",
             code="damaged-file",
         )
 

@@ -177,7 +177,7 @@ def verify(bound: BoundRun) -> str:
         )
         if not bench.verify_device():
             raise DutError(
-                "the driver read back no configuration of the device", code="no-read-back"
+                "the driver did not read back the configuration of the device", code="no-read-back"
             )
     finally:
         bench.close()

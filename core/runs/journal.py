@@ -212,7 +212,7 @@ class JournaledMeasure:
                 **known,
             }:
                 raise UsageError(
-                    f"the journal's trial {trial.key} is not the one this run asks for",
+                    f"the journal's trial {trial.key} is not the next trial of this run",
                     "journal and configuration do not belong together; start a new run",
                     code="journal-mismatch",
                 )

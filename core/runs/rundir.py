@@ -201,7 +201,7 @@ def latest_runs(count: int) -> list[Path]:
         many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
             f"there {many} here or below ./runs",
-            "`latest` looks nowhere else: give the directory, as you did with -o",
+            "give the directory of the run; `latest` searches only here",
             code="no-such-run",
         )
     return runs[-count:]

@@ -262,8 +262,8 @@ class Commands(ABC):
         agent = self.agent(intent, facts)
         if agent is None:
             raise UsageError(
-                f"the {self.name} driver starts no SNMP agent",
-                "take the modifier management, which asks over the driver's own connection",
+                f"the {self.name} driver does not start an SNMP agent",
+                "use the modifier management, which reads over the driver's connection",
                 code="unsupported-operation",
             )
         steps, query = agent
@@ -282,7 +282,7 @@ class Commands(ABC):
         if change is None:
             how = " by BGP" if spoken else ""
             raise UsageError(
-                f"the {self.name} driver changes no routes under traffic{how}",
+                f"the {self.name} driver does not change routes under traffic{how}",
                 "leave the modifier out, or choose another driver",
                 code="unsupported-operation",
             )
@@ -292,7 +292,7 @@ class Commands(ABC):
         steps = self.filters(intent, facts, count)
         if not steps:
             raise UsageError(
-                f"the {self.name} driver makes no filters for {intent.technology}",
+                f"the {self.name} driver does not create filters for {intent.technology}",
                 "leave the modifier out, or choose another driver",
                 code="unsupported-operation",
             )

@@ -115,7 +115,7 @@ class Driver(Commands):
         self.check_technology(intent.technology)
         if intent.links.asides is not None and not self.aside:
             raise UsageError(
-                f"the {self.name} driver gives the background no VLANs of its own",
+                f"the {self.name} driver does not support separate VLANs for the background",
                 "leave links.*.background out, or choose another driver",
                 code="no-background",
             )

@@ -142,7 +142,7 @@ def _refused(transport: Transport, directory: str, answer: str, owner: str) -> N
     if what == "foreign":
         raise DutError(
             f"{name}: {directory} is not for v6t alone: {text}",
-            "what is in it would be run as root; name another one with dut.options.state_dir",
+            "v6t would run its content as root; name another one with dut.options.state_dir",
             code="device-busy",
         )
     pid, _, who = text.partition(" ")

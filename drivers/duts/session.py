@@ -276,7 +276,7 @@ class Session:
         change = (self.plan or self.make_plan()).updates
         if change is None:
             raise DutError(
-                f"{self.name}: no route of it is changed under traffic",
+                f"{self.name}: the driver cannot change routes under traffic",
                 code="unsupported-operation",
             )
         self._updates += 1
@@ -326,7 +326,8 @@ class Session:
         change = (self.plan or self.make_plan()).beside
         if change is None:
             raise DutError(
-                f"{self.name}: nothing of it is changed under traffic", code="unsupported-operation"
+                f"{self.name}: the driver cannot change the device under traffic",
+                code="unsupported-operation",
             )
         return change
 
@@ -511,7 +512,7 @@ class Session:
             part = read[str(number)]
             if part.status:
                 raise DutError(
-                    f"{self.name}: what is to be restored cannot be read (status {part.status})",
+                    f"{self.name}: cannot read the state to restore (status {part.status})",
                     f"nothing was changed; the command was: {step.before}",
                     code="command-failed",
                 )

@@ -119,7 +119,7 @@ class SshTransport:
         outputs = finish(process, text, limit)
         if outputs is None:
             raise DeadlinePassed(
-                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
+                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
                 "it may still be running on the device",
                 code="timeout",
             )

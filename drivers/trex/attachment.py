@@ -102,7 +102,7 @@ class Attachment:
             return False
         if self.server is None:
             raise TesterError(
-                f"TRex's {engine} engine needs a server of its own, and this one is not v6t's",
+                f"TRex's {engine} engine needs a server of its own, but this one was not started by v6t",
                 "have v6t start it (start: always, or lab: true)",
                 code="unsupported-by-tester",
             )
@@ -386,7 +386,7 @@ class Attachment:
         for port in self._options.all_ports:
             if port not in known:
                 raise TesterError(
-                    f"the TRex server has no port {port}: it has {known}", code="unknown-interface"
+                    f"the TRex server lacks port {port}; it has {known}", code="unknown-interface"
                 )
 
     def _choose_counting(self) -> bool:

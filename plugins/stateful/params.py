@@ -196,7 +196,7 @@ class ConnectionParams(Mixture):
         if int(pool.first) <= last and int(low) <= int(pool.first) + pool.count - 1:
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
-                f"choose a {first} or a {responder} beside them",
+                f"choose another {first} or {responder}",
                 code="address-conflict",
             )
         room = pool.count * pool.ports.count

@@ -284,7 +284,7 @@ def test_audit_list_of_unusual_parameters_has_clause(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--plugin", "nat44", "--tester", "sim"], "is computed: no frame can ask it anything"),
+        (["--plugin", "nat44", "--tester", "sim"], "is simulated and cannot be audited"),
         (["--plugin", "dns64"], "no clause is known for dns64"),
     ],
 )

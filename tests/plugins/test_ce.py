@@ -193,7 +193,7 @@ def test_a_customer_with_a_prefix_has_many_hosts():
         (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "tester_left_ipv6 lies within"),
         (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "more than the 16 bits"),
         (LwB4Params, {"psid": 64}, "PSID 64 does not fit"),
-        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "no port but 0"),
+        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "only port 0"),
     ],
 )
 def test_refusals(model, given, why):

@@ -163,7 +163,7 @@ def test_every_port_has_at_most_one_softwire(length, data):
     ("given", "why"),
     [
         ({"psid_len": 12, "psid_offset": 5}, "more than the 16 bits"),
-        ({"psid_len": 16, "psid_offset": 0}, "no port but 0"),
+        ({"psid_len": 16, "psid_offset": 0}, "only port 0"),
         ({"ipv4_pool": "192.0.2.0/28", "softwires": 1025}, "need 17 addresses"),
         ({"b4_prefix": "2001:db8:b4::/60", "softwires": 17}, "no /64 for each"),
         ({"b4_prefix": "2001:db8:b4::1/60"}, "host bits"),

@@ -138,7 +138,7 @@ REFUSALS = {
     ),
     "MAP-13 same IPv4 prefix": (
         {"domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"}]},
-        "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs apart",
+        "two domains have the same rule IPv4 prefix, so the BR cannot distinguish their CEs",
         "give each domain an IPv4 prefix of its own; one may lie within another",
     ),
     "MAP-13 all CEs of a rule around another": (

@@ -198,7 +198,7 @@ def test_the_rules_name_clients_addresses_and_ports():
 
 
 REFUSED = {
-    "background": ({"n": 2, "m": 1}, "there is no background"),
+    "background": ({"n": 2, "m": 1}, "background cannot be distinguished"),
     "responder is public": ({"pool_first": "2001:2:0:1::2"}, "public addresses of the device"),
     "scattered responders": (
         {"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,

@@ -93,7 +93,7 @@ class ChainSession:
             DutError: always.
         """
         raise DutError(
-            f"{self.name}: nothing of several devices is changed under traffic",
+            f"{self.name}: a chain cannot change its configuration under traffic",
             code="unsupported-operation",
         )
 
@@ -112,7 +112,7 @@ class ChainSession:
             DutError: always.
         """
         raise DutError(
-            f"{self.name}: no route of several devices is changed under traffic",
+            f"{self.name}: a chain cannot change routes under traffic",
             code="unsupported-operation",
         )
 

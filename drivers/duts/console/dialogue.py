@@ -235,7 +235,7 @@ class Dialogue:
                 )
             if asked > MOST_QUESTIONS:
                 raise DeadlinePassed(
-                    f"{self._name}: it asks again and again {what}: {shown(last)}",
+                    f"{self._name}: the device repeats its question {what}: {shown(last)}",
                     code="console-prompt",
                 )
             _LOG.debug("%s: a question or page was answered: %s", self._name, shown(last))
@@ -264,7 +264,7 @@ class Dialogue:
     def _enable_password(self, what: str) -> str:
         if not self._enable:
             raise DutError(
-                f"{self._name}: it asks for a password {what}",
+                f"{self._name}: the device prompts for a password {what}",
                 f"set {ENABLE_PASSWORD}",
                 code="console-prompt",
             )

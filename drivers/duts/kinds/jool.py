@@ -94,7 +94,7 @@ class Jool(LinuxDriver):
         if len(plain) > 1:
             raise DutError(
                 f"Jool's module and program differ: {' and '.join(sorted(plain))}",
-                "install both from one version, and load the module anew",
+                "install both from one version, and reload the module",
                 code="version-mismatch",
             )
         version = plain.pop() if plain else ""

@@ -168,13 +168,13 @@ class OpenBsdPf(Driver):
         loaded = rules(of("rules", ""), of("tables", ""))
         if loaded != rules(of("file", ""), of("file", "")):
             raise DutError(
-                "the loaded PF rules are not those of /etc/pf.conf and could not be put back",
+                "the loaded PF rules differ from those of /etc/pf.conf and could not be restored",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
                 code="device-not-restored",
             )
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise UsageError(
-                "this driver configures no VLAN on OpenBSD",
+                "this driver does not configure VLANs on OpenBSD",
                 "use untagged links",
                 code="unsupported-by-device",
             )

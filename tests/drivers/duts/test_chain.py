@@ -157,7 +157,7 @@ def test_a_stateful_part_that_forgets_too_soon_is_refused_before_traffic(variant
 
 
 WRONG = {
-    "no such part": ({"parts.nat.driver": "jool"}, "there is no part 'nat' in this chain"),
+    "no such part": ({"parts.nat.driver": "jool"}, "unknown part 'nat' of the chain"),
     "no such driver": ({"parts.clat.driver": "jul"}, "unknown device driver 'jul'"),
     "a driver that cannot be it": (
         {"parts.clat.driver": "nftables"}, "the nftables driver cannot make a device for clat",
@@ -312,9 +312,9 @@ def test_an_aftr_in_one_piece_stands_for_softwire_and_nat():
         ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
     ]  # fmt: skip
     both = {**given, "parts.nat.driver": "nftables"}
-    with pytest.raises(UsageError, match="there is no part 'nat'"):
+    with pytest.raises(UsageError, match="unknown part 'nat'"):
         resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=both))
-    with pytest.raises(UsageError, match="no part 'x'") as no:
+    with pytest.raises(UsageError, match="unknown part 'x'") as no:
         resolve(
             flags=Flags(
                 "ipv4aas", params={"variant": "ds-lite"}, dut_params={"parts.x.driver": "vpp"}

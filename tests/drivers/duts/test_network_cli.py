@@ -193,8 +193,8 @@ def test_forms_of_values(text, line):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{nosuch}", "nothing for the place {nosuch}"),
-        ("{left:nosuch}", "there is no form 'nosuch'"),
+        ("{nosuch}", "unknown placeholder {nosuch}"),
+        ("{left:nosuch}", "unknown form 'nosuch'"),
         ("{left.mtu:dots}", "has no such form"),
         ("{left.route6:power}", "has no such form"),
     ],
@@ -401,7 +401,7 @@ def test_somebody_else_at_work_is_told():
     driver = made(busy={"command": "show users", "pattern": "vty 1.*"})
     facts = driver.example(intents.ROUTER6)
     driver.plan(intents.ROUTER6, replace(facts, sections={"busy": "vty 0 root"}))
-    with pytest.raises(DutError, match="somebody else is at work .* says 'vty 1 eve'"):
+    with pytest.raises(DutError, match="the device is in use: .* prints 'vty 1 eve'"):
         driver.plan(intents.ROUTER6, replace(facts, sections={"busy": "vty 1 eve"}))
     asked = subprocess.run(
         ["sh", "-c", f"box() {{ return 1; }}; {driver.survey()['busy']}"],
@@ -621,7 +621,7 @@ def test_lines_that_end_elsewhere_are_an_error(speaking):
 def test_an_abort_without_an_end_is_the_end(speaking):
     dialogue = speaking(enable="enable", abort=["stuck"], line_deadline_s=1)
     said = dialogue.reply(["bad"])
-    assert "refused 'bad'" in said.err
+    assert "the device rejected 'bad'" in said.err
     assert (said.status, dialogue.alive) == (3, False)
 
 
@@ -717,7 +717,7 @@ def test_box_asks_whoever_has_the_device(speaking, tmp_path, monkeypatch, capsys
     try:
         assert program.main(["sure?"]) == 0
         assert program.main(["bad"]) == 1
-        assert "refused 'bad'" in capsys.readouterr().err
+        assert "the device rejected 'bad'" in capsys.readouterr().err
         assert program.main(["--digest", "--but=-never", "x"]) == 0
         one = capsys.readouterr().out
         assert program.main(["--digest", "x"]) == 0

@@ -153,7 +153,8 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
             raise UsageError(
-                f"there are no {len(clients)} blocks of {size} public ports", code="invalid-intent"
+                f"the pool does not contain {len(clients)} blocks of {size} public ports",
+                code="invalid-intent",
             )
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools

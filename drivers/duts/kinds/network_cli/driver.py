@@ -131,7 +131,7 @@ class NetworkCli(Driver):
         if found is None and self.options.version_command:
             raise DutError(
                 f"'{self.options.version_command}' does not print the version: {shown(said)}",
-                "dut.options.version_pattern says what of it is",
+                "set dut.options.version_pattern to match the version",
                 code="unexpected-answer",
             )
         version = "" if found is None else found[1 if found.re.groups else 0]
@@ -161,7 +161,7 @@ class NetworkCli(Driver):
         if busy and said.rstrip().endswith(UNANSWERED):
             raise DutError(
                 f"'{busy.command}' failed, so v6t cannot check whether the device is in use",
-                "nothing was changed; dut.options.busy.command says what is typed",
+                "nothing was changed; dut.options.busy.command sets the command",
                 code="device-busy",
             )
         if found:

@@ -92,7 +92,7 @@ class Places:
         if len(several) > 1:
             places = " and ".join(f"{{{name}}}" for name in several.values())
             raise UsageError(
-                f"{places} cannot stand in one line: each has several values of its own",
+                f"{places} cannot be combined in one line: each has several values",
                 "a line is repeated for the values of one kind",
                 code="invalid-placeholder",
             )
@@ -116,7 +116,7 @@ class Places:
             return _FORMATS[form](value)
         except ValueError as exc:
             raise UsageError(
-                f"{match[0]}: {value} has no such form: {exc}", code="invalid-placeholder"
+                f"{match[0]}: {value} does not have this form: {exc}", code="invalid-placeholder"
             ) from exc
 
 
