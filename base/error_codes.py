@@ -114,7 +114,7 @@ ERROR_CODES: dict[str, str] = {
     "rollback-timer-failed": "The rollback timer on the device could not be started or stopped.",
     "secret-in-file": "A password or key is written into a file; it must come from the environment.",
     "setting-untellable": "The driver cannot configure a setting that the audit needs.",
-    "setting-without-effect": "The setting has no effect on what is measured.",
+    "setting-without-effect": "The setting has no effect on the measurement.",
     "simulated-failure": "The simulated tester failed on request.",
     "socket-failed": "A socket could not be opened.",
     "system-error": "The operating system reported an error.",

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.common.text import hosts4, network6
-from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
+from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.compiler.instructions import MAX_LIST
 
@@ -84,20 +85,18 @@ class LwAftrParams(TunnelRelayParams):
         """Bits of a generated row's number."""
         return (self.softwires - 1).bit_length()
 
+    @property
+    def generated(self) -> GeneratedSoftwires:
+        """The softwires of the generated table."""
+        return GeneratedSoftwires(self.pool, self.b4_network, self.psid_len, self.index_bits)
+
     def table(self) -> BindingTable:
-        """All rows; from the file, or generated."""
-        from v6t.plugins.lw4o6.binding_table import generated, read_table
+        """Return all rows; from the file, or generated."""
+        from v6t.plugins.lw4o6.binding_table import generate_table, read_table
 
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
-        return generated(
-            self.softwires,
-            self.pool,
-            self.b4_network,
-            self.psid_len,
-            self.psid_offset,
-            self.br_address,
-        )
+        return generate_table(self.generated, self.softwires, self.psid_offset, self.br_address)
 
     @property
     def customers(self) -> list[str]:

@@ -148,7 +148,7 @@ def test_impossible_ces(expected):
 
 def test_a_port_that_belongs_to_nobody():
     said = complaint(v6t("calc", "map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023))
-    assert "belongs to no CE" in said
+    assert "does not belong to a CE" in said
     assert "below 1024" in said
 
 

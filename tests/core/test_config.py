@@ -365,7 +365,7 @@ BED_COMPLAINTS = [
 def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
     links = "left: {vlan: 5, background: {vlan: 6}}, right: {vlan: 5, background: {vlan: 6}}"
     (tmp_path / "bed.yaml").write_text(f"dut: {{driver: openbsd-pf}}\nlinks: {{{links}}}")
-    with pytest.raises(UsageError, match="the openbsd-pf driver gives the background no VLANs"):
+    with pytest.raises(UsageError, match="the openbsd-pf driver does not support separate VLANs"):
         resolve(None, tmp_path / "bed.yaml", Flags("ipv4-router"))
 
 

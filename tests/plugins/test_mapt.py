@@ -17,13 +17,12 @@ from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.mapt_reference import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, MapTRelay
-from v6t.plugins.map.rule_arrays import RuleArray
-from v6t.plugins.map.rules import MapRule, rule_from_text
+from v6t.plugins.map_rules import MapRule, RuleArray, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
-from .oracle import OracleRule
+from .drawn_rules import oracle_of
 from .worlds import MapTWorld, embedded
 
 FAST = settings(max_examples=120, deadline=None)
@@ -64,12 +63,6 @@ def params(rule: MapRule, **given) -> MapTParams:
     )
 
 
-def oracle(rule: MapRule) -> OracleRule:
-    draft = rule.iid_format == "draft"
-    four, six = str(rule.ipv4_prefix), str(rule.ipv6_prefix)
-    return OracleRule(six, four, rule.ea_len, rule.psid_offset, rule.psid_len, draft, rule.psid)
-
-
 def expanded(plugin, direction, count=40):
     (stream,) = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
     return Expander(stream).frames(0, count)
@@ -86,7 +79,7 @@ def test_frames_of_any_rule_pass_any_dmr(rule, length):
         assert exc.code in ("address-conflict", "not-enough-addresses")
         return
     plugin = MapTBorderRelay(chosen)
-    world = MapTWorld(Links(), [oracle(rule)], dmr)
+    world = MapTWorld(Links(), [oracle_of(rule)], dmr)
     for direction in ("forward", "reverse"):
         frames = expanded(plugin, direction)
         answer = plugin.expect(direction, frames)
@@ -108,13 +101,12 @@ def test_decode_after_encode_is_the_identity(rule, data):
     number = np.array(ports, dtype=">u2").view(np.uint8).reshape(-1, 2)
     ipv6, reason = relay.destination(ipv4, number)
     for row, port in enumerate(ports):
-        psid = rule.psid_of(port)
+        psid = rule.find_psid(port)
         assert (reason[row] == NO_PORT) == (psid is None)
         if psid is None:
             continue
         address = IPv4Address(ipv4[row].tobytes())
-        first = rule.ce_of(rule.ea_bits(address, psid))[0] if rule.prefix_ce else address
-        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(first, psid, address)
+        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(address, psid, whole_host=True)
     owned = reason == 0
     back, verdict = relay.source(ipv6[owned], number[owned])
     assert not verdict.any()
@@ -153,9 +145,9 @@ def test_a_wrong_bit_is_noticed(rule, data):
 @given(rules())
 def test_port_sets_of_different_ces_are_disjoint(rule):
     ports = np.arange(65536, dtype=np.uint64)
-    psid, owned = RuleArray(rule).psid_of(ports)
+    psid, owned = RuleArray(rule).find_psids(ports)
     for port in (0, 1, 1023, 1024, 4095, 32767, 65535):
-        wanted = rule.psid_of(port)
+        wanted = rule.find_psid(port)
         assert (int(psid[port]) if owned[port] else None) == wanted
     counts = np.bincount(psid[owned].astype(int), minlength=rule.sharing_ratio)
     assert len(counts) == rule.sharing_ratio
