@@ -146,8 +146,8 @@ class MapParams(RelayParams, Domain):
             own = {port for low, high in ports.ranges for port in range(low, high + 1)}
             if rule.ea_len and prefix in taken:
                 raise UsageError(
-                    "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs "
-                    "apart",
+                    "two domains have the same rule IPv4 prefix, so the BR cannot "
+                    "distinguish their CEs",
                     "give each domain an IPv4 prefix of its own; one may lie within another",
                     code="duplicate",
                 )
