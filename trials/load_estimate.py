@@ -47,7 +47,7 @@ class Estimate:
     Attributes:
         shapes: each by itself.
         mean_fps, deviation_fps: of all shapes together, each with an equal say: where they differ
-            nobody knows which is the device's, so their difference is in here.
+            the device's cannot be told apart, so the interval includes their difference.
         low_fps, high_fps: ends of the interval in which it is.
     """
 

@@ -48,7 +48,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
         r = self.own(bound)
         if r.hook not in HOOKS:
             raise UsageError(
-                f"there is no reset '{r.hook}'", "one of " + ", ".join(HOOKS), code="unknown-name"
+                f"unknown reset '{r.hook}'", "one of " + ", ".join(HOOKS), code="unknown-name"
             )
         if r.at_s >= r.duration_s:
             raise UsageError(
