@@ -48,7 +48,7 @@ class ResetSpec:
             ValueError: the reset lies outside the stream, or an unknown hook.
         """
         if self.hook not in RESET_HOOKS:
-            raise ValueError(f"there is no reset '{self.hook}', only " + ", ".join(RESET_HOOKS))
+            raise ValueError(f"unknown reset '{self.hook}', only " + ", ".join(RESET_HOOKS))
         if not 0 < self.at_s < self.duration_s:
             raise ValueError(
                 f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"

@@ -118,7 +118,7 @@ def ends_of(frame: bytes | U8, first: str = "Ethernet") -> Ends:
     last = known[-1] if known else None
     if last is None or not networks or last.name not in _PORTS:
         raise TesterError(
-            "a frame without ports or query identifier belongs to no connection",
+            "a frame without ports or query identifier does not belong to a connection",
             code="invalid-traffic-model",
         )
     return Ends(networks, last.name, last.start, last.limit)

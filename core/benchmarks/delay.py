@@ -93,8 +93,8 @@ class Delay(Benchmark[DelayRecord, D]):
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
                 "RFC 8219 asks for at least 20 repetitions there",
-                f"measure {self.name} in a run of its own",
-                code="invalid-setting",
+                f"measure {self.name} in a separate run",
+                code="conflict",
             )
         s = self.own(bound)
         if s.rate_fps is not None and s.rate_bps is not None:

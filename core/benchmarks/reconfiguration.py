@@ -64,7 +64,7 @@ class Reconfiguration(
             raise UsageError(
                 "reconfiguration needs a device driver that changes the device under traffic",
                 "name one with --dut or in the testbed file",
-                code="unsupported-by-device",
+                code="missing-driver",
             )
         bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 

@@ -48,7 +48,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
         r = self.own(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
-                f"there is no reset '{r.hook}'",
+                f"unknown reset '{r.hook}'",
                 "one of " + ", ".join(RESET_HOOKS),
                 code="unknown-name",
             )

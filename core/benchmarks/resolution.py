@@ -72,9 +72,9 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         """Refuse a run without a device: the tester's server makes no AAAA records of A records."""
         if bound.driver.absent:
             raise UsageError(
-                "without a device nobody makes AAAA records of A records",
+                "DNS64 synthesis needs a device",
                 "`v6t selftest` measures the tester alone",
-                code="unsupported-by-device",
+                code="missing-device",
             )
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:

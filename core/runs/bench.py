@@ -256,9 +256,7 @@ class Bench:
     @property
     def _driven(self) -> DeviceSession:
         if self.session is None:
-            raise DutError(
-                "nobody drives the device that is to be changed", code="unsupported-by-device"
-            )
+            raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
     def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:
