@@ -129,7 +129,7 @@ def check_capabilities(bound: BoundRun, tester: Tester) -> None:
     run = bound.settings
     if run.procedure.search == "mlrsearch" and not mlr.available():
         raise EnvironmentLacking(
-            f"the search 'mlrsearch' needs {mlr.wanted()}",
+            f"the search 'mlrsearch' needs {mlr.describe_requirement()}",
             "pip install 'v6t[mlrsearch]', or --search binary",
             code="missing-package",
         )
