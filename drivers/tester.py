@@ -10,42 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import TcpFound
 from v6t.trials.trial import Ability, DirectionResult, Trial, TrialResult
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from v6t.packets.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
 
-class Answer(Protocol):
-    """What :meth:`Oracle.expect` returns (see ``v6t.plugins.base.Expected``)."""
-
-    @property
-    def frames(self) -> NDArray[np.uint8]:
-        """``(n, longest)`` uint8."""
-
-    @property
-    def length(self) -> NDArray[np.int32]:
-        """``(n,)`` octets of each row that count, 0: dropped."""
-
-
-class Translation(Protocol):
-    """Knows the frame a correct device emits, or a part of one. Picklable."""
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
-        """Reference translation of ``(n, length)`` uint8 frames."""
-
-
-class Oracle(Translation, Protocol):
-    """Knows also what such a frame may look like otherwise; a technology plugin is one."""
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """Which fields of that frame may have other values."""
+class Oracle(ReferenceTranslation, Protocol):
+    """A reference translation of frames, or a zone of names; a technology plugin is one."""
 
     @property
     def zone(self) -> Zone | None:
@@ -70,7 +47,7 @@ class OracleAround(ABC):
         return self.oracle.zone
 
     @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
+    def expect(self, direction: Direction, frames: U8) -> Expected:
         """The inner oracle's frames with the differences."""
 
 

@@ -24,7 +24,7 @@ from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.sizes import TUNNEL_SIZES
-from v6t.plugins.stateful.base import UNMARKED, Packets, StatefulTechnology
+from v6t.plugins.stateful.base import Packets, StatefulDrop, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.four_tuples import consecutive
 from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
@@ -133,7 +133,7 @@ class DsLiteAftr(StatefulTechnology):
         """See the base class; a connection's B4 is the outer source of its first packet."""
         reason = pool_reasons(self.params.public, learned)
         if direction == "forward":
-            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
+            reason[(reason == 0) & unmarkable(packets)] = StatefulDrop.UNMARKED
             inner = decapsulate(packets, uniform=True)
             outgoing = rewritten(inner, source=learned_source(learned), hops=0)
             return Packets(outgoing, 4, reason)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.intent.binding_table import read_softwires
+from v6t.packets.headers import to_octets
 from v6t.plugins.common.discards import forwardable
-from v6t.plugins.common.octets import octets4, octets8
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +98,7 @@ def generated(
     ipv4 = np.uint64(int(pool.network_address)) + (index >> np.uint64(psid_len))
     psid = index & np.uint64((1 << psid_len) - 1)
     high = np.uint64(int(b4_prefix.network_address) >> 64) | index
-    b4 = np.concatenate([octets8(high), octets8(ipv4 << np.uint64(16) | psid)], axis=1)
+    b4 = np.concatenate([to_octets(high, 8), to_octets(ipv4 << np.uint64(16) | psid, 8)], axis=1)
     same = np.ones(count, dtype=np.uint64)
     return BindingTable(
         ipv4,
@@ -146,7 +146,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
     brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
     columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
-    for name, addresses in (("IPv4", octets4(columns[0])), ("lwB4", b4), ("lwAFTR", brs)):
+    for name, addresses in (("IPv4", to_octets(columns[0], 4)), ("lwB4", b4), ("lwAFTR", brs)):
         dropped = ~forwardable(addresses)
         if dropped.any():
             row = int(dropped.argmax())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.common.octets import octets8
+from v6t.packets.headers import to_octets
 from v6t.plugins.map.rules import MapRule
 
 if TYPE_CHECKING:
@@ -123,4 +123,6 @@ def map_addresses(rules: Sequence[RuleArray], ipv4: U64, port: U64) -> MapAddres
             np.copyto(whole, part, where=own)
         owned |= own
         known |= inside
-    return MapAddresses(np.concatenate([octets8(high), octets8(low)], axis=1), known, owned)
+    return MapAddresses(
+        np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1), known, owned
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import ClassVar
 
+from v6t.packets.reference import COMMON_REASONS
 from v6t.plugins.base import DutIntent, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -15,7 +16,7 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.reference_device import COMMON_REASONS, ReferenceDevice, route_all
+from v6t.plugins.common.reference_device import ReferenceDevice, route_all
 from v6t.plugins.sizes import routed_pair
 from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
 
