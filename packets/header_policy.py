@@ -42,7 +42,7 @@ import numpy as np
 from v6t.packets import checksum
 from v6t.packets.headers import IP, view
 from v6t.packets.unique import sort_unique
-from v6t.packets.walker import FrameHeader, group_by_headers, layout_of
+from v6t.packets.walker import FrameHeader, build_layout, group_by_headers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -348,7 +348,7 @@ class _FramePair:
 
     def fill_udp_checksums(self, frames: U8, reference: U8, only: int | None = None) -> None:
         """Replace UDP checksums of 0 by the reference's if that is valid, or if it is ``only``."""
-        layout = layout_of(self.expected)
+        layout = build_layout(self.expected)
         if layout.transport != "UDP":
             return
         field = slice(layout.checksum, layout.checksum + 2)

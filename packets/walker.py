@@ -42,7 +42,7 @@ TRANSPORTS = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
 _PORTS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
 """Octets of a transport header where the numbers of source and destination begin."""
 _DECIDING = {
-    "IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (0, 4, 5, 6), "UDP": (4, 5), "TCP": (12,), "ICMP": (0,),
+    "IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (4, 5, 6), "UDP": (4, 5), "TCP": (12,), "ICMP": (0,),
     "ICMPv6": (0,),
 }  # fmt: skip
 """Octets of a header that decide where and what the next one is."""
@@ -296,10 +296,10 @@ class FrameLayout:
 
 def locate_headers(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
     """Return where a frame, or a packet that begins with another header, has its headers."""
-    return layout_of(walk(bytes(frame), first))
+    return build_layout(walk(bytes(frame), first))
 
 
-def layout_of(headers: Sequence[FrameHeader]) -> FrameLayout:
+def build_layout(headers: Sequence[FrameHeader]) -> FrameLayout:
     """Return the layout of frames whose headers were walked."""
     networks = tuple(Network(_VERSIONS[h.name], h.start) for h in headers if h.name in _VERSIONS)
     if not headers:

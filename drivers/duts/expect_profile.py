@@ -12,11 +12,12 @@ from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, PROTOCOL_IPIP, read_hops, view
 from v6t.packets.reference import EXHAUSTED, Expected
 from v6t.packets.unique import sort_unique
+from v6t.packets.walker import build_layout, group_by_headers, locate_headers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import I64, U8, Mask
+    from v6t.packets.arrays import U8, Mask
     from v6t.packets.direction import Direction
 
 
@@ -75,7 +76,7 @@ class ProfiledOracle(OracleAround):
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         if not (length > 0).any():
             return Expected(out, length, reason)
-        entered, left = ip_version(frames), ip_version(out)
+        entered, left = _read_versions(frames), _read_versions(out)
         for size in sort_unique(length[length > 0]):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
@@ -88,7 +89,7 @@ class ProfiledOracle(OracleAround):
 
     def _changed(self, frames: U8, version: int) -> tuple[U8, Mask]:
         p = self.profile
-        packets = frames[:, int(_l3(frames[:1])[0]) :]
+        packets = frames[:, locate_headers(frames[0]).networks[0].start :]
         hops = read_hops(packets, version)
         alive = hops.astype(int) - p.further_hops > 0
         hops[alive] -= p.further_hops
@@ -131,15 +132,10 @@ class ProfiledOracle(OracleAround):
         return replace(answer, frames=frames)
 
 
-def _l3(frames: U8) -> I64:
-    """Where each frame's IP header begins."""
-    tagged = (frames[:, 12] == 0x81) & (frames[:, 13] == 0)
-    return np.where(tagged, 18, 14)
-
-
-def ip_version(frames: U8) -> U8:
-    """IP version of each frame."""
-    if frames.shape[1] < 19:
-        return np.zeros(len(frames), dtype=np.uint8)
-    version: U8 = (frames[np.arange(len(frames)), _l3(frames)] >> 4).astype(np.uint8)
-    return version
+def _read_versions(frames: U8) -> U8:
+    """Return the IP version of each frame, or 0."""
+    versions = np.zeros(len(frames), dtype=np.uint8)
+    for rows, headers in group_by_headers(frames):
+        networks = build_layout(headers).networks
+        versions[rows] = networks[0].version if networks else 0
+    return versions

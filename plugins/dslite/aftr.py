@@ -17,6 +17,7 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import link_side
 from v6t.intent.families import DsLite, Softwires
 from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.headers import IPV6, view
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4, part_params
@@ -140,7 +141,7 @@ class DsLiteAftr(StatefulTechnology):
         customer = source_of(initial[:, _BEHIND_IPV6])
         inner = rewritten(packets, destination=customer, hops=0)
         aftr = np.frombuffer(self.params.aftr_ipv6.ip.packed, dtype=np.uint8)
-        return Packets(encapsulate(inner, aftr, initial[:, 8:24]), 6, reason)
+        return Packets(encapsulate(inner, aftr, view(initial, IPV6)["src_octets"]), 6, reason)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import link_side
 from v6t.intent.families import AddressTable, Nat
-from v6t.packets.headers import to_numbers, to_octets
+from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.plugins.base import DutIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
@@ -138,12 +138,16 @@ class Nat46(StatefulTechnology):
             source, port = learned_source(learned)
             server = np.empty((len(packets), 16), dtype=np.uint8)
             server[:] = np.frombuffer(six.network_address.packed, dtype=np.uint8)
-            low = to_numbers(packets[:, 16:20]) - np.uint64(int(four.network_address))
+            low = view(packets, IPV4)["dst"].astype(np.uint64) - np.uint64(
+                int(four.network_address)
+            )
             server[:, 12:] = to_octets(low + np.uint64(int(six.network_address) & 0xFFFFFFFF), 4)
             outgoing = four_to_six(packets, source, server)
             return Packets(renumbered(outgoing, source=port), 6, reason)
         client, port = source_of(initial)
-        low = to_numbers(packets[:, 20:24]) - np.uint64(int(six.network_address) & 0xFFFFFFFF)
+        low = (view(packets, IPV6)["src_low"] & 0xFFFFFFFF).astype(np.uint64) - np.uint64(
+            int(six.network_address) & 0xFFFFFFFF
+        )
         outgoing = six_to_four(
             packets, to_octets(low + np.uint64(int(four.network_address)), 4), client
         )
