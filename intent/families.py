@@ -164,12 +164,6 @@ class Rule(BaseModel):
     iid_format: Literal["rfc7597", "draft"] = "rfc7597"
     """Interface identifier of RFC 7597, section 6, or of the drafts before it."""
 
-    def ce_address(self, end_user_prefix: IPv6Network, ipv4: IPv4Address, psid: int) -> IPv6Address:
-        """Return the MAP IPv6 address of a CE (RFC 7597, section 6)."""
-        draft = self.iid_format == "draft"
-        interface = int(ipv4) << (24 if draft else 16) | psid << (8 if draft else 0)
-        return IPv6Address(int(end_user_prefix.network_address) | interface)
-
 
 class Dns64(IntentSettings):
     """A DNS64 server between clients and an authoritative server."""

@@ -26,13 +26,14 @@ from v6t.plugins.clauses.packets import (
     udp,
 )
 from v6t.plugins.clauses.reading import Packet, parsed
+from v6t.plugins.common.ports import PortSet
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
 from v6t.plugins.lw4o6.whole import softwire
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map.params import MapParams
-from v6t.plugins.map.rules import MapRule, PortSet
 from v6t.plugins.map.whole import owner as map_owner
+from v6t.plugins.map_rules import MapRule
 from v6t.plugins.translation import rfc6052
 
 if TYPE_CHECKING:
@@ -207,11 +208,11 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     rule = params.rule
 
     def customer(ea: int) -> Customer:
-        ipv4, psid = rule.ce_of(ea) if rule.ea_len else (base, params.psid)
+        ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (base, params.psid)
         return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
 
     base, ratio = rule.ipv4_prefix.network_address, rule.sharing_ratio if rule.ea_len else 1
-    served = params.served_ea(params, 0)
+    served = params.find_served_ea(params, 0)
     usual = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     likely = [usual, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
     mine = next((ea for ea in likely if any(ea in some for some in served)), usual)

@@ -12,7 +12,7 @@ from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.relay import Customer, RelayEnds, not_up
 from v6t.plugins.clauses.relay_delivery import clause, to_customers
 from v6t.plugins.map.params import Domain, MapParams
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule
 
 OVERLAP, PREFIX = "a rule within another", "CEs with an IPv4 prefix"
 _INNER_BITS, _PREFIX_BITS = 4, 2
@@ -47,7 +47,7 @@ def last(r: RelayEnds) -> Iterator[Clause]:
     rule = r.rule
     if rule is None or not rule.ea_len:
         return
-    ipv4, psid = rule.ce_of(rule.ce_count - 1)
+    ipv4, psid = rule.decode_ea(rule.ce_count - 1)
     ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
     if not r.owned(ce, ce.port):
         return  # another domain takes it over
@@ -154,7 +154,7 @@ def _prefixes(r: RelayEnds, rule: MapRule) -> Iterator[Clause]:
 
     def six(host: Any) -> Any:
         """What the CE writes into its interface identifier (RFC 7599, erratum 5225, for MAP-T)."""
-        return me.ipv6 if r.tunnels else rule.map_address(me.ipv4, 0, host)
+        return me.ipv6 if r.tunnels else rule.map_address(host, 0, whole_host=True)
 
     def reached(beyond: list[Packet], back: list[Packet]) -> str:
         """By the CE's own prefix: what is behind it, the text and its erratum tell differently."""

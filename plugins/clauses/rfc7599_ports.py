@@ -22,7 +22,7 @@ from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.translator import TranslatorEnds, from_four, from_six, not_from_six
 
 if TYPE_CHECKING:
-    from v6t.plugins.map.rules import PortSet
+    from v6t.plugins.common.ports import PortSet
 
 _RFC = "RFC 7599"
 

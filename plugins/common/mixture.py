@@ -37,14 +37,14 @@ class Mixture(PluginParams):
     bg_dport: DestinationPorts = Field(
         default_factory=destination_range, description="background destination ports"
     )
-    n: int = Field(2, ge=1, description="foreground is m of n frames (GEN-14)")
+    n: int = Field(2, ge=1, description="foreground is m of n frames")
     m: int = Field(
         2,
         ge=0,
         description="foreground is m of n frames; n = m: no background, m = 0: background only",
     )
-    ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames (GEN-26)")
-    df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames (GEN-07)")
+    ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames")
+    df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames")
 
     @property
     def only_background(self) -> bool:

@@ -28,7 +28,7 @@ from v6t.plugins.common.ports import (
 from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel, checked_ports
 from v6t.plugins.map.mapt_params import DmrParams
 from v6t.plugins.map.params import RuleParams
-from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
+from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET, MapRule
 
 DEFAULT_PSID = 9
 
@@ -52,7 +52,7 @@ class CustomerParams(Mixture):
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
     fw_dport: Policy = Field(
-        "random", description="forward destination ports, within the customer's port set (MAP-15)"
+        "random", description="forward destination ports, within the customer's port set"
     )
     rv_sport: Policy = Field(
         "random", description="reverse source ports, within the customer's port set"
@@ -115,8 +115,7 @@ class MapCeParams(CustomerParams, RuleParams):
                 f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}",
                 code="outside-prefix",
             )
-        length = rule.ipv4_prefix.prefixlen + rule.embedded_suffix_len if rule.prefix_ce else 32
-        network = IPv4Network((int(self.ce_ipv4), length), strict=False)
+        network = IPv4Network((int(self.ce_ipv4), rule.ce_prefix_len), strict=False)
         if network.network_address != self.ce_ipv4:
             raise UsageError(
                 f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix",

@@ -23,7 +23,7 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.customer_edge.customer import Customer, CustomerDrop, Translation, Tunnel
-from v6t.plugins.map.rule_arrays import RuleArray
+from v6t.plugins.map_rules import RuleArray
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
@@ -52,22 +52,17 @@ class _Own:
     """Which addresses and ports are the customer's."""
 
     def __init__(self, customer: Customer) -> None:
-        ports = customer.ports
+        self._ports = customer.ports
         self._mask = np.uint64(int(customer.ipv4.netmask))
         self._net = np.uint64(int(customer.ipv4.network_address))
-        shared = ports.psid_len > 0
-        self._low = np.uint64(ports.low_bits if shared else 0)
-        self._psid_mask = np.uint64((1 << ports.psid_len) - 1)
-        self._psid = np.uint64(ports.psid)
-        self._floor = np.uint64(1 << 16 - ports.psid_offset if shared and ports.psid_offset else 0)
 
     def verdict(self, ipv4: U64, port: U64) -> Reasons:
-        """0 for the customer's, else the reason to drop."""
-        psid = port >> self._low & self._psid_mask
+        """Return 0 for the customer's, else the reason to drop."""
+        psid, owned = self._ports.find_psids(port)
         return choose_reasons(
             len(ipv4),
             (CustomerDrop.WRONG_ADDRESS, (ipv4 & self._mask) != self._net),
-            (CustomerDrop.BAD_PORT, (psid != self._psid) | (port < self._floor)),
+            (CustomerDrop.BAD_PORT, ~owned | (psid != self._ports.psid)),
         )
 
 
@@ -125,7 +120,7 @@ class _Translated:
     def __init__(self, customer: Customer, way: Translation, links: Links) -> None:
         self._own = _Own(customer)
         self._rule = RuleArray(way.rule, whole_host=True)
-        self._psid = np.uint64(way.psid << way.rule.low_bits if way.rule.psid_len else 0)
+        self._port = np.uint64(customer.ports.ranges[0][0])
         self._dmr = Rfc6052Array(way.dmr)
         prefix = way.rule.end_user_prefix(customer.ipv4.network_address, way.psid)
         self._mask = np.uint64(int(prefix.netmask) >> 64)
@@ -139,7 +134,7 @@ class _Translated:
         high, low = header["dst_high"].astype(np.uint64), header["dst_low"].astype(np.uint64)
         server, from_relay = self._dmr.to_ipv4(header["src_octets"])
         ours = ((high & self._mask) == self._net) & from_relay
-        host, _, consistent = self._rule.claimed(high, low)
+        host, _, consistent = self._rule.decode_address(high, low)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
         if packets.shape[1] >= 48:
             foreign = self._own.verdict(host, view(packets, UDP, 40)["dport"].astype(np.uint64))
@@ -176,7 +171,7 @@ class _Translated:
         )
 
         def build(rows: Mask) -> U8:
-            high, low, _ = self._rule.map_address(ipv4[rows], np.full(int(rows.sum()), self._psid))
+            high, low, _ = self._rule.map_address(ipv4[rows], np.full(int(rows.sum()), self._port))
             source = np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1)
             server, _ = self._dmr.to_ipv6(packets[rows, 16:20])
             return four_to_six(packets[rows], source, server)

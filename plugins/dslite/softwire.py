@@ -17,6 +17,7 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import IPV4, IPV6, read_hops, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
+from v6t.plugins.common.ports import PortSet
 from v6t.plugins.common.reference_device import (
     Handled,
     Leaving,
@@ -24,7 +25,6 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.customer_edge.customer import Customer, Tunnel
-from v6t.plugins.map.rules import PortSet
 from v6t.plugins.tunnel.ipip import (
     PORTED,
     UNMARKABLE,

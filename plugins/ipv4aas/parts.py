@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network
 from typing import Any
 
 from v6t.intent.device import link_side
@@ -27,7 +27,7 @@ from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
-from v6t.plugins.translation.rfc6052 import embed, places
+from v6t.plugins.translation.rfc6052 import embed_network
 
 CE, PE = "CE", "PE"
 _INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
@@ -60,11 +60,6 @@ def wholes_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tup
     )
     covered = (softwire.name, nat.name)
     return (Part("aftr", PE, intent, "vpp", stateful=True, covers=covered),)
-
-
-def embedded(prefix: IPv6Network, net: IPv4Network) -> IPv6Network:
-    """The IPv6 network behind a /96 that stands for an IPv4 network."""
-    return IPv6Network((int(prefix.network_address) | int(net.network_address), 96 + net.prefixlen))
 
 
 def covering(first: Any, count: int) -> IPv4Network:
@@ -202,11 +197,8 @@ def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[str, str]:
     """The servers behind the DMR, rather than all of it: a translator may take that for itself."""
     via = str(p.pe_middle_ipv6.ip)
-    routes = {}
-    for net in networks(p.responder_ipv4, p.responder_count):
-        last = places(ce.dmr_prefix.prefixlen)[net.prefixlen - 1]
-        routes[str(IPv6Network((int(embed(ce.dmr_prefix, net[0])), last + 1)))] = via
-    return routes
+    servers = networks(p.responder_ipv4, p.responder_count)
+    return {str(embed_network(ce.dmr_prefix, net)): via for net in servers}
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -283,7 +275,7 @@ def _cable(p: Ipv4aasParams) -> tuple[dict[str, Any], dict[str, Any]]:
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = _middle(p)
     inside = covering(p.initiator_ipv4, p.initiator_count)
-    clients = embedded(p.clat_prefix, inside)
+    clients = embed_network(p.clat_prefix, inside)
     servers = networks(p.responder_ipv4, p.responder_count)
     pe = str(p.pe_middle_ipv6.ip)
     cable = _cable(p)[0]
@@ -298,7 +290,7 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         ).listed(),
         Links(links.left, near),
         _customers(p, links, [inside]),
-        {**cable, "routes": {str(embedded(p.plat_prefix, net)): pe for net in servers}},
+        {**cable, "routes": {str(embed_network(p.plat_prefix, net)): pe for net in servers}},
     )
     plat = part_params(
         Nat64Params,

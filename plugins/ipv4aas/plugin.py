@@ -128,7 +128,7 @@ class Ipv4aas(StatefulTechnology):
             cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
                 f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
-                "down (DD-03)"
+                "down"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
@@ -138,7 +138,7 @@ class Ipv4aas(StatefulTechnology):
             )
         cautions.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
-            "own rate follows, and the latency of each is lower (DD-04)"
+            "own rate follows, and the latency of each is lower"
         )
         return tuple(cautions)
 

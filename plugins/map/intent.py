@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from v6t.intent.families import Rule
 from v6t.plugins.map.params import MapParams
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule
 
 
 def rule_setting(rule: MapRule) -> Rule:

@@ -10,7 +10,7 @@ from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
-from v6t.plugins.map.relay_traffic import relay_traffic
+from v6t.plugins.map.traffic import relay_traffic
 from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 

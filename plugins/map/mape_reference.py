@@ -24,8 +24,7 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.map.mape_params import MapEDrop
-from v6t.plugins.map.rule_arrays import RuleArray, map_addresses
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class MapERelay:
         """Return 0 for packets whose outer and inner source agree, else the drop reason."""
         reason = np.full(len(high), MapEDrop.NO_RULE, dtype=np.uint8)
         for rule in self._by_ipv6:
-            inside = (high & rule.mask6) == rule.net6
+            inside = rule.contains_ipv6(high)
             if inside.any():
                 np.copyto(reason, _check_rule(rule, high, low, ipv4, port), where=inside)
         return reason
@@ -91,7 +90,7 @@ class MapERelay:
             return dropped(len(packets), NOT_FORWARDED)
         header, udp = view(packets, IPV4), view(packets, UDP, 20)
         ipv4, port = header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64)
-        destinations = map_addresses(self._by_ipv4, ipv4, port)
+        destinations = find_destinations(self._by_ipv4, ipv4, port)
         reason = choose_reasons(
             len(packets),
             (NOT_FORWARDED, ~is_udp(packets)),
@@ -110,10 +109,10 @@ class MapERelay:
 def _check_rule(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> Reasons:
     """Return 0 for packets that are consistent with a rule, else the drop reason."""
     right_high, right_low, owned = rule.map_address(source, port)
-    _, _, consistent = rule.claimed(high, low)
+    _, _, consistent = rule.decode_address(high, low)
     return choose_reasons(
         len(high),
         (MapEDrop.BAD_IID, ~consistent),
-        (MapEDrop.BAD_SOURCE, (right_low & ~rule.psid_field) != (low & ~rule.psid_field)),
+        (MapEDrop.BAD_SOURCE, (right_low ^ low) & rule.mask_without_psid != 0),
         (MapEDrop.BAD_PORT, ~owned | (right_high != high) | (right_low != low)),
     )

@@ -10,7 +10,7 @@ from v6t.plugins.common.mixture import ipv6
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
-from v6t.plugins.map.relay_traffic import relay_traffic
+from v6t.plugins.map.traffic import relay_traffic
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.model import FramePair, Traffic

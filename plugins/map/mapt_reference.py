@@ -24,8 +24,7 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.map.mapt_params import MapTDrop
-from v6t.plugins.map.rule_arrays import RuleArray, map_addresses
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
@@ -72,11 +71,11 @@ class MapTRelay:
         reason = np.full(len(high), MapTDrop.NO_RULE, dtype=np.uint8)
         address = np.zeros(len(high), dtype=np.uint64)
         for rule in self._by_ipv6:
-            inside = (high & rule.mask6) == rule.net6
+            inside = rule.contains_ipv6(high)
             if not inside.any():
                 continue
-            claimed, psid, consistent = rule.claimed(high, low)
-            owner, owned = rule.psid_of(port)
+            claimed, psid, consistent = rule.decode_address(high, low)
+            owner, owned = rule.find_psids(port)
             verdict = choose_reasons(
                 len(high),
                 (MapTDrop.BAD_IID, ~consistent),
@@ -88,7 +87,7 @@ class MapTRelay:
 
     def map_destination(self, ipv4: U64, port: U64) -> tuple[U8, Reasons]:
         """Return the MAP addresses of IPv4 destinations and ports, and 0 or the drop reason."""
-        found = map_addresses(self._by_ipv4, ipv4, port)
+        found = find_destinations(self._by_ipv4, ipv4, port)
         reason = choose_reasons(
             len(ipv4), (MapTDrop.NO_DESTINATION, ~found.known), (MapTDrop.NO_PORT, ~found.owned)
         )

@@ -40,7 +40,7 @@ def owner(domains: Sequence[Domain], ipv4: IPv4Address, port: int | None) -> IPv
     """Return the CE that has an address and port, by the rule with the longest IPv4 prefix."""
     for domain in serving(domains, ipv4):
         rule = domain.rule
-        psid = rule.psid_of(port) if port is not None else (None if rule.shared else 0)
+        psid = rule.find_psid(port) if port is not None else (None if rule.shared else 0)
         if psid is not None and has_ce(domain, psid):
             return rule.map_address(ipv4, psid)
     return None
@@ -71,7 +71,7 @@ class WholeMapE(RelayDevice):
         if customer is None:
             return bool(domains)
         for domain in domains:
-            ce = domain.rule.decode(customer)
+            ce = domain.rule.decode_address(customer)
             if ce is not None and has_ce(domain, ce[1]):
                 return domain.rule.map_address(ipv4, ce[1]) == customer
         return False
@@ -117,12 +117,12 @@ class WholeMapT(TranslatingDevice):
             raise rfc7915.Refused(rfc7915.WRONG_SOURCE)
         domain = max(holding, key=lambda d: d.rule.ipv6_prefix.prefixlen)
         rule = domain.rule
-        embedded = rule.decode(ce)
+        embedded = rule.decode_address(ce)
         port = port6_of(packet, sender=True)
         if (
             embedded is None
             or not has_ce(domain, embedded[1])
-            or (rule.shared and (port is None or rule.psid_of(port) != embedded[1]))
+            or (rule.shared and (port is None or rule.find_psid(port) != embedded[1]))
         ):
             raise rfc7915.Refused(rfc7915.WRONG_SOURCE)
         return embedded[0], ce

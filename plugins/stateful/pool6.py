@@ -36,7 +36,7 @@ class Pool6Params(ConnectionParams):
         if self.n != self.m:
             raise UsageError(
                 "there is no background beside a device whose right side is IPv6: it could not be "
-                "told from the foreground (MIX-03)",
+                "told from the foreground",
                 "set n = m",
                 code="no-background",
             )

@@ -14,7 +14,7 @@ from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
@@ -23,7 +23,7 @@ from .test_mapt import SERVER, params, rules
 
 def settings_of(rule: MapRule, ea: int) -> dict[str, object]:
     """Parameters of a rule's CE number ``ea``."""
-    ipv4, psid = rule.ce_of(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
+    ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
     if not rule.ea_len and rule.ipv4_prefix.prefixlen < 32:
         psid = 0
     if rule.psid_len == 16 and not psid:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.plugins.common.text import address4, address6, network4, network6
-from v6t.plugins.map.overlap import pick, served_ea
-from v6t.plugins.map.rules import MapRule, rule_from_text
+from v6t.plugins.map.traffic import value_at
+from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
 from v6t.plugins.translation import rfc6052
 
 from .oracle import OracleRule
@@ -51,7 +51,7 @@ def ces(draw):
     """A rule, one of its CEs' EA value and PSID."""
     rule = draw(rules())
     ea = draw(st.integers(0, rule.ce_count - 1))
-    psid = rule.ce_of(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
+    psid = rule.decode_ea(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
     return rule, ea, psid
 
 
@@ -59,11 +59,11 @@ def ces(draw):
 @given(ces())
 def test_encoding_and_decoding_are_inverse(drawn):
     rule, ea, psid = drawn
-    ipv4 = rule.ce_of(ea)[0]
+    ipv4 = rule.decode_ea(ea)[0]
     assert ipv4 in rule.ipv4_prefix
-    assert rule.ea_bits(ipv4, psid) == ea
+    assert rule.encode_ea(ipv4, psid) == ea
     address = rule.map_address(ipv4, psid)
-    assert rule.decode(address) == (ipv4, psid)
+    assert rule.decode_address(address) == (ipv4, psid)
     prefix = rule.end_user_prefix(ipv4, psid)
     assert address in prefix
     assert prefix.subnet_of(rule.ipv6_prefix)
@@ -76,7 +76,7 @@ def test_encoding_and_decoding_are_inverse(drawn):
 @given(ces())
 def test_addresses_are_those_written_as_bits(drawn):
     rule, ea, psid = drawn
-    ipv4 = rule.ce_of(ea)[0]
+    ipv4 = rule.decode_ea(ea)[0]
     by_hand = OracleRule(
         str(rule.ipv6_prefix),
         str(rule.ipv4_prefix),
@@ -93,13 +93,13 @@ def test_addresses_are_those_written_as_bits(drawn):
 @given(ces(), st.integers(0, 127))
 def test_no_other_address_decodes_to_the_same_ce(drawn, bit):
     rule, ea, psid = drawn
-    ipv4 = rule.ce_of(ea)[0]
+    ipv4 = rule.decode_ea(ea)[0]
     other = IPv6Address(int(rule.map_address(ipv4, psid)) ^ 1 << bit)
-    decoded = rule.decode(other)
+    decoded = rule.decode_address(other)
     if decoded is not None:
         # another CE, or another host behind the same one (erratum 5225)
         assert decoded != (ipv4, psid)
-        assert rule.map_address(decoded[0], decoded[1], decoded[0]) == other
+        assert rule.map_address(*decoded, whole_host=True) == other
 
 
 @settings(REPEATABLE, max_examples=200)
@@ -112,10 +112,10 @@ def test_port_sets_belong_to_one_ce_each(rule, data):
     both = sorted(mine.ranges + rule.port_set(other).ranges)
     assert all(last < first for (_, last), (first, _) in pairwise(both))
     for first, last in (*mine.ranges[:40], mine.ranges[-1]):
-        assert rule.psid_of(first) == rule.psid_of(last) == psid
+        assert rule.find_psid(first) == rule.find_psid(last) == psid
         assert first in mine
         assert last in mine
-    a, m = rule.psid_offset, rule.low_bits
+    a, m = rule.psid_offset, rule.ports.low_bits
     assert mine.count == (1 << m) * ((1 << a) - 1 if a else 1)
 
 
@@ -131,9 +131,9 @@ def test_all_port_sets_together_are_all_ports_but_the_excluded(a):
         )
         assert owned == list(range(1 << 16 - a if a else 0, 65536))
         # generalised modulus form (RFC 7597 appendix B)
-        ratio, size = 1 << k, 1 << rule.low_bits
+        ratio, size = 1 << k, 1 << rule.ports.low_bits
         for port in owned[::977]:
-            assert rule.psid_of(port) == port % (ratio * size) // size
+            assert rule.find_psid(port) == port % (ratio * size) // size
 
 
 @settings(REPEATABLE)
@@ -142,7 +142,7 @@ def test_without_sharing_every_port_is_the_ces(rule):
     if not rule.shared:
         assert rule.port_set(0).ranges == ((0, 65535),)
         assert rule.port_set(0).count == 65536
-        assert {rule.psid_of(p) for p in (0, 1, 1023, 65535)} == {0}
+        assert {rule.find_psid(p) for p in (0, 1, 1023, 65535)} == {0}
 
 
 @settings(REPEATABLE)
@@ -181,7 +181,7 @@ def small_rules(draw) -> MapRule:
 @given(small_rules(), st.lists(small_rules(), max_size=3))
 def test_ces_of_wider_rules_keep_clear_of_narrower_ones(rule, others):
     def taken(ea):
-        ce = rule.ce_of(ea)
+        ce = rule.decode_ea(ea)
         prefix = rule.end_user_prefix(*ce)
         pool = IPv4Network((int(ce[0]), min(32, rule.ipv4_prefix.prefixlen + rule.ea_len)))
         return any(
@@ -194,13 +194,13 @@ def test_ces_of_wider_rules_keep_clear_of_narrower_ones(rule, others):
         )
 
     low, high = min(1, rule.ce_count - 1), rule.ce_count - 1
-    ranges = served_ea(rule, low, high, others)
+    ranges = find_served_ea(rule, low, high, others)
     assert all(ranges)
     values = [ea for r in ranges for ea in r]
     assert values == [ea for ea in range(low, high + 1) if not taken(ea)]
-    assert [pick(ranges, k) for k in range(len(values))] == values
+    assert [value_at(ranges, k) for k in range(len(values))] == values
     with pytest.raises(IndexError):
-        pick(ranges, len(values))
+        value_at(ranges, len(values))
 
 
 FIGURE_8 = ("2001:db8:ce::/51", "192.0.2.0/24", 13, 0)

@@ -46,10 +46,10 @@ def test_rule_example_5_has_its_port_ranges():
 
 def test_rule_with_psid_has_no_other_ports():
     rule = MapEParams(**FIRST).rule
-    assert rule.psid_of(1232) == 0x34
-    assert rule.psid_of(1236) is None
-    assert rule.decode(CE_34) == (IPv4Address("192.0.2.18"), 0x34)
-    assert rule.decode(IPv6Address(int(CE_34) + 1)) is None
+    assert rule.find_psid(1232) == 0x34
+    assert rule.find_psid(1236) is None
+    assert rule.decode_address(CE_34) == (IPv4Address("192.0.2.18"), 0x34)
+    assert rule.decode_address(IPv6Address(int(CE_34) + 1)) is None
 
 
 @pytest.mark.parametrize("relay", [mape, mapt])

@@ -17,8 +17,7 @@ from v6t.plugins.base import Links
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map.mapt_params import MapTDrop, MapTParams
 from v6t.plugins.map.mapt_reference import MapTRelay
-from v6t.plugins.map.rule_arrays import RuleArray
-from v6t.plugins.map.rules import MapRule, rule_from_text
+from v6t.plugins.map_rules import MapRule, RuleArray, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -112,13 +111,12 @@ def test_decode_after_encode_is_the_identity(rule, data):
     number = np.array(ports, dtype=np.uint64)
     ipv6, reason = relay.map_destination(to_numbers(ipv4), number)
     for row, port in enumerate(ports):
-        psid = rule.psid_of(port)
+        psid = rule.find_psid(port)
         assert (reason[row] == MapTDrop.NO_PORT) == (psid is None)
         if psid is None:
             continue
         address = IPv4Address(ipv4[row].tobytes())
-        first = rule.ce_of(rule.ea_bits(address, psid))[0] if rule.prefix_ce else address
-        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(first, psid, address)
+        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(address, psid, whole_host=True)
     owned = reason == 0
     back, verdict = relay.map_source(*halves(ipv6[owned]), number[owned])
     assert not verdict.any()
@@ -157,9 +155,9 @@ def test_a_wrong_bit_is_noticed(rule, data):
 @given(rules())
 def test_port_sets_of_different_ces_are_disjoint(rule):
     ports = np.arange(65536, dtype=np.uint64)
-    psid, owned = RuleArray(rule).psid_of(ports)
+    psid, owned = RuleArray(rule).find_psids(ports)
     for port in (0, 1, 1023, 1024, 4095, 32767, 65535):
-        wanted = rule.psid_of(port)
+        wanted = rule.find_psid(port)
         assert (int(psid[port]) if owned[port] else None) == wanted
     counts = np.bincount(psid[owned].astype(int), minlength=rule.sharing_ratio)
     assert len(counts) == rule.sharing_ratio

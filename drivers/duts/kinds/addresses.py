@@ -10,6 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.spare import networks_in_use
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.families import AddressTable, CustomerEdge, settings_of
+from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix", "mapt-ce": "dmr"}
@@ -26,7 +27,7 @@ def table_of(intent: Intent) -> AddressTable:
     edge = settings_of(intent)
     if not isinstance(edge, CustomerEdge) or edge.end_user_prefix is None or edge.rule is None:
         return AddressTable.of(intent)
-    address = edge.rule.ce_address(edge.end_user_prefix, edge.ipv4.network_address, edge.psid)
+    address = map_address(edge.rule, edge.ipv4.network_address, edge.psid)
     return AddressTable(
         eam=((edge.ipv4, IPv6Network(address)),),
         prefix=edge.dmr,

@@ -35,6 +35,7 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.programs import lacking
 from v6t.intent.families import CustomerEdge
+from v6t.packets.address_layouts import PSID, port_layout
 
 MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
@@ -213,8 +214,8 @@ def drops(edge: CustomerEdge, inside: str) -> list[str]:
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
     if not edge.psid_len:
         return rules
-    low = 16 - edge.psid_offset - edge.psid_len
-    mask, psid = (1 << edge.psid_len) - 1 << low, edge.psid << low
+    layout = port_layout(edge.psid_offset, edge.psid_len)
+    mask, psid = layout.mask(PSID), layout.encode(psid=edge.psid, index=0)
     for way, end in ways:
         port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")

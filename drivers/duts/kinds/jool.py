@@ -409,5 +409,5 @@ def _notes(program: str) -> tuple[str, ...]:
     if program == NAT64:
         notes.append("source ports are not preserved (f-args 11)")
     if program == MAPT:
-        notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID (MAP-09)")
+        notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID")
     return tuple(notes)

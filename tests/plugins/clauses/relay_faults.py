@@ -73,7 +73,7 @@ def _unchecked(method: Any) -> Any:
 
         ce = IPv6Address(packet[8:24])
         for rule in (domain.rule for domain in self._domains):
-            found = rule.decode(ce)
+            found = rule.decode_address(ce)
             if found is not None:
                 return found[0], ce
         raise rfc7915.Refused(rfc7915.WRONG_SOURCE)

@@ -343,7 +343,7 @@ def _is_nat44(settings: IntentSettings) -> bool:
 def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]:
     notes, settings = [], settings_of(intent)
     if isinstance(settings, (MapRelay, BindingTable)):
-        notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
+        notes.append("packets whose ports are not of the CE's PSID are dropped")
     if isinstance(settings, (CustomerEdge, Softwire)):
         notes.append(
             "hub and spoke: everything goes to the relay; no inner address or port is checked"

@@ -14,6 +14,7 @@ from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, Intent, Step, Was, checked
 from v6t.intent.families import BindingTable, MapRelay, Rule, settings_of
+from v6t.packets.address_layouts import map_address
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
@@ -228,7 +229,7 @@ def _softwires_of(relay: MapRelay) -> list[Softwire]:
             rule.psid,
             rule.psid_len,
             rule.psid_offset,
-            rule.ce_address(rule.ipv6_prefix, rule.ipv4_prefix[0], rule.psid),
+            map_address(rule, rule.ipv4_prefix[0], rule.psid),
             relay.br_address or IPv6Address(0),
         )
         for rule in relay.rules
