@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from v6t.drivers.tester import OracleAround
+from v6t.drivers.tester import OracleDecorator
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, PROTOCOL_IPIP, read_hops, view
@@ -52,7 +52,7 @@ class ExpectProfile(HeaderPolicy):
         return replace(self, why="") == ExpectProfile()
 
 
-class ProfiledOracle(OracleAround):
+class ProfiledOracle(OracleDecorator):
     """A plugin's reference translation as a certain implementation does it. Picklable."""
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import StateTable
-from v6t.drivers.tester import Oracle, OracleAround
+from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.expand import Expander
@@ -140,7 +140,7 @@ def connecting(
 
     Whatever is around the plugin (hops, the profile of an implementation) stays around.
     """
-    if isinstance(oracle, OracleAround):
+    if isinstance(oracle, OracleDecorator):
         outer = copy.copy(oracle)
         outer.oracle, connection_oracle = connecting(oracle.oracle, forward, reverse)
         return outer, connection_oracle
@@ -152,6 +152,6 @@ def connecting(
 
 def plugin_of(oracle: Oracle) -> Oracle:
     """The plugin inside an oracle."""
-    while isinstance(oracle, OracleAround):
+    while isinstance(oracle, OracleDecorator):
         oracle = oracle.oracle
     return oracle

@@ -15,7 +15,7 @@ from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
-from v6t.trials.connections import Reading
+from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class Order:
     """
 
     count: int
-    reading: Reading = "linear"
+    reading: ReadingOrder = "linear"
     seed: int = 1
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.tester import OracleAround
+from v6t.drivers.tester import OracleDecorator
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, read_hops, view
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
 
 
-class ChainOracle(OracleAround):
+class ChainOracle(OracleDecorator):
     """A plugin's reference translation as a certain chain does it. Picklable.
 
     Header fields may have the values that the technology or one of the parts allows: which part did what
