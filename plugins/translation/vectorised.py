@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
 DF_FROM = 1261
-"""IPv4 packets of this length in octets and longer ones leave with Don't Fragment set (RFC 7915, section 5.1)."""
+"""Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
 
 
 def plain_ipv4(packets: U8) -> Mask:
