@@ -246,7 +246,7 @@ def rule_from_text(
     """Make a rule from what a user writes.
 
     Args:
-        psid: of the one CE of a shared address, where there are no EA bits.
+        psid: of the one CE of a shared address; a rule with EA bits has none.
 
     Raises:
         UsageError: a prefix is invalid or has host bits, or the rule is impossible.

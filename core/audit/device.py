@@ -22,7 +22,7 @@ from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
-from v6t.intent.device import hosts_on, played
+from v6t.intent.device import host_arguments
 from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def probed(
         UsageError: this device cannot be reached by single frames.
         DutError: it could not be configured.
     """
-    intent = bound.technology.dut_intent()
-    links = played(bound.technology.links, intent.left, intent.right)
+    links = bound.technology.dut_intent().emulated_links
     if interfaces is None and bound.tester.in_lab:
         with _in_lab(bound, links, listening, keep) as device:
             yield device
@@ -254,11 +253,11 @@ class SocketProber:
                 "kind": "prober",
                 "namespace": namespace,
                 "interfaces": {
-                    "left": at[links.port("left")],
-                    "right": at[links.port("right")],
+                    "left": at[links.port_of("left")],
+                    "right": at[links.port_of("right")],
                 },
                 "frame_octets": frame_octets(links),
-                "hosts": {"left": hosts_on(links.left), "right": hosts_on(links.right)},
+                "hosts": {"left": host_arguments(links.left), "right": host_arguments(links.right)},
             },
         )
         try:

@@ -127,7 +127,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
         least_s = math.floor(needed_s) + 1
-        by_parameter = bound.intent.settings.get("udp_timeout_s") == limit_s
+        by_parameter = getattr(bound.intent.configuration, "udp_timeout_s", 0) == limit_s
         name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
         raise UsageError(
             f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "

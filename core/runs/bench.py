@@ -16,7 +16,6 @@ from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import ACTIONS
 from v6t.drivers.duts.plan import Action as ChangeAction
 from v6t.drivers.tester import Tester
-from v6t.intent.device import played
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.compiler.compile import compile_traffic
@@ -54,7 +53,7 @@ def make_tester(
     links, intent = bound.technology.links, bound.technology.dut_intent()
     loopback = loopback or bound.driver.absent
     return bound.tester.make(
-        links if loopback else played(links, intent.left, intent.right),
+        links if loopback else intent.emulated_links,
         lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
         delays=any(

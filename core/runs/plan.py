@@ -173,7 +173,7 @@ def plan(bound: BoundRun, compiled: dict[str, tuple[str, ...]] | None = None) ->
     if frames not in known:
         known[frames] = tuple(_streams(bound))
     points = [point for point, _ in _planned(bound)]
-    return RunPlan(run, tuple(points), known[frames], asdict(bound.intent), caveats(bound))
+    return RunPlan(run, tuple(points), known[frames], bound.intent.to_json(), caveats(bound))
 
 
 def _streams(bound: BoundRun) -> Iterator[str]:

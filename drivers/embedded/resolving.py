@@ -15,7 +15,7 @@ from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.intent.device import Links, Port, hosts_on
+from v6t.intent.device import Links, Port, host_arguments
 from v6t.profiles.dns.envelope import DnsLayout
 from v6t.profiles.dns.zone import Zone
 from v6t.trials.queries import Answers, Queries
@@ -52,7 +52,7 @@ class Resolving:
         """
         self._zone = zone
         self._fresh = 0
-        left, right = links.at(LEFT), links.at(RIGHT)
+        left, right = links.link_at(LEFT), links.link_at(RIGHT)
         behind = DnsLayout(zone.server.version, right.vlan)
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
@@ -60,7 +60,7 @@ class Resolving:
         common = {**place, "zone": zone}
 
         def worker(kind: str, side: Port, **more: Any) -> Worker:
-            hosts = None if loopback else hosts_on(links.at(side))
+            hosts = None if loopback else host_arguments(links.link_at(side))
             spec = {"kind": kind, "interface": side, "hosts": hosts, **common, **more}
             return Worker(kind, spec)
 

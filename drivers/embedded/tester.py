@@ -22,7 +22,7 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.tester import Oracle, PhaseCounts
-from v6t.intent.device import Links, Port, hosts_on
+from v6t.intent.device import Links, Port, host_arguments
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.streams import StreamSet
@@ -58,7 +58,7 @@ class EmbeddedTester:
             device: what stands between them; None: the two ports are joined (SELF-01).
         """
         self._links = links
-        sides = links.port("left"), links.port("right")
+        sides = links.port_of("left"), links.port_of("right")
         self._ports: dict[Direction, tuple[str, str]] = {"forward": sides, "reverse": sides[::-1]}
         """Sending and receiving interface by direction."""
         self._bed = Bed(links, device)
@@ -291,9 +291,13 @@ class EmbeddedTester:
             "cores": len(os.sched_getaffinity(0)),
             "clock_source": clock.source(),
             "loopback": self._loopback,
-            "answers_on": [s for s in (LEFT, RIGHT) if self._links.at(s).answers and self._on(s)],
+            "answers_on": [
+                s for s in (LEFT, RIGHT) if self._links.link_at(s).answers and self._on(s)
+            ],
             "learning_on": [
-                s for s in (LEFT, RIGHT) if self._links.at(s).introduces and self._on(s)
+                s
+                for s in (LEFT, RIGHT)
+                if self._links.link_at(s).sends_learning_frames and self._on(s)
             ],
             "device": self._bed.describe(),
         }
@@ -319,7 +323,7 @@ class EmbeddedTester:
 
     def _on(self, port: Port) -> dict[str, Any] | None:
         """Who is played on a port."""
-        return hosts_on(self._links.at(port))
+        return host_arguments(self._links.link_at(port))
 
     def _sender(self, direction: Direction) -> Worker:
         return self._workers[f"{self._ports[direction][0]} sender"]

@@ -66,15 +66,15 @@ class WholeDut:
 class WholeDevice(WorkerDevice):
     """Stands between the lab's cables."""
 
-    def __init__(self, whole: Whole, octets: int, *, turned: bool = False) -> None:
+    def __init__(self, whole: Whole, octets: int, *, swapped: bool = False) -> None:
         """Remember; nothing is started yet.
 
         Args:
             whole: its brain.
             octets: longest frame, without FCS.
-            turned: its left is the lab's right.
+            swapped: its left is the lab's right.
         """
-        super().__init__(octets, turned, kind="whole", whole=whole)
+        super().__init__(octets, swapped, kind="whole", whole=whole)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the record."""

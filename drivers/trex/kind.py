@@ -84,7 +84,7 @@ class Trex(TesterKind):
         """Refuse a pair's VLAN where the first pair has none, or one beside it for the background."""
         for number, pair in enumerate(self.options.pairs):
             for name in ("left", "right"):
-                side, link = getattr(pair, name), links.at(name)
+                side, link = getattr(pair, name), links.link_at(name)
                 if side is None or side.vlan is None:
                     continue
                 if link.vlan is None or link.background is not None:
@@ -113,14 +113,16 @@ class Trex(TesterKind):
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
-        options = self.options.turned() if links.turned else self.options
+        options = self.options.with_swapped_ports() if links.swapped else self.options
         return TrexTester(options, links, device, loopback=loopback, delays=delays)
 
     def prober(self, links: Any, bed: Bed | None) -> Prober:
         """TRex's ports: nobody else can send where these are a NIC's."""
         from v6t.drivers.trex.probing import TrexProber
 
-        return TrexProber(self.options.turned() if links.turned else self.options, links, bed)
+        return TrexProber(
+            self.options.with_swapped_ports() if links.swapped else self.options, links, bed
+        )
 
     @property
     def no_negative(self) -> tuple[str, str] | None:

@@ -241,8 +241,8 @@ def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:
             t, t.up(), f"IPv4 to {t.four}", one(lambda p: rfc7915_six.addressed(t, p)), plain=True
         ),
     )
-    neighbours = getattr(technology.dut_intent(), t.four_side)["neighbours"]
-    near = IPv4Address(next(a for a in neighbours if "." in a))
+    neighbors = getattr(technology.dut_intent(), t.four_side).neighbors
+    near = next(a for a in neighbors if isinstance(a, IPv4Address))
     behind = rfc6052.embed(WELL_KNOWN, near)
     clat = isinstance(technology, Clat)
     ends = (behind, t.four6) if clat else (t.six, behind)

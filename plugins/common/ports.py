@@ -108,7 +108,7 @@ class PortSharing:
     """How customers share the ports of an IPv4 address.
 
     With ``a > 0`` no customer has the ports with ``A = 0``. Without a PSID (``k = 0``) one customer
-    has all ports, whatever ``a`` is.
+    has all ports with any ``a``.
     """
 
     psid_offset: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_interface
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,9 +31,8 @@ class PacketDevice(WholeDevice, ABC):
         self.mtu = {name: int(getattr(technology.links, name).mtu) for name in WAYS}
         self.own: dict[tuple[str, int], IPv4Address | IPv6Address] = {}
         for name in WAYS:
-            for text in reversed(list(getattr(intent, name)["addresses"])):
-                address = ip_interface(text).ip
-                self.own[name, address.version] = address
+            for interface in reversed(getattr(intent, name).addresses):
+                self.own[name, interface.version] = interface.ip
 
     def receive(self, side: SideName, frame: bytes) -> Leaves:
         here = self.sides[side]

@@ -9,12 +9,13 @@ from ipaddress import (
     IPv4Network,
     IPv6Address,
     IPv6Interface,
+    IPv6Network,
 )
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
+from v6t.intent.device import LinkIntent
 from v6t.plugins.base import Links
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.mixture import Mixture, negative_share
@@ -207,9 +208,9 @@ class LwB4Params(CustomerParams):
 
 
 def customer_sides(
-    params: CustomerParams, links: Links, remote: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Left and right link of a customer's device, for a DUT intent.
+    params: CustomerParams, links: Links, remote: IPv6Network | IPv6Address
+) -> tuple[LinkIntent, LinkIntent]:
+    """Describe left and right link of a customer's device.
 
     Args:
         params: of the device.
@@ -217,10 +218,10 @@ def customer_sides(
         remote: IPv6 prefix or address of the relay's side.
     """
     p = params
-    left = link_side(
+    left = LinkIntent.describe(
         links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {remote: p.tester_left_ipv6}
     )
-    right = link_side(
+    right = LinkIntent.describe(
         links.right,
         [p.dut_right_ipv4, p.dut_right_ipv6],
         [p.tester_right_ipv4, p.tester_right_ipv6],

@@ -95,11 +95,11 @@ def generate_table(
     """
     number = np.arange(count, dtype=np.uint64)
     return BindingTable(
-        softwires.ipv4_layout().encode_words(softwire=number)[0],
-        softwires.psid_layout().encode_words(softwire=number)[0],
+        softwires.ipv4_layout.encode_words(softwire=number)[0],
+        softwires.psid_layout.encode_words(softwire=number)[0],
         np.full(count, softwires.psid_len, dtype=np.uint64),
         np.full(count, psid_offset, dtype=np.uint64),
-        softwires.b4_layout().encode_octets(softwire=number),
+        softwires.b4_layout.encode_octets(softwire=number),
         np.broadcast_to(np.frombuffer(br.packed, dtype=np.uint8), (count, 16)),
     )
 

@@ -87,7 +87,7 @@ class LwAftrParams(TunnelRelayParams):
         """Bits of a generated row's number."""
         return (self.softwires - 1).bit_length()
 
-    @property
+    @cached_property
     def generated(self) -> GeneratedSoftwires:
         """The softwires of the generated table."""
         return GeneratedSoftwires(self.pool, self.b4_network, self.psid_len, self.index_bits)

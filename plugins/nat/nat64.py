@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
-from v6t.intent.families import Nat64 as Nat64Settings
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, view
-from v6t.plugins.base import DutIntent, Embedded
+from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
@@ -192,26 +192,25 @@ class Nat64(StatefulTechnology):
         outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
         return Packets(renumbered(outgoing, destination=port), 6, reason)
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """The prefix, public addresses and ports, both links with routes to all test hosts."""
         p, links = self.params, self.links
         clients = _covering(p.initiator_ipv6, p.last_initiator)
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=Nat64Settings(
+            configuration=Nat64Config(
                 prefix=p.servers,
                 clients=p.initiator_count,
                 inside6=(clients,),
                 pool4=p.pool,
                 ports=p.public.span,
-                mtu=links.left.mtu,
                 **p.limits,
-            ).listed(),
+            ),
             links=links,
-            left=link_side(
+            left=LinkIntent.describe(
                 links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}
             ),
-            right=link_side(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

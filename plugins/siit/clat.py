@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.families import ClatConfig
 from v6t.plugins.common.addresses import address
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.hosts import HostRange
@@ -70,4 +71,5 @@ class Clat(StatelessTranslator):
     params_model = ClatParams
     ip_versions = (6, 4)
     sides = ("PLAT", "customer")
+    family = ClatConfig
     params: ClatParams

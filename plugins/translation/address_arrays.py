@@ -51,7 +51,7 @@ class Rfc6052Array:
 class EamArray:
     """Explicit address mappings, longest prefix first in each direction (RFC 7757).
 
-    Each row of the table has a layout of its own: one copy of the IPv4 suffix.
+    Each row of the table has its own layout, which copies the IPv4 suffix.
     """
 
     def __init__(self, eams: tuple[Eam, ...]) -> None:
@@ -68,8 +68,8 @@ class EamArray:
         self._low = np.array([layout.constant & ones for layout in layouts], dtype=np.uint64)
         self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
         self._mask = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
-        # NumPy defines shifts by 64 bits and more as 0, which is what is meant here; a shift
-        # below 0 would be a huge number and is one of these, too
+        # NumPy computes 0 for shifts by 64 bits and more, which includes shifts below 0, as these
+        # become huge unsigned numbers.
         shift = np.array(
             [
                 128 - c.destination - c.length

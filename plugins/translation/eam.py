@@ -17,6 +17,7 @@ from v6t.plugins.common.text import network4, network6
 from v6t.plugins.translation import rfc6052
 
 
+@dataclass(frozen=True)
 class Mapping(ABC):
     """An IPv6 prefix whose addresses represent those of an IPv4 prefix."""
 
@@ -42,9 +43,6 @@ class Mapping(ABC):
 class Eam(Mapping):
     """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
 
-    ipv4: IPv4Network
-    ipv6: IPv6Network
-
     def __post_init__(self) -> None:
         suffix_len = 32 - self.ipv4.prefixlen
         if 128 - self.ipv6.prefixlen < suffix_len:
@@ -56,20 +54,15 @@ class Eam(Mapping):
             )
 
     @cached_property
-    def layout(self) -> BitLayout:  # type: ignore[override]
+    def layout(self) -> BitLayout:
         return eam_layout(self.ipv4, self.ipv6)
 
 
-@dataclass(frozen=True)
 class Rfc6052(Mapping):
-    """A prefix of RFC 6052 as a mapping of all IPv4 addresses."""
+    """A prefix of RFC 6052, which maps all IPv4 addresses."""
 
-    ipv6: IPv6Network
-
-    ipv4 = IPv4Network("0.0.0.0/0")
-
-    def __post_init__(self) -> None:
-        rfc6052.check_prefix(self.ipv6)
+    def __init__(self, ipv6: IPv6Network) -> None:
+        super().__init__(IPv4Network("0.0.0.0/0"), rfc6052.check_prefix(ipv6))
 
     @property
     def layout(self) -> BitLayout:

@@ -30,6 +30,7 @@ from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import PhaseCounts
+from v6t.intent.device import DeviceRequirements
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
 from v6t.packets.walker import locate_endpoints, locate_headers
@@ -550,8 +551,8 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
         ({**FIXED, "conntrack_fixed": ""}, 260_000, True),
         ({**FIXED, "conntrack_buckets": "25000"}, 200_000, True),
     ):
-        intent = Nat44().dut_intent()
-        intent = replace(intent, settings={**intent.settings, "sessions": count})
+        requirements = DeviceRequirements(sessions=count)
+        intent = replace(Nat44().dut_intent(), requirements=requirements)
         facts = made.example(intent)
         facts = replace(facts, sections={**facts.sections, **sections})
         if fits:
@@ -565,8 +566,8 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
 @pytest.mark.parametrize("fixed", ["read-only", ""])
 def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
     made = make_driver("nftables", {})
-    intent = Nat44().dut_intent()
-    intent = replace(intent, settings={**intent.settings, "sessions": 4_000_000})
+    requirements = DeviceRequirements(sessions=4_000_000)
+    intent = replace(Nat44().dut_intent(), requirements=requirements)
     facts = made.example(intent)
     roomy = {"conntrack_max": "8388608", "conntrack_fixed": fixed, "conntrack_buckets": "262144"}
     facts = replace(facts, sections={**facts.sections, **roomy})

@@ -248,13 +248,11 @@ def test_a_changed_file_is_read_again(tmp_path):
 
 def test_the_intent_tells_where_the_rows_are(table_file):
     intent = aftr(softwires=70).dut_intent()
-    assert intent.settings["table"]["softwires"] == 70
-    assert intent.settings["hairpinning"] is False
-    assert intent.left["routes"] == {"2001:db8:b400::/40": "2001:db8:6::2"}
+    assert intent.configuration.table.softwires == 70
+    assert [str(net) for net in intent.left.routes] == ["2001:db8:b400::/40"]
     intent = aftr(binding_table=str(table_file)).dut_intent()
-    assert intent.settings["table"] == {"file": str(table_file)}
-    assert intent.left["addresses"] == [f"{BR}/64", f"{OTHER_BR}/128"]
-    (route,) = intent.left["routes"]
-    assert route == "2001:db8::/37"
+    assert intent.configuration.table.file == str(table_file)
+    assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
+    assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
     few = aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")
     assert int(IPv4Address("203.0.113.57")) not in few.params.table().ipv4

@@ -96,7 +96,7 @@ def test_packet_device_sends_to_the_ce_of_a_port():
 
 
 def test_intent_rules_without_ea_bits_hold_psid_and_format():
-    rules = mape(domains=[SECOND], iid_format="draft").settings().rules
+    rules = mape(domains=[SECOND], iid_format="draft").configuration().rules
     assert [(r.psid, r.psid_len, r.iid_format) for r in rules] == [
         (0x34, 8, "draft"), (0x35, 8, "rfc7597"),
     ]  # fmt: skip

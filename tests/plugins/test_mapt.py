@@ -239,6 +239,6 @@ def test_refusals(given, why):
 
 def test_the_intent_names_the_dmr():
     intent = MapTBorderRelay().dut_intent()
-    assert intent.settings["dmr"] == "2001:db8:ffff::/64"
-    assert intent.settings["rules"][0]["ea_len"] == 13
-    assert "2001:db8:ce::/51" in intent.left["routes"]
+    assert str(intent.configuration.dmr) == "2001:db8:ffff::/64"
+    assert intent.configuration.rules[0].ea_len == 13
+    assert "2001:db8:ce::/51" in map(str, intent.left.routes)

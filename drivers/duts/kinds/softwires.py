@@ -9,7 +9,7 @@ from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.binding_table import read_softwires
-from v6t.intent.families import BindingTable, GeneratedTable
+from v6t.intent.families import GeneratedTable, LwAftrConfig
 from v6t.packets.address_layouts import GeneratedSoftwires
 
 
@@ -27,15 +27,15 @@ class Softwire:
 
 def softwires(intent: Intent) -> Iterator[Softwire]:
     """Yield all rows, in ascending order of address and PSID where they are generated."""
-    settings = BindingTable.of(intent)
-    table, br = settings.table, settings.br_address
+    configuration = intent.configuration_as(LwAftrConfig)
+    table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
         yield from _read_softwires(Path(table.file), br)
         return
     generated = GeneratedSoftwires(
         table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
     )
-    ipv4, psid, b4 = generated.ipv4_layout(), generated.psid_layout(), generated.b4_layout()
+    ipv4, psid, b4 = generated.ipv4_layout, generated.psid_layout, generated.b4_layout
     for row in range(table.softwires):
         yield Softwire(
             IPv4Address(ipv4.encode(softwire=row)),
