@@ -110,7 +110,7 @@ def write_sum(frames: U8, at: int, sums: U32, *, udp: bool = False) -> None:
         frames: ``(n, length)``, changed in place.
         at: octet of the checksum.
         sums: ``(n,)``, below 2^32.
-        udp: write 0xFFFF instead of 0, which means that there is no checksum (RFC 768).
+        udp: write 0xFFFF instead of 0, which means "not computed" (RFC 768).
     """
     value = fold(sums) ^ 0xFFFF
     if udp:

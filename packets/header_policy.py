@@ -1,4 +1,4 @@
-"""Header fields that a device writes anew: the values that RFCs allow, and the one that a frame has.
+"""Header fields that a device sets itself: the values that RFCs allow, and the one that a frame has.
 
 A reference translation is one frame, but RFCs leave fields of it to the implementation. This table
 is complete, for all technologies and both directions:
@@ -26,7 +26,7 @@ translated             traffic class, TOS             the other's octet or 0 (RF
                                                       (RFC 7915 section 5.1)
 =====================  =============================  ==========================================
 
-TTL and hop limit of what is taken out or translated, addresses, lengths, ports, payload and every
+TTL and hop limit of packets taken out or translated, addresses, lengths, ports, payload and every
 checksum stay exact: a header checksum must fit the header it arrived with.
 """
 
@@ -61,16 +61,16 @@ _RFC6040, _RFC3168 = "combined as in RFC 6040", "combined as in RFC 3168"
 
 @dataclass(frozen=True)
 class HeaderPolicy:
-    """What a device does where RFCs leave it a choice; ``allowed`` is whatever they allow.
+    """What a device does where RFCs leave it a choice; ``allowed`` is all that they allow.
 
     Attributes:
         outer_dscp: DSCP of a header put before a packet: the packet's, 0, or a value.
-        outer_ecn: likewise; ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1,
+        outer_ecn: ECN of such a header; ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1,
             obsoleted by RFC 6040 and still in use).
         inner_dscp: DSCP of a packet taken out of a tunnel: its own (``kept``) or the outer header's
             (``copied``).
         inner_ecn: ECN of a packet taken out of a tunnel: the combination of RFC 6040; that of RFC 3168,
-            which does not turn ECT(0) into ECT(1); or its own whatever the outer header has
+            which does not turn ECT(0) into ECT(1); or always its own
             (``kept``), which loses congestion marks.
         traffic_class: the whole octet of a translated packet: the other header's, 0, or a value.
         flow_label: flow label of new IPv6 headers.
@@ -251,7 +251,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
     allowed = np.ones(len(received), dtype=bool)
     for rows, pair in _group_alike(sent, expected):
         frames, reference = out[rows], expected[rows]
-        headers, wanted = pair.view_expected(frames), pair.view_expected(reference)
+        headers, wanted = pair.view_reference(frames), pair.view_reference(reference)
         # a header that arrived with a wrong checksum must not be given a right one
         fits = pair.has_valid_checksums(frames)
         changed = np.zeros(len(rows), dtype=bool)
@@ -278,7 +278,7 @@ def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U
     """Describe the first field of one frame whose value is not allowed; an empty string if there is none."""
     for _, pair in _group_alike(sent, expected):
         for rule in _rules(policy, sent, pair):
-            value = rule.bits.read(pair.view_expected(received))
+            value = rule.bits.read(pair.view_reference(received))
             if not rule.allows(value)[0]:
                 return rule.describe(int(value[0]))
         if pair.new == 4 and not pair.has_valid_checksums(received)[0]:
@@ -329,10 +329,10 @@ class _FramePair:
         sizes = (header.limit - header.start for header in (self.sent, self.header))
         return classify_change(*zip((self.old, self.new), sizes, strict=True))
 
-    def view_sent(self, frames: U8) -> Headers:
+    def view_original(self, frames: U8) -> Headers:
         return view(frames, IP[self.old], self.sent.start)
 
-    def view_expected(self, frames: U8) -> Headers:
+    def view_reference(self, frames: U8) -> Headers:
         return view(frames, IP[self.new], self.header.start)
 
     def has_valid_checksums(self, frames: U8) -> Mask:
@@ -373,11 +373,11 @@ def _group_alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _Fr
 
 def _rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
     if pair.change is Change.PUT_IN:
-        return _encapsulation_rules(policy, pair.view_sent(sent), pair)
+        return _encapsulation_rules(policy, pair.view_original(sent), pair)
     if pair.change is Change.TAKEN_OUT:
         return _decapsulation_rules(policy, sent, pair)
     if pair.change is Change.TRANSLATED or policy.retranslated:
-        return _translation_rules(policy, pair.view_sent(sent), pair)
+        return _translation_rules(policy, pair.view_original(sent), pair)
     return ()
 
 
@@ -407,7 +407,7 @@ def _encapsulation_rules(
 
 def _decapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
     version = pair.new
-    inner, outer = view(sent, IP[version], pair.sent.end), pair.view_sent(sent)
+    inner, outer = view(sent, IP[version], pair.sent.end), pair.view_original(sent)
     dscp = {"kept": _DSCP[version].read(inner), _OUTER: _DSCP[pair.old].read(outer)}
     ecn = _ECN[version].read(inner)
     both = combine_ecn(ecn, _ECN[pair.old].read(outer)).astype(np.int64)
@@ -457,7 +457,7 @@ def _rule(
     allowed: Sequence[str],
     variants: Sequence[str] = (),
 ) -> FieldRule:
-    """Return the rule that allows some behaviors; variants of an allowed one are no alternatives."""
+    """Return the rule that allows some behaviors; variants of an allowed one are not alternatives."""
     alternatives = [v for name, v in behaviors.items() if name not in (*allowed, *variants)]
     return FieldRule(name, bits, {name: behaviors[name] for name in allowed}, None, alternatives)
 

@@ -1,4 +1,4 @@
-"""The headers of any frame, outermost first, and what is wrong with their lengths and checksums.
+"""The headers of any frame, outermost first, and checks of their lengths and checksums.
 
 The walker reads octets only: neither the compiler nor a plugin takes part, so it can check both. It knows
 Ethernet, VLAN tags, IPv4, IPv6 with its options, GRE, UDP, TCP and ICMP in any order and depth;
