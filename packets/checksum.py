@@ -68,7 +68,7 @@ def update_checksum(checksum: Any, before: Any, after: Any) -> Any:
 
 
 def swap_octets(sums: U32) -> U32:
-    """Return folded sums of the same octets one place further: RFC 1071, section 2 (B)."""
+    """Return folded sums of the same octets one place further (RFC 1071)."""
     return sums.astype("u2").byteswap().astype("u4")
 
 

@@ -61,7 +61,7 @@ def test_update_checksum_changed_words_equals_a_new_checksum(before, new):
 
 
 def test_update_checksum_rfc1624_example():
-    # RFC 1624, section 4: 0x5555 becomes 0x3285 under the checksum 0xDD2F
+    # the example of RFC 1624: 0x5555 becomes 0x3285 under the checksum 0xDD2F
     assert checksum.update_checksum(0xDD2F, 0x5555, 0x3285) == 0x0000
 
 
