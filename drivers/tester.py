@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
@@ -17,36 +18,12 @@ from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Trial
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from v6t.packets.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
 
-class ExpectedFrames(Protocol):
-    """Frames that :meth:`Oracle.expect` returns (see ``v6t.plugins.base.Expected``)."""
-
-    @property
-    def frames(self) -> NDArray[np.uint8]:
-        """``(n, longest)`` uint8."""
-
-    @property
-    def length(self) -> NDArray[np.int32]:
-        """``(n,)`` lengths of the frames; 0: the device drops the frame."""
-
-
-class ReferenceTranslation(Protocol):
-    """Computes the frames that a correct device, or a part of it, emits. Picklable."""
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> ExpectedFrames:
-        """Return the reference translation of ``(n, length)`` uint8 frames."""
-
-
 class Oracle(ReferenceTranslation, Protocol):
-    """A reference translation with its header policy; technology plugins implement it."""
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """Fields of a frame that may differ from the reference translation."""
+    """A reference translation of frames, or a zone of names; a technology plugin is one."""
 
     @property
     def zone(self) -> Zone | None:
@@ -71,7 +48,7 @@ class OracleDecorator(ABC):
         return self.oracle.zone
 
     @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> ExpectedFrames:
+    def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return the frames of the inner oracle with the changes."""
 
 

@@ -115,7 +115,7 @@ def command(
 
         frames = list(expand_set(streams, 0, count or 1000))
     if expected is not None:
-        from v6t.plugins.reference import translate_frames
+        from v6t.packets.reference import translate_frames
 
         _write_capture(expected, translate_frames(made, streams.direction, frames), rate_fps, force)
     if kind == "pcap" and output is not None:

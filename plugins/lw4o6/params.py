@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.packets.address_layouts import GeneratedSoftwires
+from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.common.text import hosts4, network6
@@ -20,16 +21,17 @@ from v6t.profiles.compiler.instructions import MAX_LIST
 if TYPE_CHECKING:
     from v6t.plugins.lw4o6.binding_table import BindingTable
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "neither IPv4 in IPv6 for the lwAFTR nor native IPv6",
-    "TTL or hop limit exhausted",
-    "no softwire for the IPv4 address and port",
-    "outer addresses are not those of the softwire",
-    "too big for the IPv6 link",
-    UNMARKABLE,
-)
+
+class LwAftrDrop(DropReason):
+    """Why a lwAFTR drops a frame."""
+
+    NO_SOFTWIRE = "no softwire for the IPv4 address and port"
+    WRONG_OUTER = "outer addresses are not those of the softwire"
+    TOO_BIG = "too big for the IPv6 link"
+    UNMARKED = UNMARKABLE
+
+
+DROP_REASONS = list_drop_reasons(LwAftrDrop, "neither IPv4 in IPv6 for the lwAFTR nor native IPv6")
 
 _MOST_ROUTES = 256
 """Above that, one prefix that holds all lwB4s stands for theirs."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.reference import DropReason
 from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import LinkParams, negative_share
@@ -15,6 +16,15 @@ from v6t.plugins.siit.hosts import HostRange, host
 from v6t.plugins.translation.eam import Mappings, Rfc6052
 
 LOWEST_IPV6_MTU = 1280
+
+
+class TranslatorDrop(DropReason):
+    """Why a stateless translator drops a frame."""
+
+    NO_MAPPING = "no mapping for an address"
+    TOO_BIG = "too big, and not to be fragmented"
+    UNTRANSLATABLE = "cannot be translated"
+    FRAGMENTS = "leaves as fragments"
 
 
 class TranslatorParams(LinkParams):

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import descriptions
 from v6t.core.config.files import RunFile, TestbedFile
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
 
@@ -413,7 +413,7 @@ EFFECTS = {
     "RV-var-dport": ({**OWN, "rv_dport": "dec"}, order("reverse", "dport"), {-1}),
     "NUM-OF-CEs": (
         {"ces": 37},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
+        lambda p: len(sort_unique(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
         37,
     ),
     "BMR-IPv6-Prefix": (
@@ -428,7 +428,7 @@ EFFECTS = {
     ),
     "BMR-EA": (
         {"ea_len": 9, "ces": "all"},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
+        lambda p: len(sort_unique(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
         512,
     ),
 }  # fmt: skip
