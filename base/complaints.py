@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _LIST = ("must be a list", "write it in brackets: [one, another]")
-_SECTION = ("must be a section of named settings", "write them in lines below it, indented")
+_SECTION = ("must be a section of named settings", "write NAME: VALUE in indented lines below it")
 _WHOLE = ("must be a whole number", "")
 _NUMBER = ("must be a number", "")
 _PARSING = ("int_parsing", "float_parsing")
@@ -39,13 +39,13 @@ _WORDS: dict[str, tuple[str, str]] = {
     "missing": ("is missing", ""),
     "ip_v4_address": ("must be an IPv4 address", "write for example 192.0.2.1"),
     "ip_v4_interface": (
-        "must be an IPv4 address with its prefix length",
+        "must be an IPv4 address with prefix length",
         "write for example 192.0.2.1/24",
     ),
     "ip_v4_network": ("must be an IPv4 prefix", "write for example 192.0.2.0/24"),
     "ip_v6_address": ("must be an IPv6 address", "write for example 2001:db8::1"),
     "ip_v6_interface": (
-        "must be an IPv6 address with its prefix length",
+        "must be an IPv6 address with prefix length",
         "write for example 2001:db8::1/64",
     ),
     "ip_v6_network": ("must be an IPv6 prefix", "write for example 2001:db8::/32"),
@@ -139,7 +139,7 @@ def _shown(problem: ErrorDetails) -> str:
         return f", not {str(value).lower()}"
     if problem["type"].startswith("ip_") and isinstance(value, (int, float)):
         return f", not the number {value}"
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) or problem["type"] == "missing":
         return ""
     return f" ({'nothing' if value is None else f'{value!r:.80}'} given)"
 
@@ -157,8 +157,8 @@ def _in_words(problem: ErrorDetails) -> tuple[str, str]:
         return f"must be {context['expected']}", meant(str(problem["input"]), known)
     if kind.startswith("ip_") and isinstance(problem["input"], (int, float)):
         return "must be an address", _WORDS[kind][1]
-    if kind == "value_error":
-        return str(context["error"]), getattr(context["error"], "hint", "")
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"]) or "is invalid", getattr(context["error"], "hint", "")
     return _WORDS.get(kind, (problem["msg"], ""))
 
 

@@ -62,7 +62,7 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
             raise UsageError(
                 "frame_loss.rates_fps must be a non-empty list of positive rates",
                 "write for example [1e5, 2e5, 3e5]",
-                code="out-of-range",
+                code="not-a-number",
             )
 
     def cost(self, point: Point) -> Cost:

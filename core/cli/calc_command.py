@@ -7,11 +7,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
+from v6t.core.cli.groups import CommandGroup
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
 
-@click.group(short_help="MAP, RFC 6052 and frame rate arithmetic", no_args_is_help=False)
+@click.group(
+    cls=CommandGroup,
+    short_help="MAP, RFC 6052 and frame rate arithmetic",
+    no_args_is_help=False,
+)
 def command() -> None:
     """Arithmetic of addresses, ports and rates."""
 

@@ -18,7 +18,7 @@ def expanded(flags: Mapping[str, str]) -> dict[str, Any]:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
                 raise UsageError(
-                    f"--set {name}: '{part}' is given as a whole already", code="conflict"
+                    f"--set {name}: '{part}' is given as a whole already", code="duplicate"
                 )
         place[last] = _value(name, value)
     return out

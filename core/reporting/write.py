@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import read_json, read_text
+from v6t.base.files import explain_read_error, read_json, read_text
 from v6t.base.storage import write_atomically
 from v6t.core.runs import rundir as names
 
@@ -52,7 +52,8 @@ def load(path: Path) -> RunData:
         run = saved_run(config)
     except ValueError as exc:
         raise UsageError(
-            f"{path / names.CONFIG} is no configuration of this v6t", code="damaged-file"
+            f"{path / names.CONFIG} is not a configuration of this version of v6t",
+            code="damaged-file",
         ) from exc
     of_plugin = _technology(run)
     if manifest and "setup" in manifest:
@@ -172,4 +173,4 @@ def _json(path: Path) -> Any:
     except NotADirectoryError as exc:
         raise UsageError(f"{path.parent} is not a directory", code="not-a-directory") from exc
     except OSError as exc:
-        raise UsageError(f"cannot read {path}: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc

@@ -116,7 +116,7 @@ def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
 
 def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
     module = install(f"{PLUGIN}\n    {ASKED}\n", plugins="faulty = odd_things:Faulty")
-    place = f"'faulty' of odd-things ({module}, line {line_of(module, 'here')}) asked for it"
+    place = f"'faulty' of odd-things caused it ({module}, line {line_of(module, 'here')})"
     out = str(tmp_path / "out")
     for command in ((*RUN, "--tester", "sim", "-o", out), ("compile", "--plugin", "faulty")):
         done = v6t(*command)
@@ -131,6 +131,15 @@ def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
     assert done.status == 2
     assert done.code == "not-a-prefix"
     assert "odd" not in expect_refusal(done)
+
+
+def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
+    text = PLUGIN + f"\n    {FAULTS['traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
+    module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
+    done = v6t(*RUN, "--tester", "sim", "--dry-run")
+    said = expect_refusal(done, "extension-broken")
+    assert "odd-things" in said
+    assert f"({module}, line {line_of(module, 'here')})" in said
 
 
 def test_an_error_of_a_validator(install):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from v6t.core.config.yaml_document import Document
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.map.mape_params import MapEParams
-from v6t.procedures.conditions import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tests.expect import expect_error, expect_refusal
 
 from .support import tree, v6t
@@ -158,84 +159,205 @@ def test_fewer_tags_than_the_rfcs_are_a_departure(tmp_path, tags, told):
 
 # -- what is refused, and where it stands ------------------------------------------------------
 
-RUN_COMPLAINTS = {
-    "": ("empty-file", "", 0),
-    "text": ("not-a-section", "", 0),
-    "a: b: c": ("invalid-yaml", "", 1),
-    "plugin: x\nplugin: y": ("invalid-yaml", "", 2),
-    "params:\n  n: 1\nparams:\n  n: 2": ("invalid-yaml", "", 3),
-    "plugin: [": ("invalid-yaml", "", 1),
-    "plugin: x\n\tmodes: 1": ("invalid-yaml", "", 2),
-    "a: 1\n---\nb: 2": ("invalid-yaml", "", 2),
-    "a: 1\nb: \x07": ("not-text", "", 2),
-    "a: *b": ("invalid-yaml", "", 1),
-    "paramz: 1": ("unknown-setting", "paramz", 1),
-    "seed: 1\n? [1]\n: 2": ("invalid-yaml", "", 2),
-    "seed: x": ("not-a-number", "seed", 1),
-    "seed: .inf": ("not-a-number", "seed", 1),
-    "label: [1]": ("not-text", "label", 1),
-    "preset: fast": ("unknown-name", "preset", 1),
-    "procedure: {search: binry}": ("unknown-name", "procedure.search", 0),
-    "params: {br_address: 2001:db8::x}": ("not-an-address", "params.br_address", 0),
-    "procedure: {confirmations: -1}": ("out-of-range", "procedure.confirmations", 0),
-    "procedure: {loss_tolerance: 1}": ("out-of-range", "procedure.loss_tolerance", 1),
-    "procedure: {connections: {validate_connections: 7}}": ("not-a-boolean",
-        "procedure.connections.validate_connections", 0),
-    "tester: {kind: sim}\nline_rate: 1G": ("wrong-kind-of-file", "", 0),
-    "modes:\n- forwards": ("unknown-name", "modes.0", 2),
-    "benchmarks: [thruput]": ("unknown-name", "benchmarks.0", 1),
-    "frame_sizes: 104": ("not-a-list", "frame_sizes", 1),
-    "frame_sizes:\n- 104\n- 1.5": ("not-a-number", "frame_sizes.1", 3),
-    "frame_sizes:\n- 104\n- 5": ("frame-too-small", "frame_sizes.1", 3),
-    "frame_sizes: [104, 104]": ("duplicate", "frame_sizes", 1),
-    "procedure:\n  repetition: 1": ("unknown-setting", "procedure.repetition", 2),
-    "procedure:\n  repetitions: 0": ("out-of-range", "procedure.repetitions", 2),
-    "params: 5": ("not-a-section", "params", 1),
-    "params:\n  ces: 1\n  psid_ofset: 1": ("unknown-setting", "params.psid_ofset", 3),
-    "params:\n  rule_ipv6: foo": ("not-a-prefix", "params.rule_ipv6", 2),
-    "params: {fw_dport: {min: 5, max: 1}}": ("conflict", "params.fw_dport", 1),
-    "modes: []": ("wrong-length", "modes", 1),
-    "frame_sizes: []": ("wrong-length", "frame_sizes", 1),
-    "params:\n  ces: 1\n  negative_percent: 101": ("out-of-range", "params.negative_percent", 3),
-    "params:\n  br_address: 12": ("not-an-address", "params.br_address", 2),
-    "params: {ea_len: true}": ("not-a-number", "params.ea_len", 1),
-    "params:\n  domains:\n  - rule_ipv7: x": ("unknown-setting", "params.domains.0.rule_ipv7", 3),
-}  # fmt: skip
+PLACE = re.compile(r"(?:run|bed)\.yaml(?::\d+)?")
 
-BED_COMPLAINTS = {
-    "dut:\n  options:\n    faults:\n      drop_every: x": ("not-a-number",
-        "dut.options.faults.drop_every", 4),
-    "tester:\n  options:\n    cores: 1\n    capacity_fps: -1": ("out-of-range",
-        "tester.options.capacity_fps", 4),
-    "tester: sim": ("not-a-section", "tester", 1),
-    "tester:\n  options:\n    capacty_fps: 1": ("unknown-setting", "tester.options.capacty_fps", 3),
-    "tester: {options: {capacity_fps: null}}": ("not-a-number", "tester.options.capacity_fps", 1),
-    "dut:\n  driver: frr": ("unknown-name", "dut.driver.0", 2),
-    "dut: {option: 5}": ("unknown-setting", "dut.option", 1),
-    "dut: {options: {x: 1}}": ("unknown-setting", "dut.options.x", 1),
-    "dut:\n  options:\n    params:\n      psid_ofset: 1": ("unknown-setting",
-        "dut.options.params.psid_ofset", 4),
-    "dut:\n  options:\n    params:\n      psid_offset: 17": ("out-of-range", "dut.options.params",
-        3),
-    "dut: {options: {faults: 5}}": ("not-a-section", "dut.options.faults", 1),
-    "dut: {options: {faults: {corrupt: 1}}}": ("unknown-setting", "dut.options.faults.corrupt", 0),
-    "links: {middle: {}}": ("unknown-setting", "links.middle", 1),
-    "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}":
-        ("vlan-missing", "", 2),
-    "links:\n  left: {background: {vlan: 5}}": ("vlan-missing", "", 2),
-    "links:\n  left: {vlan: 4, background: {vlan: 5}}": ("vlan-missing", "", 1),
-    "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}": ("not-an-address",
-        "links.left.background.device", 2),
-    "links:\n  left:\n    vlan: 5000": ("out-of-range", "links.left.vlan", 3),
-    "links: {left: {vlan: [100, 200]}}": ("invalid-value", "links.left.vlan", 0),
-    "links:\n  right:\n    tester_mac: x": ("not-an-address", "", 3),
-    "links: {left: {mtu: 500}}": ("out-of-range", "links.left.mtu", 1),
-    "plugin: mape-br\nseed: 1": ("wrong-kind-of-file", "", 0),
-    "seed: 1\nline_rate: 1G": ("unknown-setting", "seed", 1),
-    "line_rate: 10": ("out-of-range", "line_rate", 1),
-    "line_rate: 10X": ("not-a-number", "line_rate", 1),
-    "line_rate: 1e9999": ("not-a-number", "line_rate", 1),
-}  # fmt: skip
+RUN_COMPLAINTS = [
+    ("", "empty-file", "run.yaml", ""),
+    ("text", "not-a-section", "run.yaml", ""),
+    ("[1]", "not-a-section", "run.yaml", ""),
+    ("a: b: c", "invalid-yaml", "run.yaml:1", ""),
+    ("plugin: x\nplugin: y", "duplicate", "run.yaml:2", ""),
+    ("params:\n  n: 1\nparams:\n  n: 2", "duplicate", "run.yaml:3", ""),
+    ("plugin: [", "invalid-yaml", "run.yaml:1", ""),
+    ("plugin: x\n\tmodes: 1", "invalid-yaml", "run.yaml:2", ""),
+    ("a: 1\n---\nb: 2", "invalid-yaml", "run.yaml:2", ""),
+    ("a: 1\nb: \x07", "not-text", "run.yaml:2", ""),
+    ("a: *b", "invalid-yaml", "run.yaml:1", ""),
+    ("paramz: 1", "unknown-setting", "run.yaml:1", "paramz"),
+    ("seed: 1\n? [1]\n: 2", "invalid-yaml", "run.yaml:2", ""),
+    ("seed: x", "not-a-number", "run.yaml:1", "seed"),
+    ("seed: .inf", "not-a-number", "run.yaml:1", "seed"),
+    ("seed: .nan", "not-a-number", "run.yaml:1", "seed"),
+    ("label: [1]", "not-text", "run.yaml:1", "label"),
+    ("preset: fast", "unknown-name", "run.yaml:1", "preset"),
+    ("procedure: {search: binry}", "unknown-name", "run.yaml:1", "procedure.search"),
+    ("params: {br_address: 2001:db8::x}", "not-an-address", "run.yaml:1", "params.br_address"),
+    ("procedure: {confirmations: -1}", "out-of-range", "run.yaml:1", "procedure.confirmations"),
+    ("procedure: {loss_tolerance: 1}", "out-of-range", "run.yaml:1", "procedure.loss_tolerance"),
+    (
+        "procedure: {connections: {validate_connections: 7}}",
+        "not-a-boolean",
+        "run.yaml:1",
+        "procedure.connections.validate_connections",
+    ),
+    ("tester: {kind: sim}\nline_rate: 1G", "wrong-kind-of-file", "run.yaml", ""),
+    ("modes:\n- forwards", "unknown-name", "run.yaml:2", "modes.0"),
+    ("benchmarks: [thruput]", "unknown-name", "run.yaml:1", "benchmarks.0"),
+    ("frame_sizes: 104", "not-a-list", "run.yaml:1", "frame_sizes"),
+    ("frame_sizes:\n- 104\n- 1.5", "not-a-number", "run.yaml:3", "frame_sizes.1"),
+    ("frame_sizes:\n- 104\n- 5", "frame-too-small", "run.yaml:3", "frame_sizes.1"),
+    ("frame_sizes: [104, 104]", "duplicate", "run.yaml:1", "frame_sizes"),
+    ("procedure:\n  repetition: 1", "unknown-setting", "run.yaml:2", "procedure.repetition"),
+    ("procedure:\n  repetitions: 0", "out-of-range", "run.yaml:2", "procedure.repetitions"),
+    (
+        "procedure: {trial_duration_s: .inf}",
+        "not-a-number",
+        "run.yaml:1",
+        "procedure.trial_duration_s",
+    ),
+    ("params: 5", "not-a-section", "run.yaml:1", "params"),
+    ("params:\n  ces: 1\n  psid_ofset: 1", "unknown-setting", "run.yaml:3", "params.psid_ofset"),
+    ("params:\n  rule_ipv6: foo", "not-a-prefix", "run.yaml:2", "params.rule_ipv6"),
+    ("params: {fw_dport: {min: 5, max: 1}}", "empty-range", "run.yaml:1", "params.fw_dport"),
+    ("params:", "not-a-section", "run.yaml:1", "params"),
+    ("procedure: {latency: 5}", "not-a-section", "run.yaml:1", "procedure.latency"),
+    ("modes: []", "wrong-length", "run.yaml:1", "modes"),
+    ("seed: 1\nbenchmarks: []", "wrong-length", "run.yaml:2", "benchmarks"),
+    ("frame_sizes: []", "wrong-length", "run.yaml:1", "frame_sizes"),
+    (
+        "params:\n  ces: 1\n  negative_percent: 101",
+        "out-of-range",
+        "run.yaml:3",
+        "params.negative_percent",
+    ),
+    ("params:\n  br_address: 12", "not-an-address", "run.yaml:2", "params.br_address"),
+    ("params: {server_ipv4: 3.5}", "not-an-address", "run.yaml:1", "params.server_ipv4"),
+    ("params: {br_address: true}", "not-an-address", "run.yaml:1", "params.br_address"),
+    ("params: {dut_right_ipv4: 5}", "not-an-address", "run.yaml:1", "params.dut_right_ipv4"),
+    ("params: {ea_len: true}", "not-a-number", "run.yaml:1", "params.ea_len"),
+    ("params: {fw_dport: {min: true}}", "not-a-number", "run.yaml:1", "params.fw_dport.min"),
+    ("seed: true", "not-a-number", "run.yaml:1", "seed"),
+    ("frame_sizes: [true]", "not-a-number", "run.yaml:1", "frame_sizes.0"),
+    (
+        "procedure:\n  adaptive: {most: true}",
+        "not-a-number",
+        "run.yaml:2",
+        "procedure.adaptive.most",
+    ),
+    (
+        "params:\n  domains:\n  - rule_ipv7: x",
+        "unknown-setting",
+        "run.yaml:3",
+        "params.domains.0.rule_ipv7",
+    ),
+]
+
+BED_COMPLAINTS = [
+    (
+        "dut:\n  options:\n    faults:\n      drop_every: x",
+        "not-a-number",
+        "bed.yaml:4",
+        "dut.options.faults.drop_every",
+    ),
+    (
+        "tester:\n  options:\n    cores: 1\n    capacity_fps: -1",
+        "out-of-range",
+        "bed.yaml:4",
+        "tester.options.capacity_fps",
+    ),
+    (
+        "tester: {options: {capacity_fps: true}}",
+        "not-a-number",
+        "bed.yaml:1",
+        "tester.options.capacity_fps",
+    ),
+    ("tester: sim", "not-a-section", "bed.yaml:1", "tester"),
+    (
+        "tester:\n  options:\n    capacty_fps: 1",
+        "unknown-setting",
+        "bed.yaml:3",
+        "tester.options.capacty_fps",
+    ),
+    (
+        "tester: {options: {capacity_fps: null}}",
+        "not-a-number",
+        "bed.yaml:1",
+        "tester.options.capacity_fps",
+    ),
+    ("dut:\n  driver: frr", "unknown-name", "bed.yaml:2", "dut.driver"),
+    ("dut: {option: 5}", "unknown-setting", "bed.yaml:1", "dut.option"),
+    ("dut: {options: {x: 1}}", "unknown-setting", "bed.yaml:1", "dut.options.x"),
+    ("dut: {options: {params: 5}}", "not-a-section", "bed.yaml:1", "dut.options.params"),
+    (
+        "dut:\n  options:\n    params:\n      psid_ofset: 1",
+        "unknown-setting",
+        "bed.yaml:4",
+        "dut.options.params.psid_ofset",
+    ),
+    (
+        "dut:\n  options:\n    params:\n      psid_offset: 17",
+        "out-of-range",
+        "bed.yaml:3",
+        "dut.options.params",
+    ),
+    ("dut: {options: {faults: 5}}", "not-a-section", "bed.yaml:1", "dut.options.faults"),
+    (
+        "dut: {options: {faults: {drop_every: x}}}",
+        "not-a-number",
+        "bed.yaml:1",
+        "dut.options.faults.drop_every",
+    ),
+    (
+        "dut: {options: {faults: {drop_every: -1}}}",
+        "out-of-range",
+        "bed.yaml:1",
+        "dut.options.faults.drop_every",
+    ),
+    (
+        "dut: {options: {faults: {drop_every: true}}}",
+        "not-a-number",
+        "bed.yaml:1",
+        "dut.options.faults.drop_every",
+    ),
+    (
+        "dut: {options: {faults: {corrupt: 1}}}",
+        "unknown-setting",
+        "bed.yaml:1",
+        "dut.options.faults.corrupt",
+    ),
+    ("links: {middle: {}}", "unknown-setting", "bed.yaml:1", "links.middle"),
+    (
+        "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}",
+        "vlan-missing",
+        "bed.yaml:2",
+        "links.left.background",
+    ),
+    (
+        "links:\n  left: {background: {vlan: 5}}",
+        "vlan-missing",
+        "bed.yaml:2",
+        "links.left.background",
+    ),
+    ("links:\n  left: {vlan: 4, background: {vlan: 5}}", "vlan-missing", "bed.yaml:1", "links"),
+    (
+        "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}",
+        "not-an-address",
+        "bed.yaml:2",
+        "links.left.background.device",
+    ),
+    ("links:\n  left:\n    vlan: 5000", "out-of-range", "bed.yaml:3", "links.left.vlan"),
+    ("links: {left: {vlan: [100, 200]}}", "invalid-value", "bed.yaml:1", "links.left.vlan"),
+    ("links:\n  left:\n    vlan: true", "not-a-number", "bed.yaml:3", "links.left.vlan"),
+    (
+        "dut: {options: {params: {br_address: 5}}}",
+        "not-an-address",
+        "bed.yaml:1",
+        "dut.options.params.br_address",
+    ),
+    (
+        "links:\n  right:\n    tester_mac: x",
+        "not-an-address",
+        "bed.yaml:3",
+        "links.right.tester_mac",
+    ),
+    ("links: {left: {mtu: 500}}", "out-of-range", "bed.yaml:1", "links.left.mtu"),
+    ("plugin: mape-br\nseed: 1", "wrong-kind-of-file", "bed.yaml", ""),
+    ("seed: 1\nline_rate: 1G", "unknown-setting", "bed.yaml:1", "seed"),
+    ("line_rate: 10", "out-of-range", "bed.yaml:1", "line_rate"),
+    ("line_rate: 10X", "not-a-number", "bed.yaml:1", "line_rate"),
+    ("line_rate: 1e9999", "not-a-number", "bed.yaml:1", "line_rate"),
+    ("line_rate: 100bps", "out-of-range", "bed.yaml:1", "line_rate"),
+]
 
 
 def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
@@ -257,24 +379,22 @@ def test_sizes_that_nobody_gave_exist_on_tagged_links_too(name, preset, tmp_path
     assert known[1:] == list(plain[1:])
 
 
-@pytest.mark.parametrize("text", RUN_COMPLAINTS, ids=repr)
-def test_complaints_about_a_run_file_name_the_line(text, tmp_path):
-    code, path, line = RUN_COMPLAINTS[text]
-    with expect_error(code) as caught:
+@pytest.mark.parametrize(("text", "code", "place", "path"), RUN_COMPLAINTS)
+def test_wrong_run_file_has_code_line_and_path(text, code, place, path, tmp_path):
+    with pytest.raises(UsageError) as caught:
         resolved(tmp_path, text)
-    assert ".".join(map(str, caught.value.path)) == path
-    if line:
-        assert f"run.yaml:{line}: " in caught.value.message
+    error = caught.value
+    assert (error.code, PLACE.search(error.message)[0]) == (code, place)
+    assert ".".join(map(str, error.path)) == path
 
 
-@pytest.mark.parametrize("text", BED_COMPLAINTS, ids=repr)
-def test_complaints_about_a_testbed_file_name_the_line(text, tmp_path):
-    code, path, line = BED_COMPLAINTS[text]
-    with expect_error(code) as caught:
+@pytest.mark.parametrize(("text", "code", "place", "path"), BED_COMPLAINTS)
+def test_wrong_testbed_file_has_code_line_and_path(text, code, place, path, tmp_path):
+    with pytest.raises(UsageError) as caught:
         resolved(tmp_path, None, text)
-    assert ".".join(map(str, caught.value.path)) == path
-    if line:
-        assert f"bed.yaml:{line}: " in caught.value.message
+    error = caught.value
+    assert (error.code, PLACE.search(error.message)[0]) == (code, place)
+    assert ".".join(map(str, error.path)) == path
 
 
 def test_a_plugin_or_tester_of_a_file_that_does_not_exist(tmp_path):

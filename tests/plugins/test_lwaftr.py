@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.softwires import softwires
-from v6t.packets import inet
 from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.plugins.common.ports import PortSet
 from v6t.plugins.common.text import network4, network6
@@ -21,6 +20,7 @@ from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
+from v6t.tests.packets.oracle import verify
 
 from .test_roundtrip import lw_rows
 from .worlds import LwWorld
@@ -74,7 +74,7 @@ def test_frames_of_a_table_from_a_file(table_file):
         assert sum(s.role.value == "foreground" for s in classes) == 6
         for stream in classes:
             frames = Expander(stream).frames(0, 3000)
-            assert inet.verify(frames).all()
+            assert verify(frames).all()
             answer = plugin.expect(direction, frames)
             assert (answer.length > 0).all() == (stream.role.value == "foreground")
             assert (answer.length > 0).any() == (stream.role.value == "foreground")
@@ -217,7 +217,7 @@ def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_p
 def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
     with pytest.raises(UsageError) as caught:
         aftr(binding_table=str(table_file), **{name: value})
-    assert caught.value.code == "conflict"
+    assert caught.value.code == "setting-without-effect"
 
 
 def test_table_that_is_a_directory_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import descriptions
 from v6t.core.config.files import RunFile, TestbedFile
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
 from v6t.tests.expect import expect_error
@@ -260,7 +260,7 @@ EFFECTS = {
     "RV-var-sport": ({"rv_sport": {"policy": "inc", "min": 5, "max": 9999}},
         order("reverse", "sport"), {1}),
     "RV-var-dport": ({**OWN, "rv_dport": "dec"}, order("reverse", "dport"), {-1}),
-    "NUM-OF-CEs": ({"ces": 37}, lambda p: len(distinct(number(stream_frames(p, "forward",
+    "NUM-OF-CEs": ({"ces": 37}, lambda p: len(sort_unique(number(stream_frames(p, "forward",
         999)["fg"], 22, 8))), 37),
     "BMR-IPv6-Prefix": ({"rule_ipv6": "3fff:0:1::/48"},
         lambda p: hex(int(number(stream_frames(p, "forward", 1)["fg"], 22, 6)[0])),
@@ -268,7 +268,7 @@ EFFECTS = {
     "BMR-IPv4-Prefix": ({"rule_ipv4": "198.18.5.0/24"},
         lambda p: hex(int(number(stream_frames(p, "reverse", 1)["fg"], 30, 3)[0])), "0xc61205"),
     "BMR-EA": ({"ea_len": 9, "ces": "all"},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))), 512),
+        lambda p: len(sort_unique(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))), 512),
 }  # fmt: skip
 
 

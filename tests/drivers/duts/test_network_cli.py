@@ -195,10 +195,10 @@ def test_forms_of_values(text, line):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{nosuch}", "nothing for the place {nosuch}"),
-        ("{left:nosuch}", "there is no form 'nosuch'"),
-        ("{left.mtu:dots}", "has no such form"),
-        ("{left.route6:power}", "has no such form"),
+        ("{nosuch}", "unknown placeholder {nosuch}"),
+        ("{left:nosuch}", "unknown form 'nosuch'"),
+        ("{left.mtu:dots}", "does not have this form"),
+        ("{left.route6:power}", "does not have this form"),
     ],
 )
 def test_a_place_that_cannot_be_filled_is_named(text, words):
@@ -632,7 +632,7 @@ def test_lines_that_end_elsewhere_are_an_error(speaking):
 def test_an_abort_without_an_end_is_the_end(speaking):
     dialogue = speaking(enable="enable", abort=["stuck"], line_deadline_s=1)
     said = dialogue.reply(["bad"])
-    assert "refused 'bad'" in said.err
+    assert "the device rejected 'bad'" in said.err
     assert (said.status, dialogue.alive) == (3, False)
 
 
@@ -728,7 +728,7 @@ def test_box_asks_whoever_has_the_device(speaking, tmp_path, monkeypatch, capsys
     try:
         assert program.main(["sure?"]) == 0
         assert program.main(["bad"]) == 1
-        assert "refused 'bad'" in capsys.readouterr().err
+        assert "the device rejected 'bad'" in capsys.readouterr().err
         assert program.main(["--digest", "--but=-never", "x"]) == 0
         one = capsys.readouterr().out
         assert program.main(["--digest", "x"]) == 0
