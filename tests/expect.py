@@ -28,7 +28,7 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
         yield error
     found = error.value
     own = code_of(_problem(found)) if isinstance(found, ValidationError) else found.code
-    assert own == code, repr(found)
+    assert own == code, f"{own}: {found!r}"
     if path is not None:
         assert found.path == tuple(path)
     if mentions:

@@ -146,7 +146,7 @@ def _in_lab(
 ) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
-            "no device to audit is configured", "name a driver with --dut", code="device-absent"
+            "no device to audit is configured", "name a driver with --dut", code="missing-device"
         )
     device = bound.driver.probed_device(bound.device, bound.intent, keep)
     bed = Bed(links, device)

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.base.entry_points import Extensions
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
 
@@ -76,8 +75,3 @@ class Modifier(ABC):
             f"{self.name}: {right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
             + (f"; first trouble: {why}" if why else "")
         ]
-
-
-MODIFIERS: Extensions[Modifier] = Extensions(
-    "v6t.modifiers", "v6t.core.modifiers.base:Modifier", "modifier"
-)

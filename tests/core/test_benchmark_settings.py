@@ -29,7 +29,7 @@ def test_a_flag_stands_for_the_settings_of_what_is_measured():
     done = v6t(*SIM, "--measure", "pdv", "--rate", "2000", "--dry-run", "--json")
     assert done.status == 0, done.err
     refused = v6t(*SIM, "--rate", "2000", "--dry-run")
-    expect_refusal(refused, "unknown-setting")
+    expect_refusal(refused, "setting-without-effect")
 
 
 @pytest.mark.slow

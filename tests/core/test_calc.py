@@ -135,7 +135,7 @@ MAP_ERRORS = [
     ("outside-prefix", ["--ipv6", "2001:db8::1"]),
     ("outside-prefix", ["--ipv4", "203.0.113.1", "--psid", 1]),
     ("out-of-range", ["--ipv4", "192.0.2.1", "--port", 65536]),
-    ("conflict", ["--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
+    ("outside-port-set", ["--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
     ("missing-setting", ["--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
     ("unknown-name", ["--psid", 9, "--iid-format", "x"]),
     ("invalid-argument", ["--psid", "x"]),
@@ -149,7 +149,7 @@ def test_impossible_ces(code, arguments):
 
 def test_a_port_that_belongs_to_nobody():
     said = expect_refusal(
-        v6t("calc", "map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023), "conflict"
+        v6t("calc", "map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023), "outside-port-set"
     )
     assert "below 1024" in said
 

@@ -24,7 +24,7 @@ from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, lay_out, start
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.yaml_document import Document
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers.registry import MODIFIERS
 from v6t.tests.expect import expect_refusal
 
 from . import warm

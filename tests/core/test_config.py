@@ -400,7 +400,7 @@ def test_wrong_testbed_file_has_code_line_and_path(text, code, place, path, tmp_
 def test_a_plugin_or_tester_of_a_file_that_does_not_exist(tmp_path):
     with expect_error("unknown-name", path=["plugin"]):
         resolved(tmp_path, "seed: 1\nplugin: mapebr", plugin=None)
-    with expect_error("unknown-name", path=["tester", "kind", 0]):
+    with expect_error("unknown-name", path=["tester", "kind"]):
         resolved(tmp_path, None, "tester:\n  kind: simm", tester=None)
     with expect_error("unknown-setting", path=["tester", "options", "corse"]):
         resolved(tmp_path, None, "tester:\n  options: {corse: 1}", tester="trex")

@@ -83,7 +83,7 @@ def test_a_testbeds_trex_must_be_there(machine, tmp_path):
     bed.write_text("tester: {kind: trex, options: {trex_dir: /nowhere}}\n")
     done = v6t("doctor", "--testbed", str(bed))
     assert done.status == 3
-    assert "MISSING TRex: trex_dir" in done.out
+    assert "MISSING TRex: " in done.out
 
 
 def test_a_testbed_that_is_wrong(machine, tmp_path):

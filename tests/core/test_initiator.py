@@ -100,7 +100,7 @@ def test_it_survives_the_files_of_a_run(run, tmp_path):
 
 
 def test_a_port_that_is_none():
-    with expect_error("unknown-name", path=[0]):
+    with expect_error("unknown-name", mentions="middle"):
         resolve(flags=Flags(plugin="nat44", initiator="middle"))
 
 

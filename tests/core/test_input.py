@@ -60,7 +60,7 @@ ODD = {
     "a pipe": ("not-a-regular-file",),
     "a device": ("not-a-regular-file",),
     "larger": ("file-too-large",),
-    "a folder": ("file-unreadable", "invalid-argument"),
+    "a folder": ("not-a-regular-file",),
 }
 """Codes of files that are none."""
 

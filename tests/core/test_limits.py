@@ -128,7 +128,7 @@ def test_udp_timeout_below_the_trial_is_refused_without_a_driver(tmp_path):
         return resolve(testbed_path=testbed, flags=flags)
 
     by_hand()
-    with expect_error("conflict", path=["procedure"]) as caught:
+    with expect_error("idle-timeout", path=["procedure"]) as caught:
         by_hand(udp_timeout_s="5")
     assert "5 s" in caught.value.message
 

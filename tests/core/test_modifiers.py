@@ -20,8 +20,8 @@ from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.modifiers import management
-from v6t.core.modifiers.base import MODIFIERS
 from v6t.core.modifiers.management import Management
+from v6t.core.modifiers.registry import MODIFIERS
 from v6t.core.modifiers.repeated import Repeated
 from v6t.core.modifiers.routing import Routing
 from v6t.core.reporting import write
@@ -118,7 +118,7 @@ def test_an_unknown_modifier():
     with expect_error("unknown-name", path=["modifier"]):
         resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
     assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
-    with expect_error("no-frames", path=["modifier"]):
+    with expect_error("unsuitable-modifier", path=["modifier"]):
         resolve(flags=Flags("dns64", tester="sim", modifier="broadcast"))
 
 
@@ -254,13 +254,13 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
 
 
 @pytest.mark.parametrize(("plugin", "dut", "modifier", "code"), [
-    ("siit", "reference", "management", "device-absent"),
-    ("ipv4-router", "command", "management", "no-read-back"),
-    ("siit", "jool", "filters-25", "unsupported-by-device"),
-    ("mape-br", "vpp", "filters-1", "unsupported-by-device"),
-    ("ipv4aas", "chain", "routing", "unsupported-by-device"),
-    ("mape-br", "vpp", "snmp", "unsupported-by-device"),
-    ("mape-br", "vpp", "bgp", "unsupported-by-device"),
+    ("siit", "reference", "management", "missing-driver"),
+    ("ipv4-router", "command", "management", "unsupported-operation"),
+    ("siit", "jool", "filters-25", "unsupported-operation"),
+    ("mape-br", "vpp", "filters-1", "unsupported-operation"),
+    ("ipv4aas", "chain", "routing", "unsupported-operation"),
+    ("mape-br", "vpp", "snmp", "unsupported-operation"),
+    ("mape-br", "vpp", "bgp", "unsupported-operation"),
 ])  # fmt: skip
 def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, code):
     own = {"base": "false"} if dut == "command" else {}
@@ -271,14 +271,14 @@ def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, code):
 @pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
 def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
     for name in ("connection-rate", "teardown"):
-        with expect_error("conflict", path=["modifier"]):
+        with expect_error("unsuitable-modifier", path=["modifier"]):
             plan_of("nat44", "nftables", modifier, benchmarks=("throughput", name))
     assert plan_of("nat44", "nftables", modifier, benchmarks=("throughput",))
     assert plan_of("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
 
 
 def test_several_devices_have_no_route_that_is_changed():
-    with expect_error("unsupported-by-device", kind=DutError):
+    with expect_error("unsupported-operation", kind=DutError):
         ChainSession("chain", []).update_routes()
 
 
@@ -323,7 +323,7 @@ def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
     session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
-    with expect_error("unsupported-by-device"):
+    with expect_error("unsupported-operation"):
         Management().during(trial, SimpleNamespace(devices=lambda: [("it", session)]))
 
 
@@ -465,7 +465,7 @@ def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
     alone = Sending(session=False)
     assert not bench_of(monkeypatch, alone, loopback=True).measure(trial).modifier
     assert alone.log == ["open", "load", "measure"]
-    with expect_error("device-absent"):
+    with expect_error("missing-driver"):
         bench_of(monkeypatch, Sending(session=False)).measure(trial)
 
 

@@ -50,8 +50,8 @@ def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
 
 
 @pytest.mark.parametrize(("plugin", "dut", "code"), [
-    ("siit", "tayga", "unsupported-by-device"), ("ipv4aas", "chain", "unsupported-by-device"),
-    ("siit", "reference", "device-absent"),
+    ("siit", "tayga", "unsupported-operation"), ("ipv4aas", "chain", "unsupported-operation"),
+    ("siit", "reference", "missing-driver"),
 ])  # fmt: skip
 def test_devices_that_have_nothing_to_change(plugin, dut, code):
     with expect_error(code):
