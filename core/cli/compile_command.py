@@ -79,7 +79,9 @@ def command(
             f"unknown direction '{direction}'", "forward or reverse", code="unknown-name"
         )
     if kind not in FORMATS:
-        raise UsageError(f"unknown format '{kind}'", ", ".join(FORMATS), code="unknown-name")
+        raise UsageError(
+            f"unknown format '{kind}'", "one of " + ", ".join(FORMATS), code="unknown-name"
+        )
     if count is not None and count < 1:
         raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:

@@ -63,7 +63,9 @@ class Nptv6Params(LinkParams):
     def _lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {48}:
             raise UsageError(
-                "both prefixes must be /48", "other lengths adjust other bits", code="not-a-prefix"
+                "both prefixes must be /48",
+                "other lengths adjust other bits",
+                code="not-a-prefix",
             )
         return self
 
