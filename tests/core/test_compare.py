@@ -187,7 +187,7 @@ def test_refusals(runs, tmp_path, monkeypatch):
         expect_refusal(v6t(*words), "file-not-found")
     out = tmp_path / "out.pdf"
     assert ".html" in expect_refusal(
-        v6t("compare", runs / "first", runs / "again", "-o", out), "not-a-regular-file"
+        v6t("compare", runs / "first", runs / "again", "-o", out), "wrong-kind-of-file"
     )
 
 

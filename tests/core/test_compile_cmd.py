@@ -261,6 +261,7 @@ def test_expected_capture_of_a_stateful_technology_is_rejected(tmp_path):
 def test_expected_capture_over_the_output_is_rejected(tmp_path):
     path = tmp_path / "x.pcap"
     expect_refusal(
-        v6t(*COMPILE, "--format", "pcap", "-o", path, "--expected", path, "--force"), "conflicting-options"
+        v6t(*COMPILE, "--format", "pcap", "-o", path, "--expected", path, "--force"),
+        "conflicting-options",
     )
     assert tree(tmp_path) == {}

@@ -433,7 +433,7 @@ def test_refused_arguments(tmp_path):
         v6t("init", "--from-maptperf", source, "--plugin", "siit", "--dir", tmp_path),
         "wrong-kind-of-file",
     )
-    expect_refusal(v6t("init", "--from-maptperf", tmp_path / "none.conf"), "file-unreadable")
+    expect_refusal(v6t("init", "--from-maptperf", tmp_path / "none.conf"), "file-not-found")
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -295,7 +295,7 @@ REFUSED = {
         ("capacity",), {"capacity": {"first": 5_000_000}}, "out-of-range",
     ),
     "a benchmark without connections": (
-        ("rss-probe",), {}, "conflict",
+        ("rss-probe",), {}, "unsuitable-benchmark",
     ),
     "alpha above one": (("connection-rate",), {"alpha": 1.5}, "out-of-range"),
     "a share above 90 %": (("throughput",), {"rate_share": 0.95}, "out-of-range"),

@@ -193,12 +193,12 @@ def test_a_customer_with_a_prefix_has_many_hosts():
         (MapECeParams, {"ce_psid": 32}, "out-of-range"),
         (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "out-of-range"),
         (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "conflict"),
-        (MapECeParams, {"server_ipv4": "192.0.2.189"}, "conflict"),
-        (MapTCeParams, {"dmr": "2001:db8::/32"}, "conflict"),
+        (MapECeParams, {"server_ipv4": "192.0.2.189"}, "address-conflict"),
+        (MapTCeParams, {"dmr": "2001:db8::/32"}, "address-conflict"),
         (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "outside-prefix"),
         (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "out-of-range"),
         (LwB4Params, {"psid": 64}, "out-of-range"),
-        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "conflict"),
+        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "not-enough-addresses"),
     ],
 )
 def test_refusals(model, given, code):

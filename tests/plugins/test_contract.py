@@ -111,5 +111,5 @@ def test_dut_intent_configuration_is_of_the_family_and_reads_back_from_json(name
 def test_configuration_as_another_family_is_refused():
     intent = made("nat64").dut_intent()
     assert intent.configuration_as(families.NatConfig) is intent.configuration
-    with expect_error("unsupported-by-device"):
+    with expect_error("unsupported-technology"):
         intent.configuration_as(families.MapERelayConfig)

@@ -259,9 +259,9 @@ REFUSED = {
     "a CE with a prefix": ({"variant": "map-t", "ea_len": 4}, "conflict"),
     "background": ({"n": 2, "m": 1}, "no-background"),
     "short prefix": ({"prefix": "2001:db8:64::/64"}, "not-a-prefix"),
-    "same prefixes": ({"clat_ipv6": "2001:db8:64::/96"}, "conflict"),
+    "same prefixes": ({"clat_ipv6": "2001:db8:64::/96"}, "address-conflict"),
     "responder is public": (
-        {"responder_ipv4": "198.19.0.1"}, "conflict",
+        {"responder_ipv4": "198.19.0.1"}, "address-conflict",
     ),
     "few public ports": (
         {"public_ports": {"min": 1024, "max": 2047}}, "not-enough-addresses",
@@ -435,7 +435,7 @@ def test_the_tunnels_end_drops_what_is_no_softwires():
     ("given", "code"),
     [
         ({"n": 2, "m": 1}, "no-background"),
-        ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "conflict"),
+        ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "address-conflict"),
         ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "out-of-range"),
     ],
 )

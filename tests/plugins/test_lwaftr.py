@@ -163,14 +163,14 @@ def test_every_port_has_at_most_one_softwire(length, data):
     ("given", "code"),
     [
         ({"psid_len": 12, "psid_offset": 5}, "out-of-range"),
-        ({"psid_len": 16, "psid_offset": 0}, "conflict"),
+        ({"psid_len": 16, "psid_offset": 0}, "not-enough-addresses"),
         ({"ipv4_pool": "192.0.2.0/28", "softwires": 1025}, "not-enough-addresses"),
         ({"b4_prefix": "2001:db8:b4::/60", "softwires": 17}, "not-enough-addresses"),
         ({"b4_prefix": "2001:db8:b4::1/60"}, "not-a-prefix"),
-        ({"server_ipv4": "198.18.0.9"}, "conflict"),
+        ({"server_ipv4": "198.18.0.9"}, "address-conflict"),
         ({"simulated": 1001}, "not-enough-addresses"),
-        ({"br_address": "2001:db8:b400::1"}, "conflict"),
-        ({"binding_table": "/nowhere/at/all"}, "file-unreadable"),
+        ({"br_address": "2001:db8:b400::1"}, "address-conflict"),
+        ({"binding_table": "/nowhere/at/all"}, "file-not-found"),
     ],
 )
 def test_refusals(given, code):
@@ -221,7 +221,7 @@ def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, nam
 
 
 def test_table_that_is_a_directory_is_refused(tmp_path):
-    with expect_error("file-unreadable"):
+    with expect_error("not-a-regular-file"):
         read_table(tmp_path, BR)
 
 

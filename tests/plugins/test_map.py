@@ -205,7 +205,7 @@ def test_a_rule_without_ea_bits_gives_its_one_ce_the_whole_prefix():
         ({"ipv4": "192.0.2.1", "ipv6": "2001:db8:ce::1"}, "missing-setting"),
         ({"ipv4": "192.0.2.1"}, "missing-setting"),
         ({"ipv4": "192.0.2.1", "port": 65536}, "out-of-range"),
-        ({"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "conflict"),
+        ({"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "outside-port-set"),
         ({"ipv4": "192.0.2.1", "psid": 32}, "out-of-range"),
         ({"ipv4": "192.0.3.1", "psid": 1}, "outside-prefix"),
         ({"ipv4": "192.0.2", "psid": 1}, "not-an-address"),
@@ -219,7 +219,7 @@ def test_calc_refuses(given_, code):
 
 
 def test_calc_refuses_excluded_ports():
-    with expect_error("conflict", mentions="1023") as caught:
+    with expect_error("outside-port-set", mentions="1023") as caught:
         calc_map("2001:db8:ce::/51", "192.0.2.0/24", 13, 6, ipv4="192.0.2.1", port=1023)
     assert "1024" in caught.value.message
 

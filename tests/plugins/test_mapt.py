@@ -228,9 +228,9 @@ def test_spoofed_sources_of_vpps_tests(vector, source, sport, why):
     [
         ({"dmr": "2001:db8::/97"}, "not-a-prefix"),
         ({"dmr": "2001:db8::/72"}, "not-a-prefix"),
-        ({"dmr": "2001:db8::/32"}, "conflict"),
-        ({"dmr": "2001:db8:6::/64"}, "conflict"),
-        ({"server_ipv4": "192.0.2.9"}, "conflict"),
+        ({"dmr": "2001:db8::/32"}, "address-conflict"),
+        ({"dmr": "2001:db8:6::/64"}, "address-conflict"),
+        ({"server_ipv4": "192.0.2.9"}, "address-conflict"),
     ],
 )
 def test_refusals(given, code):

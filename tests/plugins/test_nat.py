@@ -269,8 +269,8 @@ REFUSED = {
     "enumeration of one address": ({"enumerate_ips": 3}, "conflict"),
     "no enumeration": ({"enumerate_ports": 0}, "conflict"),
     "low ports": ({"initiator_ports": {"min": 1, "max": 40000}}, "out-of-range"),
-    "ports upside down": ({"responder_ports": {"min": 9, "max": 3}}, "conflict"),
-    "responder in the pool": ({"responder_ipv4": "198.19.0.1"}, "conflict"),
+    "ports upside down": ({"responder_ports": {"min": 9, "max": 3}}, "empty-range"),
+    "responder in the pool": ({"responder_ipv4": "198.19.0.1"}, "address-conflict"),
     "pool too small": ({"initiator_ports": {"min": 1024, "max": 65535}, "responder_ports":
                         {"min": 1, "max": 1}, "pool_ports": {"min": 1024, "max": 2047}},
                        "not-enough-addresses"),

@@ -199,7 +199,7 @@ def test_the_rules_name_clients_addresses_and_ports():
 
 REFUSED = {
     "background": ({"n": 2, "m": 1}, "no-background"),
-    "responder is public": ({"pool_first": "2001:2:0:1::2"}, "conflict"),
+    "responder is public": ({"pool_first": "2001:2:0:1::2"}, "address-conflict"),
     "scattered responders": (
         {"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
          "enumerate_ips": 3},

@@ -115,9 +115,9 @@ REFUSED = {
     "no table": ({"eam": []}, "nothing-to-translate"),
     "prefix length": ({"prefix": "64:ff9b::/97"}, "not-a-prefix"),
     "unmapped host": ({"ipv6_hosts": {"first": "192.0.2.1"}}, "not-enough-addresses"),
-    "overlap": ({"ipv6_hosts": {"first": "198.19.0.0", "last": "198.19.0.9"}}, "conflict"),
-    "background": ({"bg_ipv4_side": "2001:2::77"}, "conflict"),
-    "missing file": ({"eam_file": "/nowhere/at/all"}, "file-unreadable"),
+    "overlap": ({"ipv6_hosts": {"first": "198.19.0.0", "last": "198.19.0.9"}}, "address-conflict"),
+    "background": ({"bg_ipv4_side": "2001:2::77"}, "address-conflict"),
+    "missing file": ({"eam_file": "/nowhere/at/all"}, "file-not-found"),
     "large range": (
         {"eam": [{"ipv4": "10.0.0.0/9", "ipv6": "2001:db8::/64"},
                  {"ipv4": "10.128.0.0/9", "ipv6": "2001:db9::/64"},
@@ -193,9 +193,10 @@ def test_packets_a_translator_would_fragment_are_not_sent(name):
 
 def test_clat_hosts_stay_on_their_side():
     plugin = load_plugin("clat")
-    for hosts in ({"ipv4_hosts": {"first": "192.0.2.1"}}, {"ipv6_hosts": {"first": "198.18.0.9"}}):
-        with expect_error("conflict"):
-            plugin.params_model.model_validate(hosts)
+    with expect_error("outside-prefix"):
+        plugin.params_model.model_validate({"ipv4_hosts": {"first": "192.0.2.1"}})
+    with expect_error("address-conflict"):
+        plugin.params_model.model_validate({"ipv6_hosts": {"first": "198.18.0.9"}})
 
 
 def test_calc_shows_the_mapping_an_address_falls_under():
