@@ -103,7 +103,7 @@ class MapRule:
         if self.psid is not None and o:
             raise UsageError(
                 f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID",
-                code="conflict",
+                code="setting-without-effect",
             )
         if self.psid is not None:
             self.port_set(self.psid)

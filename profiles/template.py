@@ -85,9 +85,7 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
         scapy_layer = _make(layer)
         packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
-        raise UsageError(
-            "a traffic class without header layers has no frame", code="invalid-traffic-model"
-        )
+        raise UsageError("a traffic class needs header layers", code="invalid-traffic-model")
     length = frame_size - FCS_OCTETS
     if not MIN_FRAME_OCTETS <= frame_size <= MAX_PACKET_OCTETS + FCS_OCTETS:
         raise UsageError(
@@ -191,7 +189,7 @@ def _make(layer: Layer) -> Any:
     known = _scapy_layers()
     if layer.name not in known:
         raise UsageError(
-            f"'{layer.name}' is no header layer",
+            f"'{layer.name}' is not a header layer",
             "known: " + ", ".join(sorted(known)[:40]),
             code="invalid-traffic-model",
         )

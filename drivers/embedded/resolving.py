@@ -73,7 +73,7 @@ class Resolving:
         """Ask, wait for late answers, count."""
         asked = trial.queries
         if asked is None:
-            raise TesterError("frames are not forwarded by what resolves names", code="no-frames")
+            raise TesterError("a name resolver does not forward frames", code="no-frames")
         for worker in (self._client, self._server):
             worker.ask("introduce")
         time.sleep(trial.pause_s)

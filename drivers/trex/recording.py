@@ -177,7 +177,7 @@ def read_timed(path: Path) -> list[tuple[F64, U8]]:
     magic = int.from_bytes(data[:4].tobytes(), "little")
     order = {0xA1B2C3D4: "<", 0xD4C3B2A1: ">"}.get(magic)
     if order is None:
-        raise TesterError(f"{path} is no recording of TRex's", code="tester-fault")
+        raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
     if len(data) < _HEAD + _RECORD:
         return []
     included, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())

@@ -262,7 +262,7 @@ class Connecting:
     @property
     def _rows(self) -> StateTable:
         if self._table is None:
-            raise TesterError("nothing was learned yet", code="not-learned")
+            raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
 
     def _read(

@@ -98,6 +98,8 @@ def checked_ports(psid_offset: int, psid_len: int, psid: int) -> PortSet:
         raise UsageError(f"PSID {psid} does not fit {psid_len} bits", code="out-of-range")
     if psid_len == 16 and not psid:
         raise UsageError(
-            "PSID 0 of 16 bits has no port but 0", "choose another PSID", code="conflict"
+            "PSID 0 of 16 bits has only port 0",
+            "choose another PSID",
+            code="not-enough-addresses",
         )
     return PortSet(psid_offset, psid_len, psid)

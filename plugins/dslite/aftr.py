@@ -81,7 +81,7 @@ class DsLiteParams(PoolParams):
     def _softwires(self) -> DsLiteParams:
         if self.n != self.m:
             raise UsageError(
-                "native IPv6 does not pass an AFTR to an IPv4 network: there is no background",
+                "background traffic is impossible: native IPv6 does not cross an AFTR to an IPv4 network",
                 "set n = m",
                 code="no-background",
             )
@@ -90,7 +90,7 @@ class DsLiteParams(PoolParams):
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {b4s}",
                 "choose another b4_ipv6",
-                code="conflict",
+                code="address-conflict",
             )
         return self
 

@@ -93,7 +93,7 @@ class Ipv4aas(StatefulTechnology):
                 raise UsageError(
                     f"{name} {given[name]} has no effect on the variant {p.variant}",
                     f"leave {name} out, or set variant",
-                    code="setting-untellable",
+                    code="setting-without-effect",
                 )
 
     def _parts_of(self, params: Ipv4aasParams) -> list[PartIntent]:

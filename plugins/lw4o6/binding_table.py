@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.base.files import explain_read_error
 from v6t.intent.binding_table import read_softwires
 from v6t.packets.headers import to_octets
 from v6t.plugins.common.discards import forwardable
@@ -116,9 +117,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as exc:
-        raise UsageError(
-            f"the binding table {path} cannot be read: {exc.strerror}", code="file-unreadable"
-        ) from exc
+        raise explain_read_error(f"the binding table {path}", exc) from exc
     return _read(path, stamp, br)
 
 
@@ -126,7 +125,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     rows = list(_rows(path, br))
     if not rows:
-        raise UsageError(f"the binding table {path} has no row", code="empty-file")
+        raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
     numbers = numbers[order]

@@ -150,7 +150,7 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(
                 f"binding_table names a file with all rows, so {' and '.join(unused)} cannot be set",
                 f"delete {' and '.join(unused)}, or delete binding_table to generate a table",
-                code="conflict",
+                code="setting-without-effect",
             )
 
     def _check_generated(self) -> None:
@@ -163,9 +163,9 @@ class LwAftrParams(TunnelRelayParams):
             )
         if self.psid_len == 16 and not self.psid_offset:
             raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has no port but 0",
+                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
                 "shorten the PSID",
-                code="conflict",
+                code="not-enough-addresses",
             )
         needed = (self.softwires - 1 >> self.psid_len) + 1
         if needed > self.pool.num_addresses:
@@ -183,7 +183,7 @@ class LwAftrParams(TunnelRelayParams):
             )
         if self.br_address in self.b4_network:
             raise UsageError(
-                "br_address lies within b4_prefix", "choose one outside", code="conflict"
+                "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
             )
 
     def _check_server(self) -> None:
@@ -195,5 +195,5 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(
                 "server_ipv4 is an address of the binding table, and hairpinning is off",
                 "choose one outside",
-                code="conflict",
+                code="address-conflict",
             )

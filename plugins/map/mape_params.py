@@ -45,6 +45,8 @@ class MapEParams(TunnelRelayParams, MapParams):
     def _br(self) -> MapEParams:
         if any(self.br_address in d.rule.ipv6_prefix for d in self.all_domains):
             raise UsageError(
-                "br_address lies within a rule IPv6 prefix", "choose one outside", code="conflict"
+                "br_address lies within a rule IPv6 prefix",
+                "choose one outside",
+                code="address-conflict",
             )
         return self

@@ -61,8 +61,8 @@ class DmrParams(PluginParams):
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             raise UsageError(
                 f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose prefixes beside each other",
-                code="conflict",
+                "choose disjoint prefixes",
+                code="address-conflict",
             )
 
 
@@ -84,6 +84,6 @@ class MapTParams(DmrParams, MapParams):
                 raise UsageError(
                     f"{name} lies within the DMR prefix, so background frames would be translated",
                     "choose an address outside",
-                    code="conflict",
+                    code="address-conflict",
                 )
         return self

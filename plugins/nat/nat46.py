@@ -96,7 +96,7 @@ class Nat46Params(Pool6Params):
     def _mapped(self) -> Nat46Params:
         if self.prefix.prefixlen != 96:
             raise UsageError(
-                f"clients_prefix {self.prefix} is no /96", "use a /96", code="not-a-prefix"
+                f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"
             )
         four, six = self.mapping
         if int(self.responder_ipv4) - int(four.network_address) != int(self.responder_ipv6) - int(

@@ -113,7 +113,7 @@ class Nat64Params(PoolParams):
                 raise UsageError(
                     f"{name} lies within the prefix {self.servers}, so it would be translated",
                     "choose an address outside",
-                    code="conflict",
+                    code="address-conflict",
                 )
         counted = int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
         if self.initiator_offset != 14 and counted + self.initiator_count > 1 << 16:

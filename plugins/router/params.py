@@ -50,7 +50,7 @@ class HostBits(PluginParams):
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest host {self.min} is larger than the largest {self.max}",
-                code="conflict",
+                code="empty-range",
             )
         return self
 

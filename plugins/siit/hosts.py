@@ -181,7 +181,7 @@ def _both_ways(mappings: Mappings, ipv4: IPv4Address) -> IPv6Address:
     ipv6 = mappings.to_ipv6(ipv4)
     if ipv6 is None or mappings.to_ipv4(ipv6) != ipv4:
         raise UsageError(
-            f"the test host {ipv4} has no IPv6 address that is mapped back to it",
+            f"the test host {ipv4} does not have an IPv6 address that maps back to it",
             "add an explicit address mapping that holds it, or choose another host",
             code="not-enough-addresses",
         )

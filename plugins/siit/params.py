@@ -81,12 +81,14 @@ class TranslatorParams(LinkParams):
                 f"the background address {self.bg_ipv4_side} lies within a mapping, so it would "
                 "be translated",
                 "choose a bg_ipv4_side outside all mappings",
-                code="conflict",
+                code="address-conflict",
             )
         ends = (self.ipv6_hosts, self.ipv4_hosts)
         if ends[0].first <= ends[1].top and ends[1].first <= ends[0].top:
             raise UsageError(
-                "ipv6_hosts and ipv4_hosts overlap", "choose disjoint ranges", code="conflict"
+                "ipv6_hosts and ipv4_hosts overlap",
+                "choose disjoint ranges",
+                code="address-conflict",
             )
         host("ipv6_host", self.ipv6_hosts, mappings, 1)
         host("ipv4_host", self.ipv4_hosts, mappings, 1)

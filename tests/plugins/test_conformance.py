@@ -91,7 +91,7 @@ class Refusing(MapEBorderRelay):
     """Raises an error of v6t's own."""
 
     def expect(self, direction, frames):
-        raise UsageError("no hop limit is left", code="invalid-setting")
+        raise UsageError("no hop limit is left", code="invalid-value")
 
 
 class UndescribedParams(MapEParams):

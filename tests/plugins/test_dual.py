@@ -257,8 +257,8 @@ REFUSED = {
         {"variant": "map-t", "public_ipv4": "198.51.100.1"}, "outside the rule's IPv4 prefix",
     ),
     "a CE with a prefix": ({"variant": "map-t", "ea_len": 4}, "has a whole IPv4 prefix"),
-    "background": ({"n": 2, "m": 1}, "no background between two IPv4 networks"),
-    "short prefix": ({"prefix": "2001:db8:64::/64"}, "is no /96"),
+    "background": ({"n": 2, "m": 1}, "background between two IPv4 networks"),
+    "short prefix": ({"prefix": "2001:db8:64::/64"}, "must be a /96"),
     "same prefixes": ({"clat_ipv6": "2001:db8:64::/96"}, "are the same"),
     "responder is public": (
         {"responder_ipv4": "198.19.0.1"}, "are public addresses of the devices",
@@ -434,7 +434,7 @@ def test_the_tunnels_end_drops_what_is_no_softwires():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"n": 2, "m": 1}, "there is no background"),
+        ({"n": 2, "m": 1}, "background traffic is impossible"),
         ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "an address of the B4s"),
         ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "do not lie within a /96"),
     ],

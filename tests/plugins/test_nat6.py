@@ -198,7 +198,7 @@ def test_the_rules_name_clients_addresses_and_ports():
 
 
 REFUSED = {
-    "background": ({"n": 2, "m": 1}, "there is no background"),
+    "background": ({"n": 2, "m": 1}, "background cannot be distinguished"),
     "responder is public": ({"pool_first": "2001:2:0:1::2"}, "public addresses of the device"),
     "scattered responders": (
         {"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
@@ -223,5 +223,5 @@ def test_what_cannot_be_is_refused_in_a_sentence(case, model):
 def test_servers_that_are_not_mapped_by_prefixes():
     with pytest.raises(UsageError, match="end differently in the last 2 bits"):
         Nat46Params(**HOSTS, responder_ipv4="198.19.0.3", responder_ipv6="2001:2:0:1::4")
-    with pytest.raises(UsageError, match="is no /96"):
+    with pytest.raises(UsageError, match="must be a /96"):
         Nat46Params(clients_prefix="2001:db8::/64")
