@@ -49,7 +49,7 @@ class OracleDecorator(ABC):
 
     @abstractmethod
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """The inner oracle's frames with the differences."""
+        """Return the frames of the inner oracle with the differences."""
 
 
 class Tester(Protocol):
