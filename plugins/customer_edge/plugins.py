@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.intent.families import CustomerEdge as CustomerEdgeSettings
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import (
+    RAISED_MTU,
+    Translator,
+    TunnelEnd,
+    prefix_variants,
+)
+from v6t.plugins.audit_views import (
+    CustomerEdge as CustomerEdgeView,
+)
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.customer_edge.customer import DROP_REASONS, Translation, Tunnel
@@ -23,6 +32,7 @@ from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
     from v6t.plugins.whole import WholeDevice
 
@@ -33,6 +43,7 @@ class CustomerEdge(StatelessTechnology):
     ip_versions = (6, 4)
     sides = ("relay", "customer")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    kind: ClassVar[Literal["MAP-E", "MAP-T", "lw4o6"]]
     params: CustomerParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
@@ -66,6 +77,53 @@ class CustomerEdge(StatelessTechnology):
             right=right,
         )
 
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        customer = p.customer
+        way, ports = customer.way, customer.ports
+        host = customer.ipv4.network_address
+        low, high = ports.ranges[-1]
+        port = ((low + high) // 2 or high) if ports.psid_len else 443
+        if isinstance(way, Tunnel):
+            edge = CustomerEdgeView(
+                self.kind, customer.ipv4, ports, p.server_ipv4, way.local, way.remote
+            )
+            tunnel = TunnelEnd(
+                side="left",
+                local=way.local,
+                remote=way.remote,
+                inner=(p.server_ipv4, 443),
+                outer=(p.server_ipv4, 443),
+                host=(host, port),
+                copies_dscp=way.uniform,
+                shared=ports.psid_len > 0,
+            )
+            return edge, tunnel
+        edge = CustomerEdgeView(
+            self.kind,
+            customer.ipv4,
+            ports,
+            p.server_ipv4,
+            way.ipv6(host),
+            rule=way.rule,
+            psid=way.psid,
+            dmr=way.dmr,
+            lowest_ipv6_mtu=way.lowest_ipv6_mtu,
+        )
+        translator = Translator(
+            six_side="left",
+            six=way.peer(p.server_ipv4),
+            six4=(p.server_ipv4,),
+            port=port if ports.psid_len else 40123,
+            four=host,
+            four6=way.ipv6(host),
+            server_port=port,
+            lowest_ipv6_mtu=way.lowest_ipv6_mtu,
+            uses_ports=ports.psid_len > 0,
+            may_reassemble=ports.psid_len > 0,
+        )
+        return edge, translator
+
     def _way(self, way: Tunnel | Translation) -> dict[str, Any]:
         p = self.params
         more: dict[str, Any] = {}
@@ -86,6 +144,7 @@ class MapECe(CustomerEdge):
     """MAP-E CE without its NAPT."""
 
     name = "mape-ce"
+    kind = "MAP-E"
     title = "MAP-E CE, single device: encapsulates a customer's IPv4, NAPT left out"
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
@@ -97,6 +156,7 @@ class MapTCe(CustomerEdge):
     """MAP-T CE without its NAPT."""
 
     name = "mapt-ce"
+    kind = "MAP-T"
     title = "MAP-T CE, single device: translates a customer's IPv4, NAPT left out"
     rfcs = (
         "RFC 7599",
@@ -109,6 +169,13 @@ class MapTCe(CustomerEdge):
     rfc_frame_sizes = IPV6_SIZES
     params: MapTCeParams
 
+    def audit_params(self) -> dict[str, Any]:
+        """Return the length of the EA bits with which the CE does not share its address."""
+        return {"ea_len": self.params.rule.suffix_len}
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {RAISED_MTU: {"lowest_ipv6_mtu": 1400}, **prefix_variants("dmr")}
+
     def whole_device(self) -> WholeDevice:
         """With fragments, ICMP and errors of its own."""
         from v6t.plugins.customer_edge.whole import WholeMapTCe
@@ -120,6 +187,7 @@ class LwB4(CustomerEdge):
     """Lightweight B4 without its NAPT."""
 
     name = "lwb4"
+    kind = "lw4o6"
     title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, NAPT left out"
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params

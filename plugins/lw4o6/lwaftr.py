@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 from v6t.intent.families import BindingTable, GeneratedTable, TableFile
 from v6t.packets.direction import Direction
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.lw4o6.audit_view import lwaftr_view
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
+from v6t.plugins.map.audit_view import customer_tunnel
 from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
     from v6t.plugins.whole import WholeDevice
 
@@ -53,6 +56,10 @@ class LightweightAftr(Relay):
     def left_addresses(self) -> list[str]:
         """List the address on the link and all others of the lwAFTR."""
         return self.params.left_addresses
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        relay = lwaftr_view(self.params)
+        return relay, customer_tunnel(relay)
 
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.lw4o6.reference import LwAftr

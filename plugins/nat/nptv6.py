@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import Npt
+from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -156,6 +157,11 @@ class Nptv6(StatelessTechnology):
             left=left,
             right=right,
         )
+
+    def audit_views(self) -> tuple[PrefixTranslator]:
+        p = self.params
+        host = IPv6Address(int(p.inside.network_address) | 2)
+        return (PrefixTranslator(p.inside, p.outside, host, p.server),)
 
     def reference_device(self) -> ReferenceDevice:
         """Translates sources on the way out and destinations on the way in; forwards all else."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.intent.families import IntentSettings
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.mixture import (
     background_of,
@@ -98,6 +99,9 @@ class Router(StatelessTechnology):
             (*(v for v, _ in varying), *variables),
             (*(b for _, b in varying), *bindings),
         )
+
+    def audit_views(self) -> tuple[RouterView]:
+        return (RouterView(self.params.host("left"), self.params.host("right")),)
 
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.router.reference import router

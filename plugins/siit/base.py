@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from v6t.intent.families import AddressTable
+from v6t.intent.families import AddressTable as AddressTableSettings
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import AddressTable, AuditView, Translator
 from v6t.plugins.base import DutIntent, Link
 from v6t.plugins.common.mixture import (
     background_of,
@@ -46,6 +47,8 @@ class StatelessTranslator(StatelessTechnology):
     overhead = 20
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     rfc_frame_sizes = IPV6_SIZES
+    prefix_side: ClassVar[Literal["six", "four"]] = "four"
+    """The link whose hosts are behind the RFC 6052 prefix."""
     params: TranslatorParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
@@ -83,7 +86,7 @@ class StatelessTranslator(StatelessTechnology):
             sides[side] = {**intent, "routes": hosts}
         return DutIntent(
             technology=self.name,
-            settings=AddressTable(
+            settings=AddressTableSettings(
                 eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
                 prefix=None if prefix is None else prefix.ipv6,
                 ipv6_side="left" if self.ipv6_is_left else "right",
@@ -109,6 +112,26 @@ class StatelessTranslator(StatelessTechnology):
         from v6t.plugins.siit.whole import WholeTranslator
 
         return WholeTranslator(self)
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p, mappings = self.params, self.params.mappings
+        six = host("ipv6_host", p.ipv6_hosts, mappings, 1)
+        four = host("ipv4_host", p.ipv4_hosts, mappings, 1)
+        prefix = None if mappings.prefix is None else mappings.prefix.ipv6
+        return (
+            Translator(
+                six_side="left" if self.ipv6_is_left else "right",
+                six=six.ipv6,
+                six4=(six.ipv4,),
+                port=40123,
+                four=four.ipv4,
+                four6=four.ipv6,
+                server_port=443,
+                lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+                table=AddressTable(tuple((e.ipv4, e.ipv6) for e in mappings.eams), prefix),
+                prefix_side=self.prefix_side,
+            ),
+        )
 
     def _version(self, direction: Direction) -> int:
         """IP version of what is sent in a direction."""
