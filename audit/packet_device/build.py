@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from v6t.audit.packet_device.device import PacketDevice, Ports, Router
 from v6t.audit.packet_device.maps import BindingTable, MapDomain, MapSharing, PrefixMap
+from v6t.audit.packet_device.nat import AftrDevice, Nat64Device, NatDevice
 from v6t.audit.packet_device.relays import (
     MapTCustomerEdge,
     MapTRelay,
@@ -28,7 +29,9 @@ def build_device(technology: Technology) -> PacketDevice:
     """Return a device that behaves as the RFCs require."""
     found, ports = technology.audit_views(), Ports.from_technology(technology)
     relay, edge = find(found, views.SharedAddressRelay), find(found, views.CustomerEdge)
-    translator = find(found, views.Translator)
+    translator, nat = find(found, views.Translator), find(found, views.Nat)
+    if nat is not None:
+        return build_nat(ports, nat)
     if relay is not None:
         return build_relay(ports, relay)
     if edge is not None:
@@ -65,3 +68,10 @@ def build_customer_edge(ports: Ports, view: views.CustomerEdge) -> PacketDevice:
         return TunnelCustomerEdge(ports, view)
     sharing = MapSharing([MapDomain(view.rule, embeds_host=True)], IPv6Address("::"))
     return MapTCustomerEdge(ports, view, sharing, PrefixMap(view.dmr))
+
+
+def build_nat(ports: Ports, view: views.Nat) -> PacketDevice:
+    """Return a NAT44, NAT66, NAT64 or the AFTR of DS-Lite."""
+    if view.prefix is not None:
+        return Nat64Device(ports, view, PrefixMap(view.prefix))
+    return NatDevice(ports, view) if view.aftr is None else AftrDevice(ports, view)

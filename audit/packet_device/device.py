@@ -15,6 +15,7 @@ from scapy.packet import Packet, Raw
 from v6t.audit.packet_device.packets import (
     Drop,
     IPPacket,
+    Reassembly,
     address_of,
     hop_limit,
     is_answerable,
@@ -82,11 +83,10 @@ class Ports:
 class PacketDevice(ABC):
     """A device with two links that handles one frame at a time."""
 
-    reassembles = False
-
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
         self.now_s = 0.0
+        self.reassembly = Reassembly()
 
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
@@ -107,7 +107,8 @@ class PacketDevice(ABC):
         return [(out, self.add_ethernet(out, sent)) for out, sent in self.process(side, packet)]
 
     def flush(self) -> None:
-        """Empty the device's connection table."""
+        """Forget the device's connections and incomplete packets."""
+        self.reassembly = Reassembly()
 
     def reset(self) -> None:
         """Configure the device again."""

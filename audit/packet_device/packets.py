@@ -5,17 +5,18 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TypeAlias
 
-from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import ICMPv6ParamProblem, IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
 from scapy.utils import checksum
 
 IPPacket: TypeAlias = IP | IPv6
-ICMP4, IPIP, TCP, UDP17, FRAGMENT, ICMP6 = 1, 4, 6, 17, 44, 58
+ICMP4, IPIP, TCP6, UDP17, FRAGMENT, ICMP6 = 1, 4, 6, 17, 44, 58
 HOP_BY_HOP, ROUTING, OPTIONS = 0, 43, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, OPTIONS)
 MORE_FRAGMENTS, DONT_FRAGMENT = "MF", "DF"
-CHECKSUM_OFFSET = {TCP: 16, UDP17: 6}
+CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
+PORT_PROTOCOLS = (TCP6, UDP17)
 ECHO_TYPES = {4: (8, 0), 6: (128, 129)}
 ERROR_TYPES = {4: (3, 4, 5, 11, 12), 6: tuple(range(128))}
 NEVER_FORWARDED = (
@@ -197,7 +198,7 @@ def port(packet: IPPacket, *, is_source: bool) -> int | None:
     """
     try:
         found, octets = skip_fragment_header(packet)
-        if found in CHECKSUM_OFFSET and len(octets) >= 4:
+        if found in PORT_PROTOCOLS and len(octets) >= 4:
             return int.from_bytes(octets[:2] if is_source else octets[2:4], "big")
         if found != (ICMP4 if packet.version == 4 else ICMP6) or len(octets) < 8:
             return None
@@ -239,6 +240,44 @@ def update_transport(found: int, octets: bytes, old: bytes, new: bytes) -> bytes
     if found == UDP17:
         value = value or 0xFFFF
     return octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
+
+
+def replace_endpoint(packet: IPPacket, end: tuple[str, int], *, is_source: bool) -> IPPacket:
+    """Return a packet, perhaps cut short, with another address and port, its checksums updated.
+
+    The port of an echo message is its identifier.
+    """
+    found, octets = protocol(packet), payload(packet)
+    changed = with_payload(packet, b"")
+    setattr(changed, "src" if is_source else "dst", end[0])
+    number = end[1].to_bytes(2, "big")
+    if is_icmp(packet):
+        at, numbers = 4, octets[4:6]
+    else:
+        at, numbers = (0 if is_source else 2), octets[0 if is_source else 2 :][:2]
+    octets = octets[:at] + number + octets[at + 2 :]
+    old, new = packed_addresses(packet), packed_addresses(changed)
+    if found == ICMP4:  # its checksum has no pseudo header
+        old = new = b""
+    octets = update_transport(found, octets, old + numbers, new + number)
+    changed = with_payload(changed, octets)
+    for name in {"len", "plen"} & packet.fields.keys():
+        setattr(changed, name, getattr(packet, name))
+    return changed
+
+
+def packed_addresses(packet: IPPacket) -> bytes:
+    """Return source and destination as octets."""
+    return address_of(packet.src).packed + address_of(packet.dst).packed
+
+
+def is_valid_message(packet: IPPacket) -> bool:
+    """Return whether the checksum of an ICMP or ICMPv6 message is right."""
+    octets, pseudo = payload(packet), b""
+    if packet.version == 6:
+        length = len(octets).to_bytes(4, "big")
+        pseudo = packed_addresses(packet) + length + ICMP6.to_bytes(4, "big")
+    return checksum(pseudo + octets) == 0
 
 
 def fill_udp_checksum(packet: IP) -> IP:
@@ -308,16 +347,16 @@ class Reassembly:
     def __init__(self) -> None:
         self._fragments: dict[tuple[object, ...], list[tuple[int, bool, bytes]]] = {}
 
-    def add(self, packet: IPPacket) -> IPPacket | None:
-        """Return the whole packet once all of its fragments have arrived."""
+    def add(self, packet: IPPacket, tunnel: str = "") -> IPPacket | None:
+        """Return the whole packet once all of its fragments have arrived, through one tunnel."""
         if not is_fragment(packet):
             return packet
         if packet.version == 4:
-            key: tuple[object, ...] = (packet.src, packet.dst, packet.id, packet.proto)
+            key: tuple[object, ...] = (tunnel, packet.src, packet.dst, packet.id, packet.proto)
             octets = self._join(key, packet.frag, bool(packet.flags.MF), payload(packet))
             return None if octets is None else self._whole_ipv4(packet, octets)
         header = IPv6ExtHdrFragment(payload(packet)[:8])
-        key = (packet.src, packet.dst, header.id)
+        key = (tunnel, packet.src, packet.dst, header.id)
         octets = self._join(key, header.offset, bool(header.m), payload(packet)[8:])
         if octets is None:
             return None

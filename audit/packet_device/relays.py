@@ -22,7 +22,6 @@ from v6t.audit.packet_device.packets import (
     IPIP,
     Drop,
     IPPacket,
-    Reassembly,
     address_of,
     fragment_ipv6,
     port,
@@ -56,10 +55,6 @@ class TunnelDevice(PacketDevice):
     relays: Collection[IPv6Address] = ()
     """Addresses of the device where tunnels end."""
 
-    def __init__(self, ports: Ports) -> None:
-        super().__init__(ports)
-        self.reassembly = Reassembly()
-
     def forward(self, side: str, packet: IPPacket) -> Iterable[Sent]:
         if packet.version == 4:
             if side == "left":
@@ -90,8 +85,12 @@ class TunnelDevice(PacketDevice):
         """Decapsulate a packet (RFC 2473, section 3.3)."""
         inner = self.decapsulate(packet)
         self.check_source(packet, inner)
-        inner.tos = self.inner_tos(inner, packet)
-        return self.forward_inner(packet, self.age_inner(inner))
+        return self.forward_decapsulated(packet, inner)
+
+    def forward_decapsulated(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+        """Send an inner packet with its new TOS and TTL."""
+        inner.tos = self.inner_tos(inner, outer)
+        return self.forward_inner(outer, self.age_inner(inner))
 
     def decapsulate(self, packet: IPv6) -> IP:
         """Return the IPv4 packet in a tunnel packet; tunnel options are skipped."""
@@ -217,7 +216,6 @@ class MapTRelay(Translator):
     ) -> None:
         super().__init__(ports, "left", lowest_ipv6_mtu)
         self.sharing, self.dmr = sharing, dmr
-        self.reassembly = Reassembly()
 
     def is_translated(self, destination: str) -> bool:
         return address_of(destination) in self.dmr.prefix
@@ -274,7 +272,6 @@ class MapTCustomerEdge(Translator):
     ) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         self.edge, self.sharing, self.dmr = view, sharing, dmr
-        self.reassembly = Reassembly()
 
     def is_translated(self, destination: str) -> bool:
         try:

@@ -27,14 +27,16 @@ from v6t.audit.packet_device.packets import (
     ICMP4,
     ICMP6,
     MORE_FRAGMENTS,
+    PORT_PROTOCOLS,
     UDP17,
-    IPPacket,
     Drop,
+    IPPacket,
     address_of,
     fill_udp_checksum,
     ipv6_packet,
     is_error,
     is_fragment,
+    packed_addresses,
     payload,
     read_header,
     refragment_ipv6,
@@ -173,7 +175,7 @@ class Translator(PacketDevice):
 
     def move_checksum(self, old: IPPacket, found: int, octets: bytes, new: IPPacket) -> bytes:
         """Return transport octets whose checksum covers the addresses of a new header."""
-        if old.version == 4 and old.frag:
+        if (old.version == 4 and old.frag) or found not in PORT_PROTOCOLS:
             return octets
         return update_transport(found, octets, packed_addresses(old), packed_addresses(new))
 
@@ -361,11 +363,6 @@ class StatelessTranslator(Translator):
         if prefix is None or own is None:
             raise Drop
         return HostMap(host, own, prefix)
-
-
-def packed_addresses(packet: IPPacket) -> bytes:
-    """Return source and destination as octets."""
-    return address_of(packet.src).packed + address_of(packet.dst).packed
 
 
 def has_source_route(packet: IP) -> bool:
