@@ -9,15 +9,16 @@ Suites of clauses are added under the entry point group ``v6t.audits``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
 from v6t.audit.probe import Frame
 
 if TYPE_CHECKING:
     from v6t.audit.wire import Wire
-    from v6t.plugins.audit_views import AuditView
+    from v6t.plugins.audit_views import Address, AuditView, SideName
     from v6t.plugins.base import Technology
 
 Level = Literal["MUST", "SHOULD", "MAY"]
@@ -84,6 +85,7 @@ class Clause:
         steps: starts a new exchange.
         rate_limited: devices may limit what they send (ICMP errors); silence is tried again after a pause.
         lasts_s: time that the clause waits for timers.
+        plain: sends the simplest packet; if no plain packet passes, no other clause is tried.
     """
 
     rfc: str
@@ -94,6 +96,7 @@ class Clause:
     steps: Callable[[], Steps] = field(compare=False, repr=False)
     rate_limited: bool = False
     lasts_s: float = 0.0
+    plain: bool = False
 
     @property
     def name(self) -> str:
@@ -122,6 +125,8 @@ class Subject:
 
     wire: Wire
     views: tuple[AuditView, ...]
+    neighbors: Mapping[SideName, tuple[Address, ...]]
+    """Addresses of the tester on each link."""
 
     def find(self, view: type[View]) -> View | None:
         """Return the view of a type, or None."""
@@ -132,7 +137,12 @@ def subject_of(technology: Technology) -> Subject:
     """Return what suites know of a technology."""
     from v6t.audit.wire import Wire
 
-    return Subject(Wire(technology.links), tuple(technology.audit_views()))
+    intent = technology.dut_intent()
+    sides: tuple[SideName, SideName] = ("left", "right")
+    neighbors = {
+        side: tuple(map(ip_address, getattr(intent, side)["neighbours"])) for side in sides
+    }
+    return Subject(Wire(technology.links), tuple(technology.audit_views()), neighbors)
 
 
 class Suite(ABC):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scapy.config import conf
-from scapy.layers.inet import ICMP, IP
+from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
-from scapy.packet import Packet
+from scapy.packet import Packet, Raw
 from v6t.audit.probe import Frame
 from v6t.intent.device import Links
 from v6t.plugins.audit_views import SideName
@@ -90,11 +90,22 @@ def parse(octets: bytes) -> Packet | None:
     """Return the IP packet at the start of octets, without padding; None if its lengths are wrong."""
     if len(octets) >= 20 and octets[0] >> 4 == 4:
         header, length = 4 * (octets[0] & 15), int.from_bytes(octets[2:4], "big")
-        return IP(octets[:length]) if 20 <= header <= length <= len(octets) else None
+        return dissect(octets[:length]) if 20 <= header <= length <= len(octets) else None
     if len(octets) >= 40 and octets[0] >> 4 == 6:
         length = 40 + int.from_bytes(octets[4:6], "big")
-        return IPv6(octets[:length]) if length <= len(octets) else None
+        return dissect(octets[:length]) if length <= len(octets) else None
     return None
+
+
+def dissect(octets: bytes) -> Packet:
+    """Return an IP packet whose UDP and TCP data is not interpreted."""
+    packet: Packet = IP(octets) if octets[0] >> 4 == 4 else IPv6(octets)
+    layer = packet.getlayer(UDP) or packet.getlayer(TCP)
+    if layer and layer.payload and not isinstance(layer.payload, Raw):
+        data = layer.payload.original
+        layer.remove_payload()
+        layer.add_payload(Raw(data))
+    return packet
 
 
 def protocol_of(packet: Packet) -> int:
@@ -167,13 +178,14 @@ def summary(packet: Packet) -> str:
     kind = icmp_type(packet)
     if kind is not None:
         name += f" {kind[0]}/{kind[1]}"
-    offset, more = fragment_offset(packet), _has_more_fragments(packet)
+    offset, more = fragment_offset(packet), has_more_fragments(packet)
     if offset or more:
         name += f", fragment at {offset}{', more follow' if more else ''}"
     return f"IPv{version} {packet.src} > {packet.dst}, {name}, {octets} octets"
 
 
-def _has_more_fragments(packet: Packet) -> bool:
+def has_more_fragments(packet: Packet) -> bool:
+    """Return whether a packet is a fragment that others follow."""
     if isinstance(packet, IP):
         return bool(packet.flags.MF)
     header = packet.getlayer(IPv6ExtHdrFragment)

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, Literal, TypeAlias
-
-from v6t.plugins.map.rules import MapRule, PortSet
+from typing import Any, Literal, Protocol, TypeAlias
 
 SideName = Literal["left", "right"]
 Address = IPv4Address | IPv6Address
@@ -27,6 +25,7 @@ WELL_KNOWN_PREFIX = "well-known prefix"
 PREFIX_BESIDE_MAPPINGS = "a prefix beside mappings"
 OVERLAPPING_MAPPINGS = "overlapping mappings"
 UNLIKE_MAPPINGS = "mappings of unlike lengths"
+PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
 NESTED_RULE = "a rule within another"
 PREFIX_CUSTOMERS = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
@@ -63,6 +62,11 @@ def prefix_variant(length: int) -> str:
     return f"prefix of /{length}"
 
 
+def is_prefix_variant(variant: str) -> bool:
+    """Return whether a variant has an RFC 6052 prefix of some length."""
+    return variant.startswith("prefix of /")
+
+
 def variant_prefix(length: int) -> str:
     """Return the RFC 6052 prefix that variants of a length use."""
     if length <= 40:
@@ -81,6 +85,57 @@ def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any
         prefix_variant(length): {parameter: variant_prefix(length), **params}
         for length in PREFIX_LENGTHS
     }
+
+
+class Ports(Protocol):
+    """The ports of a PSID (RFC 7597, section 5.1): data, and what clauses ask of them."""
+
+    @property
+    def psid_offset(self) -> int: ...
+    @property
+    def psid_len(self) -> int: ...
+    @property
+    def psid(self) -> int: ...
+    @property
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        """Inclusive ranges in ascending order."""
+
+    def __contains__(self, port: object) -> bool: ...
+
+
+class Rule(Protocol):
+    """A mapping rule (RFC 7597, section 5.2): data, and what clauses ask of it."""
+
+    @property
+    def ipv6_prefix(self) -> IPv6Network: ...
+    @property
+    def ipv4_prefix(self) -> IPv4Network: ...
+    @property
+    def ea_len(self) -> int: ...
+    @property
+    def psid_offset(self) -> int: ...
+    @property
+    def psid_len(self) -> int: ...
+    @property
+    def psid(self) -> int | None:
+        """PSID of the only CE of a shared address without EA bits."""
+
+    @property
+    def iid_format(self) -> Literal["rfc7597", "draft"]: ...
+    @property
+    def shared(self) -> bool: ...
+    @property
+    def ce_count(self) -> int: ...
+    def ce_of(self, ea: int) -> tuple[IPv4Address, int]:
+        """Return the address and PSID of a CE."""
+
+    def port_set(self, psid: int) -> Ports:
+        """Return the ports of a PSID."""
+
+    def map_address(
+        self, ipv4: IPv4Address, psid: int, host: IPv4Address | None = None
+    ) -> IPv6Address:
+        """Return the MAP address of a CE, or of a host behind it."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +191,7 @@ class Customer:
 
     ipv6: IPv6Address
     ipv4: IPv4Address
-    ports: PortSet
+    ports: Ports
 
     @property
     def port(self) -> int:
@@ -184,7 +239,7 @@ class SharedAddressRelay:
     sibling: Customer | None
     other: Customer | None
     owner: Callable[[IPv4Address, int], IPv6Address | None]
-    rules: tuple[MapRule, ...] = ()
+    rules: tuple[Rule, ...] = ()
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280
     softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None
@@ -212,11 +267,11 @@ class CustomerEdge:
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
     ipv4: IPv4Network
-    ports: PortSet
+    ports: Ports
     server: IPv4Address
     ipv6: IPv6Address
     relay: IPv6Address | None = None
-    rule: MapRule | None = None
+    rule: Rule | None = None
     psid: int = 0
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.plugins.audit_views import Customer, SharedAddressRelay, Softwire
+from v6t.plugins.audit_views import PSID_OFFSETS, Customer, SharedAddressRelay, Softwire
 from v6t.plugins.map.rules import PortSet
 
 if TYPE_CHECKING:
@@ -45,6 +45,17 @@ def lwaftr_view(params: LwAftrParams) -> SharedAddressRelay:
         partial(_owner, table),
         softwires=partial(_softwires, table),
     )
+
+
+def lwaftr_variants(params: LwAftrParams) -> dict[str, dict[str, Any]]:
+    """Return every PSID offset, with a PSID that leaves room for it."""
+    if params.binding_table is not None or not params.psid_len:
+        return {}
+    variants = {}
+    for offset, name in enumerate(PSID_OFFSETS):
+        length = min(params.psid_len, 16 - offset, 5)
+        variants[name] = {"psid_offset": offset, "psid_len": length, "softwires": 2 << length}
+    return variants
 
 
 def _owner(table: BindingTable, ipv4: IPv4Address, port: int) -> IPv6Address | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.families import BindingTable, GeneratedTable, TableFile
 from v6t.packets.direction import Direction
 from v6t.plugins.common.relay import Relay
-from v6t.plugins.lw4o6.audit_view import lwaftr_view
+from v6t.plugins.lw4o6.audit_view import lwaftr_variants, lwaftr_view
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
 from v6t.plugins.map.audit_view import customer_tunnel
@@ -60,6 +60,9 @@ class LightweightAftr(Relay):
     def audit_views(self) -> tuple[AuditView, ...]:
         relay = lwaftr_view(self.params)
         return relay, customer_tunnel(relay)
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return lwaftr_variants(self.params)
 
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.lw4o6.reference import LwAftr

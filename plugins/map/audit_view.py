@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.plugins.audit_views import (
     NESTED_RULE,
     PREFIX_CUSTOMERS,
+    PSID_OFFSETS,
     Customer,
     SharedAddressRelay,
     TunnelEnd,
@@ -85,6 +86,12 @@ def relay_variants(params: MapParams) -> dict[str, dict[str, Any]]:
     """Return the further rules that fit the relay's first one."""
     rule = params.rule
     variants: dict[str, dict[str, Any]] = {}
+    if params.domains or not rule.suffix_len:
+        return variants
+    room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
+    for offset, name in enumerate(PSID_OFFSETS if room > 0 else ()):
+        length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
+        variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
     if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
         variants[NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
     if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
