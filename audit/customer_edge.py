@@ -116,7 +116,7 @@ def rows(h: _Hosts) -> Iterator[Row]:
         yield up(label=f"up-{name}", title=f"{name.upper()} of the customer is sent to the relay in a tunnel",
                  packet=h.up(h.port, name), answer=partial(h.reach_relay, [h.port]), plain=name == "udp",
                  expected=f"IPv6 {v.ipv6} > {h.relay} with it inside")
-    edges = [port for port in edge_ports(v.ports)]
+    edges = edge_ports(v.ports)
     yield down(label="edges-down", title=f"packets for the ports {listed(edges)} of the customer are forwarded",
                packet=[h.down(port) for port in edges], answer=partial(h.reach_host, edges),
                expected=f"{len(edges)} packets to {h.host}")

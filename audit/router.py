@@ -82,7 +82,7 @@ def rows4(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
     yield at("5.3.1", f"ttl-1-{side}", "MUST", "a packet with TTL 1 is not forwarded", packet=packet(ttl=1))
     yield at("4.3.3.4", f"time-exceeded-{side}", "MUST", "its sender is told: time exceeded",
              packet=packet(ttl=1), answer=sender / ICMP(type=11, code=0), error=True)
-    yield at("4.2.2.2", f"tos-{side}", "MUST", "the TOS octet is not changed",
+    yield at("5.3.2", f"tos-{side}", "MAY", "the TOS octet is not changed",
              packet=packet(tos=0xB8), answer=IP(tos=0xB8))
     yield at("4.2.2.5", f"checksum-{side}", "MUST", "a packet with a wrong header checksum is dropped",
              packet=packet(chksum=0xDEAD))
@@ -93,7 +93,7 @@ def rows4(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
     yield at("4.2.2.7", f"fragment-{side}", "MUST", "a fragment is forwarded as it is",
              packet=header(frag=25, flags="MF", proto=17, id=0xBEEF) / Raw(data(200)),
              answer=IP(**ends, frag=25, flags="MF", id=0xBEEF) / Raw(data(200)))
-    yield at("5.3.7", f"loopback-{side}", "MUST", "a packet from 127.0.0.1 is not forwarded",
+    yield at("5.3.7", f"loopback-{side}", "SHOULD", "a packet from 127.0.0.1 is not forwarded",
              packet=packet(src="127.0.0.1"))
     near = int(getattr(wire.links, side).mtu)
     if near > mtu:
@@ -123,9 +123,9 @@ def rows6(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
     yield at("3", f"hop-limit-1-{side}", "MUST", "a packet with hop limit 1 is not forwarded", packet=packet(hlim=1))
     yield at("3.3", f"time-exceeded-{side}", "MUST", "its sender is told: time exceeded", rfc="RFC 4443",
              packet=packet(hlim=1), answer=sender / ICMPv6TimeExceeded(code=0), error=True)
-    yield at("7", f"traffic-class-{side}", "MUST", "the traffic class is not changed",
+    yield at("7", f"traffic-class-{side}", "MAY", "the traffic class is not changed",
              packet=packet(tc=0xB8), answer=IPv6(tc=0xB8))
-    yield at("6", f"flow-label-{side}", "MUST", "the flow label is not changed",
+    yield at("3", f"flow-label-{side}", "MUST", "the flow label is not changed", rfc="RFC 6437",
              packet=packet(fl=0x12345), answer=IPv6(fl=0x12345))
     options = IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(4))])
     yield at("4", f"destination-options-{side}", "MUST", "destination options are neither examined nor changed",
