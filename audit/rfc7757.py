@@ -39,14 +39,14 @@ def hairpin_rows(h: TranslatorHosts, hosts: list[IPv6Address], names: list[IPv6A
     yield near(label="hairpin",
                title="a host with a mapping reaches another one by the prefix, and is named by the prefix itself",
                packet=IPv6(src=one, dst=name2, hlim=TTL) / UDP(**_PORTS) / DATA,
-               answer=IPv6(src=name1, dst=two) / UDP(), plain=True)
+               answer=IPv6(src=name1, dst=two) / UDP())
     yield near(label="hairpin-answer", title="the answer comes back from the address that was asked",
                packet=IPv6(src=two, dst=name1, hlim=TTL) / UDP(sport=443, dport=40123) / DATA,
-               answer=IPv6(src=name2, dst=one) / UDP(), plain=True)
+               answer=IPv6(src=name2, dst=one) / UDP())
     about = IPv6(src=name1, dst=two, hlim=TTL) / UDP(**_PORTS) / Raw(data(40))
     yield near(label="hairpin-error",
                title="an ICMPv6 error about the datagram comes back about what its sender sent",
                packet=IPv6(src=two, dst=name1, hlim=TTL) / ICMPv6DestUnreach(code=4) / about,
                answer=IPv6(src=name2, dst=one) / ICMPv6DestUnreach() / IPv6(src=one, dst=name2),
-               plain=True, rate_limited=True)
+               rate_limited=True)
 # fmt: on

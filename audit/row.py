@@ -160,6 +160,7 @@ def template_words(template: Packet) -> str:
         fields = ", ".join(
             f"{name} {value if not isinstance(value, bytes) else f'of {len(value)} octets'}"
             for name, value in layer.fields.items()
+            if value != []
         )
         layers.append(f"{layer.name} ({fields})" if fields else layer.name)
     return " / ".join(layers)
@@ -177,9 +178,8 @@ def _error_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
     if far:
         return f"the packet passed: {summary(far[0])}"
     errors = [p for p in back if isinstance(p, type(row.answer)) and is_icmp_error(p)]
-    if not errors:
+    if not errors or not isinstance(row.answer, Packet):
         return "no ICMP error"
-    assert isinstance(row.answer, Packet)
     return difference(row.answer, errors[0]) or (row.check(errors[0]) if row.check else "")
 
 
