@@ -1,4 +1,4 @@
-"""An audit as a document, and as JUnit XML."""
+"""Render an audit as a report document and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -7,56 +7,56 @@ from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
-from v6t.analysis.records.audit import (
-    DEVIATES,
-    LEVELS,
-    UNTOLD,
-    VERDICTS,
-    Audit,
-    Finding,
-    FrameSeen,
-)
 from v6t.analysis.sheet import number_of, sheet
+from v6t.audit.clause import DEVIATES, INFORMATION, NOT_TESTABLE
+from v6t.audit.record import LEVELS, VERDICTS, AuditFrame, AuditRecord, Finding
 
 _HEADS = ("<clause", "<section", "<level", "<sent", "<expected", "<got", "<verdict")
 
 
-def document(audit: Audit, *, every: bool = True) -> Document:
-    """All of it; ``every``: the clauses that are followed, too."""
+def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
+    """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
     sections = [Section("Summary", "summary", list(_summary(audit)))]
     for title, anchor, verdict, words in (
-        ("Deviations", "deviations", DEVIATES, "Clauses that are deviated from"),
-        ("Cannot be told", "untold", UNTOLD, "Clauses of which it cannot be told"),
+        ("Deviations", "deviations", DEVIATES, "Clauses from which the device deviates"),
+        ("Not testable", "not-testable", NOT_TESTABLE, "Clauses that could not be tested"),
+        (
+            "Information",
+            "information",
+            INFORMATION,
+            "Clauses of level MAY that the device does not follow",
+        ),
     ):
-        findings = audit.of(verdict)
+        findings = audit.select(verdict)
         if findings:
             sections.append(
                 Section(title, anchor, [_table(words, findings), *map(_frames, findings)])
             )
     if every:
-        table = _table("Every clause that was asked", audit.findings)
+        table = _table("All clauses tested", audit.findings)
         sections.append(Section("All clauses", "clauses", [table]))
     return Document(
         f"Audit: {audit.plugin} by {audit.device}", f"v6t {audit.version}, {audit.made}", sections
     )
 
 
-def verdict(audit: Audit) -> str:
-    """In a sentence."""
+def summary_sentence(audit: AuditRecord) -> str:
+    """Return the result in one sentence."""
     failed, counts = [f for f in audit.findings if f.fails], audit.counts()
-    tried = sum(f.tries > 0 for f in audit.findings)
     if failed:
         parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
         noun = "clause" if len(failed) == 1 else "clauses"
-        sentence = f"The device deviates from {' and '.join(parts)} {noun} of {tried} asked."
+        sentence = f"The device deviates from {' and '.join(parts)} {noun}."
     else:
-        sentence = f"{number_of(tried, 'clause')} asked: no MUST or SHOULD is deviated from."
-    untold = counts[UNTOLD]
-    return f"{sentence} Of {number_of(untold, 'clause')} it cannot be told." if untold else sentence
+        sentence = "The device deviates from no MUST or SHOULD."
+    tested = f"{len(audit.findings)} of {number_of(audit.planned, 'clause')} tested"
+    parts = [tested, *(f"{counts[v]} {v}" for v in (NOT_TESTABLE, INFORMATION) if counts[v])]
+    stopped = f" The audit was stopped: {audit.stopped}." if audit.stopped else ""
+    return f"{sentence} {', '.join(parts)}.{stopped}"
 
 
-def _summary(audit: Audit) -> Iterator[Block]:
-    yield Text(verdict(audit), "bad" if audit.fails else "good")
+def _summary(audit: AuditRecord) -> Iterator[Block]:
+    yield Text(summary_sentence(audit), "bad" if audit.fails else "good")
     yield Facts(
         [
             ("Technology", audit.plugin),
@@ -102,10 +102,10 @@ def _frames(finding: Finding) -> Block:
     )
 
 
-def _dump(frame: FrameSeen) -> str:
+def _dump(frame: AuditFrame) -> str:
     octets = bytes.fromhex(frame.octets)
-    who = "sent" if frame.sent else "received"
-    lines = [f"{frame.number}: {who} on the {frame.side} link, {len(octets)} octets"]
+    action = "sent" if frame.sent else "received"
+    lines = [f"{frame.number}: {action} on the {frame.side} link, {len(octets)} octets"]
     for at in range(0, len(octets), 16):
         row = octets[at : at + 16]
         text = "".join(chr(c) if 32 <= c < 127 else "." for c in row)
@@ -113,10 +113,10 @@ def _dump(frame: FrameSeen) -> str:
     return "\n".join(lines)
 
 
-def to_junit(audit: Audit) -> str:
-    """A test case for each clause: a deviation from MUST or SHOULD fails, what cannot be told is skipped."""
+def to_junit(audit: AuditRecord) -> str:
+    """Return a test case for each clause: deviations fail, clauses that are not testable are skipped."""
     failures = sum(f.fails for f in audit.findings)
-    skipped = len(audit.of(UNTOLD))
+    skipped = len(audit.select(NOT_TESTABLE))
     counts = f'tests="{len(audit.findings)}" failures="{failures}" errors="0" skipped="{skipped}"'
     cases = "\n".join(f"  {_case(audit, f)}" for f in audit.findings)
     name = quoteattr(_printable(f"audit of {audit.plugin} by {audit.device}"))
@@ -127,15 +127,15 @@ def to_junit(audit: Audit) -> str:
     )
 
 
-def _case(audit: Audit, finding: Finding) -> str:
+def _case(audit: AuditRecord, finding: Finding) -> str:
     name = quoteattr(_printable(_named(finding)))
     head = f"<testcase classname={quoteattr(f'{audit.plugin}.{finding.rfc}')} name={name}"
     message = quoteattr(_printable(f"expected {finding.expected}; got {finding.got}"))
     if finding.fails:
         return f"{head}><failure message={message}>{escape(_text(finding))}</failure></testcase>"
-    if finding.verdict == UNTOLD:
+    if finding.verdict == NOT_TESTABLE:
         return f"{head}><skipped message={message}/></testcase>"
-    if finding.verdict == DEVIATES:
+    if finding.verdict == INFORMATION:
         return f"{head}><system-out>{escape(_printable(finding.got))}</system-out></testcase>"
     return f"{head}/>"
 
@@ -145,7 +145,7 @@ def _text(finding: Finding) -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters cannot stand in XML, not even escaped."""
+    """Replace control characters, which XML cannot represent."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
     )

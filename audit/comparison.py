@@ -1,4 +1,4 @@
-"""Audits set beside one another: where their verdicts differ, clause by clause."""
+"""Compare audits: the clauses on which their verdicts differ."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Facts, Section, Text
-from v6t.analysis.records.audit import VERDICTS, Audit, Finding
 from v6t.analysis.sheet import sheet
+from v6t.audit.record import VERDICTS, AuditRecord, Finding
 
-ABSENT = "not asked"
+ABSENT = "not tested"
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A clause that two audits asked, or more, and that is not judged alike.
+class VerdictDifference:
+    """A clause that at least two audits tested with different verdicts.
 
     Attributes:
-        clause: from the first audit that asked it.
-        verdicts, got: of each audit; :data:`ABSENT` and nothing where it was not asked.
+        clause: of the first audit that tested it.
+        verdicts, got: of each audit; :data:`ABSENT` and empty if it did not test the clause.
     """
 
     clause: Finding
@@ -28,26 +28,26 @@ class Difference:
     got: tuple[str, ...]
 
 
-def differences(audits: Sequence[Audit]) -> list[Difference]:
-    """In the order in which the clauses were first asked."""
+def differences(audits: Sequence[AuditRecord]) -> list[VerdictDifference]:
+    """Return the differences, in the order of the clauses."""
     disagreements = []
     for each in _by_clause(audits):
         heard = [f for f in each if f is not None]
         if len({f.verdict for f in heard}) > 1:
             verdicts = tuple(ABSENT if f is None else f.verdict for f in each)
             got = tuple("" if f is None else f.got for f in each)
-            disagreements.append(Difference(heard[0], verdicts, got))
+            disagreements.append(VerdictDifference(heard[0], verdicts, got))
     return disagreements
 
 
-def asked_once(audits: Sequence[Audit]) -> list[int]:
-    """How many clauses each audit alone asked: there is nothing to set them beside."""
+def count_tested_once(audits: Sequence[AuditRecord]) -> list[int]:
+    """Count the clauses that only one audit tested, for each audit."""
     alone = [each for each in _by_clause(audits) if each.count(None) == len(audits) - 1]
     return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
 
 
-def configured_apart(audits: Sequence[Audit]) -> dict[str, list[Any]]:
-    """Parameters that the audits do not share, with the value of each; absent: None."""
+def different_params(audits: Sequence[AuditRecord]) -> dict[str, list[Any]]:
+    """Return the parameters that differ, with the value of each audit; None if it has none."""
     names = dict.fromkeys(name for audit in audits for name in audit.params)
     parameters = {name: [audit.params.get(name) for audit in audits] for name in names}
     return {
@@ -55,8 +55,8 @@ def configured_apart(audits: Sequence[Audit]) -> dict[str, list[Any]]:
     }
 
 
-def _by_clause(audits: Sequence[Audit]) -> Iterator[list[Finding | None]]:
-    """Each clause as each audit found it."""
+def _by_clause(audits: Sequence[AuditRecord]) -> Iterator[list[Finding | None]]:
+    """Return each clause as each audit tested it."""
     by_audit: list[Mapping[tuple[str, str], Finding]] = [
         {(f.clause, f.variant): f for f in audit.findings} for audit in audits
     ]
@@ -64,10 +64,10 @@ def _by_clause(audits: Sequence[Audit]) -> Iterator[list[Finding | None]]:
         yield [mine.get(key) for mine in by_audit]
 
 
-def to_json(audits: Sequence[Audit]) -> dict[str, Any]:
-    """For programs."""
+def to_json(audits: Sequence[AuditRecord]) -> dict[str, Any]:
+    """Return the comparison for programs."""
     return {
-        "schema": "v6t-audit-comparison/1",
+        "schema": "v6t-audit-comparison/2",
         "audits": [
             {"plugin": a.plugin, "device": a.device, "made": a.made, **dict(a.counts())}
             for a in audits
@@ -82,13 +82,13 @@ def to_json(audits: Sequence[Audit]) -> dict[str, Any]:
             }
             for d in differences(audits)
         ],
-        "asked_once": asked_once(audits),
-        "parameters": configured_apart(audits),
+        "tested_once": count_tested_once(audits),
+        "parameters": different_params(audits),
     }
 
 
-def document(audits: Sequence[Audit]) -> Document:
-    """For readers."""
+def comparison_document(audits: Sequence[AuditRecord]) -> Document:
+    """Return the comparison as a report."""
     heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
     rows = [
         [head, audit.made, *(str(audit.counts()[v]) for v in VERDICTS)]
@@ -114,29 +114,29 @@ def document(audits: Sequence[Audit]) -> Document:
             ]
             for d in disagreements
         ]
-        clause_sheet = sheet("Clauses that are not judged alike", names, table)
+        clause_sheet = sheet("Clauses with different verdicts", names, table)
         blocks.append(replace(clause_sheet, cards=True))
     return Document("Comparison of audits", "; ".join(heads), [Section("Audits", "audits", blocks)])
 
 
-def _lead(audits: Sequence[Audit], different: int) -> Iterator[Block]:
+def _lead(audits: Sequence[AuditRecord], different: int) -> Iterator[Block]:
     """Summarize the comparison of the audits."""
-    apart = configured_apart(audits)
-    if apart:
+    different_values = different_params(audits)
+    if different_values:
         parameters = "; ".join(
             f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
-            for name, values in apart.items()
+            for name, values in different_values.items()
         )
-        yield Text(f"The devices were not asked with the same parameters: {parameters}.", "warning")
-    alone = asked_once(audits)
+        yield Text(f"The audits have different parameters: {parameters}.", "warning")
+    alone = count_tested_once(audits)
     if different:
-        yield Text(f"{different} clause{'s are' if different > 1 else ' is'} judged differently.")
+        yield Text(f"{different} clause{'s have' if different > 1 else ' has'} different verdicts.")
     elif not any(alone):
-        yield Text("Every clause is judged alike.", "good")
+        yield Text("All verdicts are equal.", "good")
     elif sum(alone) == sum(len(audit.findings) for audit in audits):
-        yield Text("No clause was asked in two of the audits.", "warning")
+        yield Text("No clause was tested in two of the audits.", "warning")
     else:
-        yield Text("Every clause that more than one audit asked is judged alike.", "good")
+        yield Text("All verdicts of clauses that more than one audit tested are equal.", "good")
     if any(alone):
         parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
-        yield Text(f"Asked in one audit only, so not compared: {', '.join(parts)}.")
+        yield Text(f"Tested in one audit only: {', '.join(parts)}.")

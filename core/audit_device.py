@@ -1,15 +1,16 @@
-"""The device under audit, configured, with a prober at both its links; and put back afterwards."""
+"""The device that is audited: configured, with a prober at both links, and restored afterwards."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from socket import if_nametoindex
 from typing import TYPE_CHECKING, Any
 
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.probe import Frame, ProbeUnable
 from v6t.base.errors import (
     DutError,
     EnvironmentLacking,
@@ -17,139 +18,156 @@ from v6t.base.errors import (
     UsageError,
     interrupted,
 )
+from v6t.core.config.bound import bind
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
 from v6t.intent.device import hosts_on, played
-from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
     from v6t.intent.device import Links
+    from v6t.plugins.base import Technology
 
-WAIT_S, QUIET_S = 0.4, 0.06
 SETTLE_S = 0.3
-"""After the hosts introduced themselves."""
-
-
-@dataclass(frozen=True)
-class Listening:
-    """How long is listened [s].
-
-    Attributes:
-        wait_s: where nothing comes.
-        quiet_s: after the last frame that came.
-    """
-
-    wait_s: float = WAIT_S
-    quiet_s: float = QUIET_S
+"""After the tester's hosts introduced themselves."""
 
 
 class ProbedDevice:
-    """Carries out what clauses send."""
+    """A probe of a configured device (see :class:`v6t.audit.probe.Probe`)."""
 
-    def __init__(
-        self, prober: Prober, listening: Listening, session: DeviceSession | None, about: str
-    ) -> None:
+    def __init__(self, prober: Prober, session: DeviceSession | None, about: str) -> None:
+        """Take over an open prober.
+
+        Args:
+            prober: at both links.
+            session: that configures the device; None if v6t does not configure it.
+            about: name and version of the device.
+        """
         self._prober = prober
-        self._listening = listening
         self._session = session
         self.about = about
-        """What the device is."""
 
-    def carry(self, send: Send) -> Sequence[Frame]:
-        """Send, listen.
-
-        Raises:
-            CannotBeDone: nobody drives the device, or its connections cannot be emptied.
-        """
-        if send.first:
-            self._do(send.first)
-        if send.pause_s:
-            time.sleep(send.pause_s)
-        wait_s = send.listen_s or self._listening.wait_s * send.patience
-        heard = self._prober.exchange(
-            [(frame.side, frame.octets) for frame in send.frames],
-            wait_s,
-            send.listen_s or self._listening.quiet_s * send.stillness,
-        )
+    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+        """Send frames and return those of the device."""
+        sent = [(frame.side, frame.octets) for frame in frames]
+        heard = self._prober.exchange(sent, wait_s, quiet_s)
         return [Frame(side, octets) for side, octets in heard]
 
-    def _do(self, what: str) -> None:
-        session = self._session
-        if session is None:
-            raise CannotBeDone("nobody drives this device")
-        try:
-            if what == "flush":
-                session.flush()
-                return
-            self.revive()
-        except DutError as exc:
-            if interrupted(exc):
-                raise
-            raise CannotBeDone(exc.message) from exc
+    def pause(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
 
-    def revive(self) -> None:
-        """Make it again what it was: it seems to be dead.
+    def flush(self) -> None:
+        """Empty the device's connection table."""
+        session = self._require_session()
+        with _unable():
+            session.flush()
 
-        Raises:
-            DutError: it stays so.
-        """
-        if self._session is not None:
-            self._session.restore()
-            self._session.apply()
-            self._session.verify()
+    def reset(self) -> None:
+        """Remove the configuration and apply it again."""
+        session = self._require_session()
+        with _unable():
+            session.restore()
+            session.apply()
+            session.verify()
 
     def check(self) -> None:
-        """See that it was configured all the time.
-
-        Raises:
-            DutError: it may not have been.
-        """
+        """Verify that the device was configured all the time."""
         if self._session is not None:
             self._session.check_held()
 
+    def _require_session(self) -> DeviceSession:
+        if self._session is None:
+            raise ProbeUnable("v6t does not configure this device")
+        return self._session
+
 
 @contextmanager
-def probed(
-    bound: BoundRun,
-    interfaces: tuple[str, str] | None,
-    listening: Listening,
-    keep: Path | None,
-) -> Iterator[ProbedDevice]:
-    """The device configured and read back, with a prober; restored at the end, whatever happens.
+def _unable() -> Iterator[None]:
+    """Turn an error of the device into :class:`ProbeUnable`, unless the user interrupted it."""
+    try:
+        yield
+    except DutError as exc:
+        if interrupted(exc):
+            raise
+        raise ProbeUnable(exc.message) from exc
+
+
+@dataclass(frozen=True)
+class BoundDevice:
+    """A bound run as the device of an audit (see :class:`v6t.audit.auditor.AuditedDevice`).
+
+    Attributes:
+        bound: technology, driver and tester.
+        interfaces: of this machine, left and right; None: in the lab, or the tester's own ports.
+        opened: called with the name and version of the device.
+    """
+
+    bound: BoundRun
+    interfaces: tuple[str, str] | None = None
+    opened: Callable[[str], None] = lambda about: None
+
+    @property
+    def technology(self) -> Technology:
+        """The technology with its parameters."""
+        return self.bound.technology
+
+    @contextmanager
+    def open(self) -> Iterator[ProbedDevice]:
+        """Configure the device."""
+        with open_probe(self.bound, self.interfaces) as probe:
+            self.opened(probe.about)
+            yield probe
+
+    def configured(self, params: Mapping[str, Any]) -> BoundDevice:
+        """Return the device with further parameters."""
+        settings = self.bound.settings
+        changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
+        changed = replace(bind(changed_settings), again=self.bound.again)
+        changed.driver.check_intent(changed.intent)
+        if self.bound.intent != changed.intent and changed.driver.configured_alike(
+            self.bound.intent, changed.intent
+        ):
+            raise UsageError(
+                "the driver has no setting for it",
+                f"audit with these parameters from the start: {', '.join(params)}",
+                code="setting-untellable",
+            )
+        return replace(self, bound=changed)
+
+
+@contextmanager
+def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
+    """Configure and verify a device; restore it at the end, whatever happens.
 
     Args:
         bound: technology and device.
         interfaces: of this machine, left and right; None: in the lab.
-        listening: how long.
-        keep: directory for a copy of the undo record.
 
     Raises:
-        UsageError: this device cannot be reached by single frames.
+        UsageError: single frames cannot reach this device.
         DutError: it could not be configured.
     """
     intent = bound.technology.dut_intent()
     links = played(bound.technology.links, intent.left, intent.right)
     if interfaces is None and bound.tester.in_lab:
-        with _in_lab(bound, links, listening, keep) as device:
+        with _in_lab(bound, links) as device:
             yield device
         return
-    with _elsewhere(bound, links, interfaces, listening, keep) as device:
+    with _elsewhere(bound, links, interfaces) as device:
         yield device
 
 
 @contextmanager
-def _in_lab(
-    bound: BoundRun, links: Links, listening: Listening, keep: Path | None
-) -> Iterator[ProbedDevice]:
+def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
             "there is no device to audit", "name a driver with --dut", code="device-absent"
         )
-    device = bound.driver.probed_device(bound.device, bound.intent, keep)
+    device = bound.driver.probed_device(bound.device, bound.intent, build_device)
     bed = Bed(links, device)
     try:
         prober = bound.tester.prober(links, bed)
@@ -160,7 +178,7 @@ def _in_lab(
             if session is not None:
                 session.verify()
             time.sleep(SETTLE_S)
-            yield ProbedDevice(prober, listening, session, _about(bound, bed.describe()))
+            yield ProbedDevice(prober, session, _about(bound, bed.describe()))
             bed.check()
         finally:
             prober.close()
@@ -173,13 +191,11 @@ def _elsewhere(
     bound: BoundRun,
     links: Links,
     interfaces: tuple[str, str] | None,
-    listening: Listening,
-    keep: Path | None,
 ) -> Iterator[ProbedDevice]:
-    session = bound.driver.session(bound.intent, keep, bound.again)
+    session = bound.driver.session(bound.intent, None, bound.again)
     if session is None:
         with _sided(bound, links, interfaces) as prober:
-            yield ProbedDevice(prober, listening, None, _about(bound, {}))
+            yield ProbedDevice(prober, None, _about(bound, {}))
         return
     session.open()  # a device that somebody else holds is left alone
     try:
@@ -187,7 +203,7 @@ def _elsewhere(
             session.apply()
             session.verify()
             with _sided(bound, links, interfaces) as prober:
-                yield ProbedDevice(prober, listening, session, _about(bound, session.describe()))
+                yield ProbedDevice(prober, session, _about(bound, session.describe()))
         finally:
             session.restore()
     finally:
@@ -196,7 +212,7 @@ def _elsewhere(
 
 @contextmanager
 def _sided(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Iterator[Prober]:
-    """A prober whose hosts have introduced themselves."""
+    """Open a prober whose hosts have introduced themselves."""
     prober = _elsewhere_prober(bound, links, interfaces)
     try:
         time.sleep(SETTLE_S)
@@ -206,7 +222,7 @@ def _sided(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) ->
 
 
 def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
-    """Two interfaces of this machine, or the tester's own ports."""
+    """Open two interfaces of this machine, or the tester's ports."""
     if interfaces is None:
         own = bound.tester.prober(links, None)
         if own is None:
@@ -237,14 +253,14 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
 
 
 class SocketProber:
-    """Raw sockets on two interfaces, in a process of their own; see :class:`v6t.drivers.prober.Prober`."""
+    """Raw sockets on two interfaces, in another process; see :class:`v6t.drivers.prober.Prober`."""
 
     def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:
-        """Open both, and have the hosts beyond introduce themselves.
+        """Open both interfaces and let the tester's hosts introduce themselves.
 
         Args:
             links: MAC addresses and MTUs.
-            namespace: process whose network namespace they are in; None: this one's.
+            namespace: process in whose network namespace they are; None: this process.
             interfaces: left and right.
         """
         at = {"left": interfaces[0], "right": interfaces[1]}
@@ -269,7 +285,7 @@ class SocketProber:
             raise
 
     def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
-        """See the protocol."""
+        """Send frames and return those of the device."""
         heard: list[Sided] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )
@@ -281,6 +297,6 @@ class SocketProber:
 
 
 def _about(bound: BoundRun, described: dict[str, Any]) -> str:
-    """The device in a few words: its driver's, and the version it told."""
+    """Return name and version of the device."""
     version = described.get("version") or ""
     return f"{bound.driver.name} {version}".strip()

@@ -1,8 +1,9 @@
-"""A reference device for single frames: it answers on both links, with errors of its own."""
+"""A packet-level model of a device between the lab's cables: it answers single frames on both links."""
 
 from __future__ import annotations
 
 import select
+import time
 from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
 
@@ -13,25 +14,25 @@ SLOTS = 1024
 SideName = Literal["left", "right"]
 
 
-class Whole(Protocol):
-    """What a device sends because of a frame. Picklable."""
+class PacketModel(Protocol):
+    """What a device sends for each frame. Picklable."""
 
-    def receive(self, side: SideName, frame: bytes) -> list[tuple[SideName, bytes]]:
-        """Frames, and the side each leaves on."""
+    def receive(self, side: SideName, frame: bytes, now_s: float) -> list[tuple[SideName, bytes]]:
+        """Return the frames that leave because of one frame, with the link of each."""
 
 
-class WholeDut:
-    """The process."""
+class PacketModelDut:
+    """The process of a model."""
 
-    def __init__(self, left: str, right: str, frame_octets: int, whole: Whole) -> None:
+    def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
         """Open both interfaces.
 
         Args:
             left, right: the interfaces.
             frame_octets: longest frame, without FCS.
-            whole: its brain.
+            model: of the device.
         """
-        self._whole = whole
+        self._model = model
         self._rings: dict[SideName, RxRing] = {
             "left": RxRing(left, frame_octets, SLOTS),
             "right": RxRing(right, frame_octets, SLOTS),
@@ -39,7 +40,7 @@ class WholeDut:
         self._frames = dict.fromkeys(("taken", "sent"), 0)
 
     def idle(self, pipe: Connection) -> None:
-        """Answer until a request waits."""
+        """Forward frames until a request arrives."""
         poll = select.poll()
         poll.register(pipe.fileno(), select.POLLIN)
         for ring in self._rings.values():
@@ -50,32 +51,32 @@ class WholeDut:
                 self._pass(side, ring)
 
     def report(self) -> dict[str, int]:
-        """Frames taken and sent."""
+        """Return the numbers of frames received and sent."""
         return self._frames
 
     def _pass(self, side: SideName, ring: RxRing) -> None:
         for rows, _ in ring.take():
             for row in rows:
                 self._frames["taken"] += 1
-                for out, frame in self._whole.receive(side, row.tobytes()):
+                for out, frame in self._model.receive(side, row.tobytes(), time.monotonic()):
                     self._rings[out].send(frame)
                     self._frames["sent"] += 1
         ring.release()
 
 
-class WholeDevice(WorkerDevice):
-    """Stands between the lab's cables."""
+class PacketModelDevice(WorkerDevice):
+    """A model in the place of a device."""
 
-    def __init__(self, whole: Whole, octets: int, *, turned: bool = False) -> None:
-        """Remember; nothing is started yet.
+    def __init__(self, model: PacketModel, octets: int, *, turned: bool = False) -> None:
+        """Prepare the device; its process starts later.
 
         Args:
-            whole: its brain.
+            model: of the device.
             octets: longest frame, without FCS.
-            turned: its left is the lab's right.
+            turned: the model's left is the lab's right.
         """
-        super().__init__(octets, turned, kind="whole", whole=whole)
+        super().__init__(octets, turned, kind="model", model=model)
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the record."""
-        return {"kind": "reference", "what": "the technology's whole device, a frame at a time"}
+        """Return facts for the record."""
+        return {"kind": "reference", "what": "the packet-level model of the technology"}
