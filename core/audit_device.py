@@ -167,7 +167,7 @@ def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
         raise UsageError(
             "there is no device to audit", "name a driver with --dut", code="device-absent"
         )
-    device = bound.driver.probed_device(bound.device, bound.intent, build_device)
+    device = bound.driver.audited_device(bound.device, bound.intent, build_device)
     bed = Bed(links, device)
     try:
         prober = bound.tester.prober(links, bed)

@@ -33,7 +33,6 @@ from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.audit_views import AuditView
-    from v6t.plugins.whole import WholeDevice
     from v6t.profiles.dns.zone import Zone
 
 __all__ = [
@@ -287,15 +286,6 @@ class Technology(Reference):
         if self.ip_versions == (4, 6):
             return sizes.ipv4, sizes.ipv6
         return sizes.ipv6, sizes.ipv4
-
-    def whole_device(self) -> WholeDevice:
-        """All that a right device sends for single frames: what an audit is itself audited with.
-
-        Where nothing better is given: the reference translation, which says nothing by itself.
-        """
-        from v6t.plugins.whole import WholeDevice
-
-        return WholeDevice(self)
 
     def audit_views(self) -> Sequence[AuditView]:
         """Return the roles of the device that an audit has clauses for; none: it has no clauses."""

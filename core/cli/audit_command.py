@@ -233,15 +233,14 @@ def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: 
         for c in clauses
     ]
     uncovered = not_covered(device.technology, selection)
+    if uncovered:
+        notice(f"no clauses exist for {', '.join(uncovered)}")
     if as_json:
         keys = ("clause", "section", "level", "title")
-        listing = [dict(zip(keys, row, strict=True)) for row in rows]
-        click.echo(json.dumps({"clauses": listing, "not_covered": uncovered}, indent=1))
+        click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
         return
     for name, section, level, title in rows:
         click.echo(f"{name:<34} {section:<14} {level:<6} {title}")
-    if uncovered:
-        notice(f"no clauses exist for {', '.join(uncovered)}")
 
 
 def _show(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:

@@ -34,7 +34,6 @@ from v6t.profiles.model import FramePair, Traffic
 if TYPE_CHECKING:
     from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class CustomerEdge(StatelessTechnology):
@@ -175,12 +174,6 @@ class MapTCe(CustomerEdge):
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {RAISED_MTU: {"lowest_ipv6_mtu": 1400}, **prefix_variants("dmr")}
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.customer_edge.whole import WholeMapTCe
-
-        return WholeMapTCe(self)
 
 
 class LwB4(CustomerEdge):

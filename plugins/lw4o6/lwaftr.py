@@ -17,7 +17,6 @@ from v6t.profiles.model import FramePair, Traffic
 if TYPE_CHECKING:
     from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class LightweightAftr(Relay):
@@ -68,9 +67,3 @@ class LightweightAftr(Relay):
         from v6t.plugins.lw4o6.reference import LwAftr
 
         return LwAftr(self.params.table(), self.links).device(self.links)
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.lw4o6.whole import WholeLwAftr
-
-        return WholeLwAftr(self)

@@ -18,7 +18,6 @@ from v6t.profiles.model import FramePair, Traffic
 if TYPE_CHECKING:
     from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class MapEBorderRelay(Relay):
@@ -70,9 +69,3 @@ class MapEBorderRelay(Relay):
 
         rules = [d.rule for d in self.params.all_domains]
         return MapERelay(rules, self.params.br_address, self.links).device(self.links)
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.map.whole import WholeMapE
-
-        return WholeMapE(self)

@@ -20,7 +20,6 @@ from v6t.profiles.model import FramePair, Traffic
 if TYPE_CHECKING:
     from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class MapTBorderRelay(Relay):
@@ -104,9 +103,3 @@ class MapTBorderRelay(Relay):
         p = self.params
         rules = [d.rule for d in p.all_domains]
         return MapTRelay(rules, p.dmr_prefix, self.links, p.lowest_ipv6_mtu).device(self.links)
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.map.whole import WholeMapT
-
-        return WholeMapT(self)

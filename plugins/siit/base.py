@@ -27,7 +27,6 @@ from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 DROP_REASONS = (
     "forwarded",
@@ -106,12 +105,6 @@ class StatelessTranslator(StatelessTechnology):
     @property
     def _ipv6_link(self) -> Link:
         return self.links.left if self.ipv6_is_left else self.links.right
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments and ICMP errors of its own."""
-        from v6t.plugins.siit.whole import WholeTranslator
-
-        return WholeTranslator(self)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p, mappings = self.params, self.params.mappings
