@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from v6t.audit.packet_device.device import PacketDevice, Ports, Router
 from v6t.audit.packet_device.maps import BindingTable, MapDomain, MapSharing, PrefixMap
 from v6t.audit.packet_device.nat import AftrDevice, Nat64Device, NatDevice
+from v6t.audit.packet_device.prefix import PrefixDevice
 from v6t.audit.packet_device.relays import (
     MapTCustomerEdge,
     MapTRelay,
@@ -15,6 +16,7 @@ from v6t.audit.packet_device.relays import (
     TunnelRelay,
 )
 from v6t.audit.packet_device.translator import StatelessTranslator
+from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
 
 if TYPE_CHECKING:
@@ -39,6 +41,15 @@ def build_device(technology: Technology) -> PacketDevice:
     if translator is not None and translator.table is not None:
         return StatelessTranslator(
             ports, translator.six_side, translator.lowest_ipv6_mtu, translator.table
+        )
+    prefix = find(found, views.PrefixTranslator)
+    if prefix is not None:
+        return PrefixDevice(ports, prefix)
+    if find(found, views.Router) is None:
+        raise UsageError(
+            f"technology {technology.name} has no packet-level device",
+            "choose a device that forwards packets",
+            code="no-clauses",
         )
     return Router(ports)
 
