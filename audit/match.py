@@ -42,7 +42,7 @@ def difference(template: Packet, packet: Packet) -> str:
         if not isinstance(layer, type(expected)):
             return f"{layer.name or 'no payload'} instead of {expected.name}"
         for name, value in expected.fields.items():
-            if value == []:  # scapy creates lists of options in every packet
+            if isinstance(value, list) and not value:  # scapy creates lists in every packet
                 continue
             seen = layer.getfieldval(name)
             if not _equal(name, seen, value):

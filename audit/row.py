@@ -160,7 +160,7 @@ def template_words(template: Packet) -> str:
         fields = ", ".join(
             f"{name} {value if not isinstance(value, bytes) else f'of {len(value)} octets'}"
             for name, value in layer.fields.items()
-            if value != []
+            if not isinstance(value, list) or value
         )
         layers.append(f"{layer.name} ({fields})" if fields else layer.name)
     return " / ".join(layers)

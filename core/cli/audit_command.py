@@ -155,7 +155,7 @@ def command(
     def record(progress: AuditProgress) -> AuditRecord:
         about = names[-1] if names else bound.driver.name
         seconds = round(time.monotonic() - started, 1)
-        return _record(device.bound, about, [s.name for s in selection.suites], seconds, progress)
+        return make_record(device.bound, about, [s.name for s in selection.suites], seconds, progress)
 
     def save(progress: AuditProgress) -> None:
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
@@ -193,7 +193,7 @@ def _live_line() -> Iterator[Any]:
         write("")
 
 
-def _record(
+def make_record(
     bound: BoundRun, about: str, suites: Sequence[str], seconds: float, progress: AuditProgress
 ) -> AuditRecord:
     """Return the record of what was tested so far."""

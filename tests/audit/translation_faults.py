@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from v6t.plugins.translation import icmp, rfc7915
-from v6t.plugins.translation.rfc7915 import Translator
-from v6t.tests.plugins.clauses.faulty import (
+from scapy.layers import inet
+from scapy.layers.inet6 import ICMPv6EchoRequest, ICMPv6Unknown
+from v6t.audit.packet_device.packets import Drop
+from v6t.audit.packet_device.translator import Translator
+from v6t.tests.audit.faulty import (
     Fault,
     Octets,
     forward,
+    header_summed,
     message_summed,
     plus,
     put,
-    untold,
     version,
+    without_errors,
 )
 
 UDP, TCP, ICMP, FRAGMENT, ICMPV6 = 17, 6, 1, 44, 58
@@ -26,7 +29,7 @@ def faults() -> list[Fault]:
 
 
 def _untold(of: int) -> Callable[[bytes, bytes], bytes | None]:
-    return lambda c, p: p if version(c) != of else untold(c, p)
+    return lambda c, p: p if version(c) != of else without_errors(c, p)
 
 
 def _protocol4(number: int) -> Callable[[bytes], bool]:
@@ -120,8 +123,6 @@ def _unrouted(p: bytes) -> bytes:
         octets = Octets(p)
         octets[22] = octets[21] + 1
         octets[10:12] = b"\0\0"
-        from v6t.tests.plugins.clauses.faulty import header_summed
-
         return header_summed(octets)
     return p
 
@@ -136,8 +137,6 @@ def _lifted(p: bytes) -> bytes:
 
 
 def _lifted4(p: bytes) -> bytes:
-    from v6t.tests.plugins.clauses.faulty import header_summed
-
     octets = Octets(p)
     if version(p) == 4 and p[8] == 1:
         octets[8] = 2
@@ -147,7 +146,6 @@ def _lifted4(p: bytes) -> bytes:
 
 def _reforwarded(source: bytes, at: int, instead: bytes) -> Callable[[bytes], bytes]:
     """A source that no device forwards is taken for a right one; sums made right by the caller's clause."""
-    from v6t.tests.plugins.clauses.faulty import header_summed
 
     def arriving(p: bytes) -> bytes:
         if p[at : at + len(source)] == source and version(p) == (4 if len(source) == 4 else 6):
@@ -204,21 +202,23 @@ def _drops() -> Iterator[Fault]:
                 arriving=_reforwarded(b"\x7f\0\0\x01", 12, bytes([198, 19, 0, 2])))  # fmt: skip
     yield Fault("packets from 0.0.0.0 forwarded", "4.1-illegal-source-this-network",
                 arriving=_reforwarded(bytes(4), 12, bytes([198, 19, 0, 2])))  # fmt: skip
-    yield Fault("IGMP forwarded", "4.2-igmp", patch=(rfc7915, "IGMP", lambda _: 999))
+    yield Fault("IGMP forwarded", "4.2-igmp", patch=(Translator, "untranslated", lambda _: ()))
     yield Fault(
         "timestamp requests forwarded",
         "4.2-query-13",
-        patch=(icmp, "ECHO", lambda e: {**e, 13: 200}),
+        patch=(Translator, "echo_to_ipv6", lambda e: {**e, 13: ICMPv6EchoRequest}),
     )
     yield Fault(
         "unknown ICMP types forwarded",
         "4.2-query-42",
-        patch=(icmp, "ECHO", lambda e: {**e, 42: 200}),
+        patch=(Translator, "echo_to_ipv6", lambda e: {**e, 42: ICMPv6EchoRequest}),
     )
     yield Fault("neighbour solicitations forwarded", "5.2-single-hop-135",
-                patch=(icmp, "ECHO_BACK", lambda e: {**e, 135: 13}))  # fmt: skip
+                patch=(Translator, "echo_to_ipv4", lambda e: {**e, 135: 13}))  # fmt: skip
     yield Fault(
-        "MLD forwarded", "5.2-single-hop-130", patch=(icmp, "ECHO_BACK", lambda e: {**e, 130: 13})
+        "MLD forwarded",
+        "5.2-single-hop-130",
+        patch=(Translator, "echo_to_ipv4", lambda e: {**e, 130: 13}),
     )
 
 
@@ -229,7 +229,7 @@ def _translator(**changed: Any) -> tuple[Any, str, Callable[[Any], Any]]:
         def patched(self: Any, *args: Any, **kwargs: Any) -> None:
             init(self, *args, **kwargs)
             for name, value in changed.items():
-                object.__setattr__(self, name, value)
+                setattr(self, name, value)
 
         return patched
 
@@ -288,7 +288,7 @@ def _fragments() -> Iterator[Fault]:
     yield Fault("atomic fragments dropped", "5.1.1-atomic-fragment",
                 arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT and p[42:44] == b"\0\0"))  # fmt: skip
     yield Fault("fragments that name an extension header forwarded", "5.1.1-fragment-extension",
-                patch=(rfc7915, "_NO_FRAGMENT", lambda _: frozenset()))  # fmt: skip
+                patch=(Translator, "forbidden_in_fragments", lambda _: ()))  # fmt: skip
     yield Fault("first fragments without checksum forwarded", "4.5-fragment-no-checksum",
                 arriving=lambda p: p[:26] + b"\x12\x34" + p[28:]
                 if version(p) == 4 and p[0] == 0x45 and p[9] == UDP and p[6] & 0x20 and p[26:28] == b"\0\0" else p)  # fmt: skip
@@ -300,40 +300,65 @@ Told = tuple[int, int, int] | None
 def _six(
     change: Callable[[int, int, int, int, Told], Told],
 ) -> tuple[Any, str, Callable[[Any], Any]]:
-    """Other ICMPv6 errors are made: of type, code, second word, length and the right answer."""
+    """Change ICMPv6 errors: takes type, code, second word, quoted length and the correct answer."""
 
-    def made(right: Any) -> Any:
-        def wrong(kind: int, code: int, rest: int, length: int, mtu: int) -> Told:
-            return change(kind, code, rest, length, right(kind, code, rest, length, mtu))
+    def make(correct: Any) -> Any:
+        def wrong(self: Any, error: Any, quoted: Any) -> Any:
+            rest = int.from_bytes(bytes(error)[4:8], "big")
+            told = change(
+                error.type, error.code, rest, quoted.len, _told(correct, self, error, quoted)
+            )
+            if told is None:
+                raise Drop
+            return ICMPv6Unknown(type=told[0], code=told[1], msgbody=told[2].to_bytes(4, "big"))
 
         return wrong
 
-    return icmp, "error_to_icmpv6", made
+    return Translator, "error_to_ipv6", make
 
 
 def _four(change: Callable[[int, int, int, Told], Told]) -> tuple[Any, str, Callable[[Any], Any]]:
-    def made(right: Any) -> Any:
-        def wrong(kind: int, code: int, rest: int, mtu: int) -> Told:
-            return change(kind, code, rest, right(kind, code, rest, mtu))
+    """Change ICMP errors: takes type, code, second word and the correct answer."""
+
+    def make(correct: Any) -> Any:
+        def wrong(self: Any, error: Any) -> Any:
+            rest = int.from_bytes(bytes(error)[4:8], "big")
+            told = change(error.type, error.code, rest, _told(correct, self, error))
+            if told is None:
+                raise Drop
+            header = inet.ICMP(bytes([told[0], told[1], 0, 0]) + told[2].to_bytes(4, "big"))
+            del header.chksum
+            return header
 
         return wrong
 
-    return icmp, "error_to_icmp", made
+    return Translator, "error_to_ipv4", make
+
+
+def _told(correct: Any, *args: Any) -> Told:
+    """Return type, code and second word of the correct error; None if the message is dropped."""
+    try:
+        octets = bytes(correct(*args))
+    except Drop:
+        return None
+    return octets[0], octets[1], int.from_bytes(octets[4:8], "big")
 
 
 def _messages() -> Iterator[Fault]:
-    echo = {128: 135}
     yield Fault("ICMPv6 echo with a wrong checksum", "4.2-echo-request",
                 leaving=forward(6, plus(42, 1), lambda p: p[6] == ICMPV6 and p[40] == 128))  # fmt: skip
     yield Fault("ICMP echo with a wrong checksum", "5.2-echo-request",
                 leaving=forward(4, plus(22, 1), lambda p: p[9] == ICMP and p[20] == 8))  # fmt: skip
-    yield Fault("echo replies dropped", "4.2-echo-reply", patch=(icmp, "ECHO", lambda e: {8: 128}))
+    yield Fault(
+        "echo replies dropped",
+        "4.2-echo-reply",
+        patch=(Translator, "echo_to_ipv6", lambda e: {8: ICMPv6EchoRequest}),
+    )
     yield Fault(
         "ICMPv6 echo replies dropped",
         "5.2-echo-reply",
-        patch=(icmp, "ECHO_BACK", lambda e: {128: 8}),
+        patch=(Translator, "echo_to_ipv4", lambda e: {128: 8}),
     )
-    del echo
     for code in (0, 3, 9, 13, 15):
         yield Fault(f"ICMP unreachable code {code} becomes 1/3", f"4.2-unreachable-{code}",
                     patch=_six(lambda k, c, r, n, t, m=code: (1, 3, 0) if (k, c) == (3, m) else t))  # type: ignore[misc]  # fmt: skip
@@ -381,7 +406,7 @@ def _messages() -> Iterator[Fault]:
     yield Fault("unknown options forwarded", "5.2-dropped-4-2",
                 patch=_four(lambda k, c, r, t: (12, 0, 0) if (k, c) == (4, 2) else t))  # fmt: skip
     yield Fault("unknown errors forwarded", "5.2-dropped-50-0",
-                patch=_four(lambda k, c, r, t: (3, 1, 0) if k == 50 else t))  # fmt: skip
+                patch=(Translator, "echo_to_ipv4", lambda e: {**e, 50: 3}))  # fmt: skip
 
 
 def _error6(p: bytes) -> bool:
@@ -419,7 +444,9 @@ def _inner() -> Iterator[Fault]:
                 leaving=lambda c, p: message_summed(Octets(p[:88] + b"\x08" + p[89:]))
                 if version(p) == 6 and version(c) == 4 and _error6(p) and p[54] == ICMPV6 else p)  # fmt: skip
     yield Fault(
-        "nested errors forwarded", "4.3-nested", patch=(icmp, "ECHO", lambda e: {**e, 3: 1})
+        "nested errors forwarded",
+        "4.3-nested",
+        patch=(Translator, "echo_to_ipv6", lambda e: {**e, 3: ICMPv6EchoRequest}),
     )
     yield Fault("inner TTL decremented", "5.3-inner", leaving=_within(4, 8, -1))
     yield Fault("inner IPv4 header checksum wrong", "5.3-inner", leaving=_within(4, 10, 1))
@@ -432,5 +459,5 @@ def _inner() -> Iterator[Fault]:
     yield Fault(
         "nested ICMPv6 errors forwarded",
         "5.3-nested",
-        patch=(icmp, "ECHO_BACK", lambda e: {**e, 1: 3}),
+        patch=(Translator, "echo_to_ipv4", lambda e: {**e, 1: 3}),
     )

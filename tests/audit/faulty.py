@@ -1,19 +1,19 @@
-"""A whole device with one planted fault; frames are changed octet by octet, by code of the tests' own."""
+"""A packet-level device with one planted fault; frames are changed octet by octet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from v6t.plugins.clauses.base import Clause, Frame, Send
-from v6t.plugins.clauses.carry import Outcome, carry_out
-from v6t.plugins.whole import Leaves, SideName, WholeDevice
+from v6t.plugins.audit_views import SideName
+
+Leaves = list[tuple[SideName, bytes]]
 
 ETHERNET = 14
 Octets = bytearray
 Leaving = Callable[[bytes, bytes], "bytes | None"]
-"""Of a packet that arrived and one that leaves because of it: what leaves in its place; None: nothing."""
+"""Takes a packet that arrived and one that leaves because of it; returns what leaves instead, or None."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,10 @@ class Fault:
 
     Attributes:
         name: of the fault.
-        clause: part of the name of a clause that must deviate by it.
+        clause: part of the name of a clause that must find it.
         arriving: changes a packet before the device sees it; None: drops it.
         leaving: changes what leaves; see :data:`Leaving`.
-        patch: changes the reference itself: module or class, attribute, and what stands there
-            instead, made of what stood there.
-        params: the device alone believes.
+        patch: changes the device's code: class, attribute, and a function of the correct attribute.
     """
 
     name: str
@@ -35,49 +33,31 @@ class Fault:
     arriving: Callable[[bytes], bytes | None] | None = None
     leaving: Leaving | None = None
     patch: tuple[Any, str, Callable[[Any], Any]] | None = None
-    params: dict[str, Any] = field(default_factory=dict)
 
 
 class FaultyDevice:
-    """What the device sends, changed by the fault."""
+    """A device whose packets are changed by a fault."""
 
-    def __init__(self, whole: WholeDevice, fault: Fault | None) -> None:
-        self.whole = whole
+    def __init__(self, device: Any, fault: Fault) -> None:
+        self.device = device
         self.fault = fault
 
-    def receive(self, side: SideName, frame: bytes) -> Leaves:
-        fault, head = self.fault, frame[:ETHERNET]
-        packet = frame[ETHERNET:]
-        if fault is not None and fault.arriving is not None:
+    def receive(self, side: SideName, frame: bytes, now_s: float = 0.0) -> Leaves:
+        fault, packet = self.fault, frame[ETHERNET:]
+        if fault.arriving is not None:
             changed = fault.arriving(packet)
             if changed is None:
                 return []
-            frame = head[:12] + kind(changed) + changed
-        found = []
-        for out, left in self.whole.receive(side, frame):
-            made: bytes | None = left[ETHERNET:]
-            if fault is not None and fault.leaving is not None:
-                made = fault.leaving(packet, cut(left[ETHERNET:]))
-            if made is not None:
-                octets = left[:12] + kind(made) + made
-                found.append((out, octets + bytes(max(0, 60 - len(octets)))))
-        return found
-
-
-def outcomes(device: FaultyDevice | WholeDevice, clauses: Sequence[Clause]) -> list[Outcome]:
-    """Every clause before a device in this process, no clock."""
-
-    def carrier(send: Send) -> list[Frame]:
-        before = getattr(device, "before", None)
-        if before is not None:
-            before(send)
-        return [
-            Frame(side, octets)
-            for frame in send.frames
-            for side, octets in device.receive(frame.side, frame.octets)
-        ]
-
-    return [carry_out(clause, carrier) for clause in clauses]
+            frame = frame[:12] + kind(changed) + changed
+        sent = []
+        for out, left in self.device.receive(side, frame, now_s):
+            changed = left[ETHERNET:]
+            if fault.leaving is not None:
+                changed = fault.leaving(packet, cut(left[ETHERNET:]))
+            if changed is not None:
+                octets = left[:12] + kind(changed) + changed
+                sent.append((out, octets + bytes(max(0, 60 - len(octets)))))
+        return sent
 
 
 def kind(packet: bytes) -> bytes:
@@ -152,6 +132,6 @@ def plus(at: int, difference: int) -> Callable[[Octets], None]:
     return change
 
 
-def untold(came: bytes, left: bytes) -> bytes | None:
+def without_errors(came: bytes, left: bytes) -> bytes | None:
     """The device never sends an ICMP error of its own."""
     return None if version(came) == version(left) else left

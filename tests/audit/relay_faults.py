@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from v6t.plugins.clauses.relay_rules import OVERLAP, PREFIX
-from v6t.plugins.map.whole import WholeMapE, WholeMapT
-from v6t.plugins.translation.whole import TranslatingDevice
-from v6t.plugins.tunnel import whole as tunnel_whole
-from v6t.plugins.tunnel.whole import RelayDevice
-from v6t.tests.plugins.clauses.faulty import Fault, Octets, added, header_summed, version
+from scapy.layers.inet import IP
+from scapy.layers.inet6 import IPv6
+from v6t.audit.packet_device.maps import MapSharing
+from v6t.audit.packet_device.packets import with_hop_limit
+from v6t.audit.packet_device.relays import MapTRelay, TunnelDevice, TunnelRelay
+from v6t.audit.packet_device.translator import Translator
+from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
+from v6t.tests.audit.faulty import Fault, Octets, added, header_summed, version
 
 IPIP, FRAGMENT, UDP, ICMP, OPTIONS = 4, 44, 17, 1, 60
 Change = Callable[[Octets], None]
@@ -51,34 +53,15 @@ def _put(at: int, value: int) -> Change:
 
 
 def _owner(change: Callable[[Any, Any, Any, Any], Any]) -> tuple[Any, str, Callable[[Any], Any]]:
-    """Other customers own addresses: of the right answer, the device, address and port."""
+    """Change who owns addresses: takes the correct answer, the rules, address and port."""
 
-    def made(right: Any) -> Any:
+    def make(correct: Any) -> Any:
         def wrong(self: Any, ipv4: Any, port: Any) -> Any:
-            return change(right(self, ipv4, port), self, ipv4, port)
+            return change(correct(self, ipv4, port), self, ipv4, port)
 
         return wrong
 
-    return WholeMapE, "owner", made
-
-
-def _unchecked(method: Any) -> Any:
-    """MAP-T without a look at the port: the CE is believed."""
-    del method
-
-    def believed(self: Any, packet: bytes) -> Any:
-        from ipaddress import IPv6Address
-
-        from v6t.plugins.translation import rfc7915
-
-        ce = IPv6Address(packet[8:24])
-        for rule in (domain.rule for domain in self._domains):
-            found = rule.decode(ce)
-            if found is not None:
-                return found[0], ce
-        raise rfc7915.Refused(rfc7915.WRONG_SOURCE)
-
-    return believed
+    return MapSharing, "find", make
 
 
 def _drop(when: Callable[[bytes], bool]) -> Callable[[bytes], bytes | None]:
@@ -90,7 +73,9 @@ def mapt() -> list[Fault]:
     silent = Fault("wrong sources not told", "source-told",
                    leaving=lambda c, p: None if version(c) == 6 == version(p) else p)  # fmt: skip
     port = Fault(
-        "source port not checked", "source-port-udp", patch=(WholeMapT, "_from_ce", _unchecked)
+        "source port not checked",
+        "source-port-udp",
+        patch=(MapTRelay, "is_own_port", lambda _: lambda self, packet, ce: True),
     )
     later = Fault("later fragments dropped", "fragments-in-order",
                   arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x1F | p[7] > 0))  # fmt: skip
@@ -104,7 +89,7 @@ def mapt() -> list[Fault]:
     alone = Fault(
         "CEs do not reach each other",
         "hairpin",
-        patch=(WholeMapT, "beyond", lambda _: TranslatingDevice.beyond),
+        patch=(MapTRelay, "emit_ipv4", lambda _: Translator.emit_ipv4),
     )
     named = Fault("CEs reach each other by wrong names", "hairpin", leaving=_renamed)
     return [silent, port, later, echo, edge, alone, named]
@@ -162,14 +147,16 @@ def relay() -> Iterator[Fault]:
         arriving=_drop(lambda p: version(p) == 4 and p[19] == 255),
     )
     yield Fault(
-        "wrong sources told", "source-port-udp", patch=(RelayDevice, "silent", lambda _: False)
+        "wrong sources told",
+        "source-port-udp",
+        patch=(TunnelRelay, "reports_sources", lambda _: True),
     )
     yield Fault("port ranges end early", "edges-down",
                 patch=_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r))  # fmt: skip
     yield Fault("port ranges begin late", "edges-up",
                 patch=_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r))  # fmt: skip
     yield Fault("all ports are the first customer's", "beside-down",
-                patch=_owner(lambda r, s, a, p: s._domains[0].rule.map_address(a, 1) if r is not None else r))  # fmt: skip
+                patch=_owner(lambda r, s, a, p: (s.domains[0].address(a, "00001"), r[1]) if r is not None else r))  # fmt: skip
     yield Fault(
         "ICMP queries dropped",
         "down-icmp",
@@ -190,30 +177,24 @@ def relay() -> Iterator[Fault]:
     yield Fault(
         "no hairpin",
         "hairpin",
-        patch=(WholeMapE, "has_share", lambda _: lambda self, ipv4, customer=None: False),
+        patch=(MapSharing, "has_share", lambda _: lambda self, ipv4, customer=None: False),
     )
 
 
-def _believing(right: Any) -> Any:
-    """Every tunnel packet is decapsulated, whoever sent it."""
-
-    def believed(self: Any, packet: bytes) -> Any:
-        inner = packet[40:]
-        if packet[6] != IPIP or len(inner) < 20:
-            return right(self, packet)
-        return [("right", tunnel_whole.decremented(inner))]
-
-    return believed
-
-
 def _where(wrong: Callable[[bytes], bool]) -> tuple[Any, str, Callable[[Any], Any]]:
-    """Only tunnel packets that are wrong in one way are decapsulated, whoever sent them."""
+    """Decapsulate tunnel packets that are wrong in one way, whoever sent them."""
 
-    def made(right: Any) -> Any:
-        every = _believing(right)
-        return lambda self, packet: (every if wrong(packet) else right)(self, packet)
+    def make(correct: Any) -> Any:
+        def faulty(self: Any, packet: Any) -> Any:
+            octets = bytes(packet)
+            if not wrong(octets) or octets[6] != IPIP or len(octets) < 60:
+                return correct(self, packet)
+            inner = (IP if octets[40] >> 4 == 4 else IPv6)(octets[40:])
+            return [("right", with_hop_limit(inner, octets[48] - 1))]
 
-    return RelayDevice, "_from_tunnel", made
+        return faulty
+
+    return TunnelDevice, "forward_tunnel", make
 
 
 def _number(packet: bytes, at: int) -> int:
@@ -340,31 +321,31 @@ def _unmarked(packet: bytes) -> bytes:
 
 
 RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
-    ("the inner rule unknown", OVERLAP, "overlap-down", {"domains": ()}),
-    ("the inner rule's CEs unknown", OVERLAP, "overlap-up", {"domains": ()}),
-    ("the outer rule elsewhere", OVERLAP, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
-    ("the inner rule ignored", OVERLAP, "overlap-source", {"domains": ()}),
-    ("another PSID offset", OVERLAP, "overlap-port", {"psid_offset": 6}),
-    ("prefixes of two addresses", PREFIX, "prefix-down", {"ea_len": 7}),
-    ("one address for each", PREFIX, "prefix-up", {"ea_len": 8}),
-    ("one address too many for a CE", PREFIX, "prefix-other-down", {}),
-    ("one address too many from a CE", PREFIX, "prefix-other-up", {}),
+    ("the inner rule unknown", NESTED_RULE, "overlap-down", {"domains": ()}),
+    ("the inner rule's CEs unknown", NESTED_RULE, "overlap-up", {"domains": ()}),
+    ("the outer rule elsewhere", NESTED_RULE, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
+    ("the inner rule ignored", NESTED_RULE, "overlap-source", {"domains": ()}),
+    ("another PSID offset", NESTED_RULE, "overlap-port", {"psid_offset": 6}),
+    ("prefixes of two addresses", PREFIX_CUSTOMERS, "prefix-down", {"ea_len": 7}),
+    ("one address for each", PREFIX_CUSTOMERS, "prefix-up", {"ea_len": 8}),
+    ("one address too many for a CE", PREFIX_CUSTOMERS, "prefix-other-down", {}),
+    ("one address too many from a CE", PREFIX_CUSTOMERS, "prefix-other-up", {}),
 )
 """What a MAP-E relay believes in place of its configuration, and the clause that finds it; nothing: it takes
 192.0.2.8 for the CE's before.
 """
 
 
-def taken_for_the_one_before(right: Any) -> Any:
-    """Who owns an address, wrongly."""
-    return lambda self, ipv4, port: right(self, ipv4 - 4 if int(ipv4) & 0xFF == 8 else ipv4, port)
+def confuse_neighbors(correct: Any) -> Any:
+    """Take 192.0.2.8 for an address of the CE before."""
+    return lambda self, ipv4, port: correct(self, ipv4 - 4 if int(ipv4) & 0xFF == 8 else ipv4, port)
 
 
-def believing(technology: Any, believed: dict[str, Any]) -> Any:
-    """The same technology with other parameters; a PSID offset is the inner rule's."""
-    params = technology.params.model_dump()
-    if "psid_offset" in believed:
-        params["domains"][0].update(believed)
+def with_wrong_rules(technology: Any, params: dict[str, Any]) -> Any:
+    """Return the technology with other parameters; a PSID offset is the nested rule's."""
+    values = technology.params.model_dump()
+    if "psid_offset" in params:
+        values["domains"][0].update(params)
     else:
-        params.update(believed)
-    return type(technology)(technology.params_model(**params))
+        values.update(params)
+    return type(technology)(technology.params_model(**values))
