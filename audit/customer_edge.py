@@ -21,7 +21,8 @@ from v6t.audit.wire import dissect, ports_of, protocol_of, summary, transport_oc
 from v6t.plugins.audit_views import CustomerEdge
 
 SERVER_PORT = 443
-_STRANGER4, _STRANGER6 = IPv4Address("198.51.100.77"), IPv6Address("2001:db8:dead::77")
+_STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
+_STRANGER6 = IPv6Address("2001:db8:dead::77")
 # RFC and section of each subject
 RECEIVING = {"MAP-E": ("RFC 7597", "8.1"), "lw4o6": ("RFC 7596", "5.2")}
 SENDING = {"MAP-E": ("RFC 7597", "8"), "lw4o6": ("RFC 7596", "5.2")}
@@ -125,7 +126,8 @@ def rows(h: _Hosts) -> Iterator[Row]:
              expected=f"{len(edges)} packets to {h.relay}")
     yield down(label="other-relay", packet=h.down(h.port, outer=_STRANGER6),
                title="a tunnel packet that does not come from the relay is dropped")
-    yield down(label="foreign-address", packet=h.down(h.port, ipv4=_STRANGER4),
+    stranger = next(address for address in _STRANGERS4 if address not in v.ipv4)
+    yield down(label="foreign-address", packet=h.down(h.port, ipv4=stranger),
                title="a packet from the tunnel for an IPv4 address that is not the customer's is dropped")
     foreign = neighbor_ports(v.ports)
     if not foreign:

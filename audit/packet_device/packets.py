@@ -51,7 +51,7 @@ def read_header(octets: bytes) -> IPPacket:
     if size < 20 or len(octets) < size:
         raise Drop
     header = (IPv6 if version == 6 else IP)(octets[:size])
-    return header / Raw(octets[size:]) if octets[size:] else header
+    return attach(header, octets[size:])
 
 
 def read_packet(octets: bytes) -> IPPacket:
@@ -91,11 +91,16 @@ def payload(packet: IPPacket) -> bytes:
 
 def with_payload(packet: IPPacket, octets: bytes) -> IPPacket:
     """Return the packet with other octets behind its header; scapy computes length and checksum."""
-    header = packet.copy()
-    header.remove_payload()
-    for name in ("len", "chksum") if packet.version == 4 else ("plen",):
-        header.delfieldval(name)
-    return header / Raw(octets) if octets else header
+    computed = ("len", "chksum") if packet.version == 4 else ("plen",)
+    fields = {name: value for name, value in packet.fields.items() if name not in computed}
+    return attach(type(packet)(**fields), octets)
+
+
+def attach(header: IPPacket, octets: bytes) -> IPPacket:
+    """Put octets behind a header and return it."""
+    if octets:
+        header.add_payload(Raw(octets))
+    return header
 
 
 def hop_limit(packet: IPPacket) -> int:
@@ -333,9 +338,9 @@ def refragment_ipv6(
 
 def ipv6_packet(header: IPv6, found: int, octets: bytes) -> IPv6:
     """Return an IPv6 packet with a header's addresses, traffic class and hop limit."""
-    packet = header.copy()
+    packet = with_payload(header, octets)
     packet.nh = found
-    return packet / Raw(octets) if octets else packet
+    return packet
 
 
 class Reassembly:

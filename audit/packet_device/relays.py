@@ -246,8 +246,11 @@ class MapTRelay(Translator):
         return number is not None and domain.psid_of(number) == psid
 
     def forward_ipv6(self, packet: IPv6) -> Iterable[Sent]:
+        """Translate a packet of a CE, whole if the CE shares its address."""
         skip_extensions(packet)
-        whole = self.reassembly.add(packet)
+        ce = self.sharing.find_customer(address_of(packet.src))
+        is_shared = ce is not None and ce[0].rule.psid_len > 0
+        whole = self.reassembly.add(packet) if is_shared else packet
         return [] if whole is None else super().forward_ipv6(whole)
 
     def forward_ipv4(self, packet: IP) -> Iterable[Sent]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from v6t.audit.clause import Clause, Subject, subject_of
@@ -39,6 +40,21 @@ class DeviceProbe:
         pass
 
 
+class InProcessDevice:
+    """A technology's packet-level device as an audit configures it."""
+
+    def __init__(self, technology: Technology) -> None:
+        self.technology = technology
+
+    @contextmanager
+    def open(self) -> Iterator[DeviceProbe]:
+        yield DeviceProbe(build_device(self.technology))
+
+    def configured(self, params: Mapping[str, Any]) -> InProcessDevice:
+        user_params = self.technology.params.model_dump(exclude_unset=True)
+        return InProcessDevice(with_params(self.technology, **{**user_params, **params}))
+
+
 def outcomes(device: Any, clauses: Sequence[Clause]) -> list[Outcome]:
     """Carry out clauses with one device, one after the other."""
     probe = DeviceProbe(device)
@@ -56,6 +72,3 @@ def configurations(technology: Technology) -> Iterator[tuple[str, Technology, Su
     for variant, params in {"": {}, **technology.audit_variants()}.items():
         changed = with_params(technology, **{**preferred, **params})
         yield variant, changed, subject_of(changed)
-
-
-__all__ = ["DeviceProbe", "build_device", "configurations", "outcomes", "with_params"]
