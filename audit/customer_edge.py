@@ -111,14 +111,16 @@ def rows(h: _Hosts) -> Iterator[Row]:
     down = partial(Row, **receiving, side="left", level="MUST")
     up = partial(Row, **sending, side="right", level="MUST")
     for name in ("udp", "tcp", "icmp"):
-        yield down(label=f"down-{name}", title=f"{name.upper()} from the relay for the customer is decapsulated",
+        yield down(label=f"down-{name}",
+                   title=f"{name.upper()} from the relay for the customer is decapsulated",
                    packet=h.down(h.port, name), answer=partial(h.reach_host, [h.port]), plain=name == "udp",
                    expected=f"IPv4 to {h.host}")
         yield up(label=f"up-{name}", title=f"{name.upper()} of the customer is sent to the relay in a tunnel",
                  packet=h.up(h.port, name), answer=partial(h.reach_relay, [h.port]), plain=name == "udp",
                  expected=f"IPv6 {v.ipv6} > {h.relay} with it inside")
     edges = edge_ports(v.ports)
-    yield down(label="edges-down", title=f"packets for the ports {listed(edges)} of the customer are forwarded",
+    yield down(label="edges-down",
+               title=f"packets for the ports {listed(edges)} of the customer are forwarded",
                packet=[h.down(port) for port in edges], answer=partial(h.reach_host, edges),
                expected=f"{len(edges)} packets to {h.host}")
     yield up(label="edges-up", title=f"packets from the ports {listed(edges)} of the customer are forwarded",
@@ -135,12 +137,12 @@ def rows(h: _Hosts) -> Iterator[Row]:
     if v.kind == "lw4o6":
         for name in ("udp", "tcp", "icmp"):
             yield down(label=f"foreign-port-{name}", packet=h.down(foreign[0], name),
-                       title=f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, which the customer "
-                       "does not have, is dropped")
+                       title=f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, which the "
+                       "customer does not have, is dropped")
     for name in ("udp", "tcp", "icmp"):
         yield up(label=f"own-{name}", packet=h.up(foreign[0], name), answer=h.own_ports_only,
-                 title=f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with one of the "
-                 "customer's, if at all", expected="one of the customer's, or nothing")
+                 title=f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with "
+                 "one of the customer's, if at all", expected="one of the customer's, or nothing")
 # fmt: on
 
 

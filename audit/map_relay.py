@@ -138,7 +138,8 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
     if v.kind != "MAP-E" and sibling is not None and v.owner(me.ipv4, sibling.port) != me.ipv6:
         yield Row(**place, label="source-told", level="SHOULD" if v.kind == "MAP-T" else "MAY",
                   title="its sender is told: source address failed ingress policy",
-                  side="left", packet=h.up(me, sibling.port), answer=IPv6() / ICMPv6DestUnreach(code=5), error=True)
+                  side="left", packet=h.up(me, sibling.port), answer=IPv6() / ICMPv6DestUnreach(code=5),
+                  error=True)
 
 
 def _wrong_sources(h: RelayHosts) -> Iterator[tuple[str, Level, str, Packet]]:
@@ -160,7 +161,8 @@ def _wrong_sources(h: RelayHosts) -> Iterator[tuple[str, Level, str, Packet]]:
             sources.append(("port-excluded", "MUST", "a port that is nobody's (A = 0)", excluded, {}))
     if v.other is not None:
         if v.tunnels:
-            sources.append(("ipv4-other", "MUST", "another customer's IPv4 address", me.port, {"ipv4": v.other.ipv4}))
+            sources.append(("ipv4-other", "MUST", "another customer's IPv4 address", me.port,
+                            {"ipv4": v.other.ipv4}))
         sources.append(("ipv6-other", "MUST", "another customer's IPv6 prefix before one's own identifier",
                         me.port, {"ipv6": _joined(v.other.ipv6, me.ipv6)}))
     if v.tunnels:
@@ -184,11 +186,13 @@ def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
     yield Row(**place, label=f"edges-up{suffix}", level="MUST",
               title=f"packets from the ports {listed(ports)} of a customer are forwarded",
               side="left", packet=[h.up(me, port) for port in ports],
-              answer=partial(h.reach_server, [me.ipv4] * len(ports)), expected=f"{len(ports)} packets from {me.ipv4}")
+              answer=partial(h.reach_server, [me.ipv4] * len(ports)),
+              expected=f"{len(ports)} packets from {me.ipv4}")
     yield Row(**place, label=f"edges-down{suffix}", level="MUST",
               title=f"packets for the ports {listed(ports)} reach their customer",
               side="right", packet=[h.down(me.ipv4, port) for port in ports],
-              answer=partial(h.reach_customers, [me.ipv6] * len(ports)), expected=f"{len(ports)} packets to {me.ipv6}")
+              answer=partial(h.reach_customers, [me.ipv6] * len(ports)),
+              expected=f"{len(ports)} packets to {me.ipv6}")
     if not v.rules or not v.rules[0].shared:
         return
     ranges = me.ports.ranges[0], me.ports.ranges[-1]
@@ -199,7 +203,8 @@ def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
         yield Row(**place, label=f"beside-down{suffix}", level="MUST",
                   title=f"packets for the ports {listed(neighbors)} reach those who own them, or nobody",
                   side="right", packet=[h.down(me.ipv4, port) for port in neighbors],
-                  answer=partial(h.reach_customers, owners), expected=f"{len(owners)} packets, none to {me.ipv6}")
+                  answer=partial(h.reach_customers, owners),
+                  expected=f"{len(owners)} packets, none to {me.ipv6}")
 
 
 def delivery_rows(h: RelayHosts) -> Iterator[Row]:
@@ -216,13 +221,16 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
                   expected=f"600 octets to {me.ipv6}")
     if v.kind != "MAP-T":  # RFC 7599, section 9: errors are mapped without a port
         place = _at(("RFC 7596", "8.1") if v.kind == "lw4o6" else ("RFC 7597", "8.2"))
-        about = IP(src=str(me.ipv4), dst=str(v.server), ttl=61) / UDP(sport=me.port, dport=SERVER_PORT) / b"v6t"
-        for kind, code, words in ((3, 3, "port unreachable"), (3, 4, "fragmentation needed"), (11, 0, "time exceeded")):
+        about = IP(src=str(me.ipv4), dst=str(v.server), ttl=61)
+        about /= UDP(sport=me.port, dport=SERVER_PORT) / b"v6t"
+        for kind, code, words in ((3, 3, "port unreachable"), (3, 4, "fragmentation needed"),
+                                  (11, 0, "time exceeded")):
             mtu = {"nexthopmtu": 1400} if code == 4 else {}
             yield Row(**place, label=f"icmp-error-{kind}-{code}", level="SHOULD",
                       title=f"ICMP {words} about a customer's packet reaches it",
                       side="right", packet=IP(**ends) / ICMP(type=kind, code=code, **mtu) / about,
-                      answer=partial(h.reach_customers, [me.ipv6]), expected=f"to {me.ipv6}", rate_limited=False)
+                      answer=partial(h.reach_customers, [me.ipv6]), expected=f"to {me.ipv6}",
+                      rate_limited=False)
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
     partner = (v.sibling if v.tunnels else None) or v.other
     if partner is not None:
@@ -247,7 +255,8 @@ def last_rows(h: RelayHosts) -> Iterator[Row]:
         return  # another domain serves it
     place = _at(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.4"))
     yield Row(**place, label="last-up", level="MUST", title="a packet of the rule's last CE is forwarded",
-              side="left", packet=h.up(ce, ce.port), answer=partial(h.reach_server, [ipv4]), expected=f"from {ipv4}")
+              side="left", packet=h.up(ce, ce.port), answer=partial(h.reach_server, [ipv4]),
+              expected=f"from {ipv4}")
     yield Row(**place, label="last-down", level="MUST", title="a packet for the rule's last CE reaches it",
               side="right", packet=h.down(ipv4, ce.port), answer=partial(h.reach_customers, [ce.ipv6]),
               expected=f"to {ce.ipv6}")
@@ -263,7 +272,8 @@ def nested_rows(h: RelayHosts, outer: Rule, inner: Rule) -> Iterator[Row]:
     yield Row(**place, label="overlap-down", level="MUST", side="right",
               title=title + "packets for an address of the inner rule reach its CE",
               packet=[h.down(ipv4, low), h.down(ipv4, mine.port)],
-              answer=partial(h.reach_customers, [mine.ipv6, mine.ipv6]), expected=f"two packets to {mine.ipv6}")
+              answer=partial(h.reach_customers, [mine.ipv6, mine.ipv6]),
+              expected=f"two packets to {mine.ipv6}")
     yield Row(**place, label="overlap-up", level="MUST", side="left",
               title=title + "packets of the inner rule's CE are forwarded",
               packet=[h.up(mine, low), h.up(mine, mine.port)],

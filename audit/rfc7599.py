@@ -39,7 +39,8 @@ def rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
                  f"{listed(foreign[: len(some)])}, which the CE does not have, is silently dropped",
                  packet=some, silent=True)
     yield Row("8.1", "own-port", "MUST",
-              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, if at all",
+              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, if "
+              "at all",
               v.four_side, h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA),
               partial(_from_own_port, ports), "a port of the CE's, or nothing", rfc=RFC)
 # fmt: on

@@ -174,7 +174,8 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
               title="the inner TTL is one less when a router has forwarded the packet from a tunnel")
     yield out(label="outer-hop-limit", level="MUST", packet=h.up(ttl=3), answer=IP(),
               title="the hop limit of the tunnel has no part in the inner TTL",
-              check=lambda p: f"TTL {p.ttl}" if p.ttl in (2, 3) else "", expected="an inner TTL that is not 2 or 3")
+              check=lambda p: f"TTL {p.ttl}" if p.ttl in (2, 3) else "",
+              expected="an inner TTL that is not 2 or 3")
     yield out(label="df-out", level="MUST", packet=h.up(h.inner(flags="DF")), answer=IP(flags="DF"),
               title="DF of the inner packet stays")
 
@@ -202,11 +203,11 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
                expected="inner DF 1")
     yield into("7.1", "dscp-into", "MUST", "the DSCP of IPv4 is carried over to the tunnel's header",
                packet=h.down(tos=0xB8), answer=h.tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
-               check=lambda p: inside(IP(), p) or ("" if p.tc & 0xFC == 0xB8 else f"traffic class {p.tc:#04x}"))
+               check=lambda p: inside(IP(), p) or _dscp_problem(p))
     if h.view.copies_dscp:
         yield Row("7.1", "dscp-out", "MUST", "the DSCP of the tunnel's header is carried over to IPv4",
                   h.view.side, h.up(h.inner(tos=0x28), tos=0xB8), IP(), "TOS 0xb8", rfc="RFC 6333",
-                  check=lambda p: "" if p.tos & 0xFC == 0xB8 else f"TOS {p.tos:#04x}")
+                  check=_dscp_problem)
 
 
 def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
@@ -235,7 +236,8 @@ def size_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("7.2", "df-too-big", packet=h.down(largest, flags="DF"), error=True,
                title="a packet with DF that does not fit the tunnel is discarded and its sender told",
                answer=IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu - 40))
-    yield into(**place, label="no-df-too-big", packet=h.down(largest), answer=partial(_fragmented_outside, h, largest),
+    yield into(**place, label="no-df-too-big", packet=h.down(largest),
+               answer=partial(_fragmented_outside, h, largest),
                title="a packet without DF that does not fit is encapsulated, then fragmented",
                expected=f"IPv6 fragments of at most {h.mtu} octets")
     payload = data(600)
@@ -246,7 +248,8 @@ def size_rows(h: TunnelHosts) -> Iterator[Row]:
         parts = [h.outer() / IPv6ExtHdrFragment(nh=4, m=1, id=number) / Raw(octets[:400]),
                  h.outer() / IPv6ExtHdrFragment(nh=4, offset=50, id=number) / Raw(octets[400:])]
         yield Row(**place, label=f"reassembly-{name}", level="MUST", side=h.view.side, packet=parts[::order],
-                  title=f"a fragmented tunnel packet is reassembled ({'the last first' if order < 0 else 'in order'})",
+                  title="a fragmented tunnel packet is reassembled "
+                        f"({'the last first' if order < 0 else 'in order'})",
                   answer=IP() / UDP() / Raw(payload), expected="IPv4 with 600 octets of data")
 
 
@@ -279,7 +282,8 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
               packet=h.up(), answer=h.decapsulated() / UDP() / Raw(DATA), plain=True)
     yield out("3.6", "outer-ttl", "MUST", "the TTL of the tunnel has no part in the inner hop limit",
               packet=h.up(ttl=3), answer=IPv6(hlim=TTL - 1))
-    yield out("3.3", "hop-limit-1", "MUST", "a packet whose hop limit ends in the device does not leave the tunnel",
+    yield out("3.3", "hop-limit-1", "MUST",
+              "a packet whose hop limit ends in the device does not leave the tunnel",
               packet=h.up(h.inner(ttl=1)))
     yield out("3.6", "wrong-version", "MUST", "IPv4 behind the protocol of IPv6 is dropped",
               packet=h.outer(proto=41) / Raw(bytes(h.header(h.view.remote, h.view.local))))
@@ -290,11 +294,13 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     for name, source in (("multicast", "ff02::1"), ("loopback", "::1"), ("unspecified", "::")):
         inner = h.inner()
         inner.src = source
-        yield out("3.6", f"source-{name}", "MUST", f"a packet in a tunnel from {source} is dropped", packet=h.up(inner))
+        yield out("3.6", f"source-{name}", "MUST", f"a packet in a tunnel from {source} is dropped",
+                  packet=h.up(inner))
     yield into("3.5", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
                packet=h.down(), answer=h.tunneled(proto=41), plain=True,
                check=partial(inside, IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA)))
-    yield into("3.3", "tunnel-ttl", "MUST", "the TTL of the tunnel is set independently of the inner hop limit",
+    yield into("3.3", "tunnel-ttl", "MUST",
+               "the TTL of the tunnel is set independently of the inner hop limit",
                packet=h.down(ttl=2), answer=h.tunneled(), expected="a TTL above 2",
                check=lambda p: "" if p.ttl > 2 else f"TTL {p.ttl}")
 # fmt: on
@@ -311,6 +317,11 @@ def _inside_matches(h: TunnelHosts, template: Packet, packet: Packet) -> str:
 
 def _ecn(packet: Packet) -> int:
     return int(packet.tos if isinstance(packet, IP) else packet.tc) & 3
+
+
+def _dscp_problem(packet: Packet) -> str:
+    octet = packet.tos if isinstance(packet, IP) else packet.tc
+    return "" if octet & 0xFC == 0xB8 else f"traffic class {octet:#04x}"
 
 
 def _has_ecn(codepoint: int, packet: Packet) -> str:
