@@ -155,7 +155,9 @@ def command(
     def record(progress: AuditProgress) -> AuditRecord:
         about = names[-1] if names else bound.driver.name
         seconds = round(time.monotonic() - started, 1)
-        return make_record(device.bound, about, [s.name for s in selection.suites], seconds, progress)
+        return make_record(
+            device.bound, about, [s.name for s in selection.suites], seconds, progress
+        )
 
     def save(progress: AuditProgress) -> None:
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
