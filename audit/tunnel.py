@@ -110,7 +110,7 @@ class TunnelSuite(Suite):
     """For devices in which tunnels end."""
 
     name = "tunnel"
-    title = "IPv4 in IPv6: TTL, DSCP, ECN, sizes, fragments, what is not IPv4"
+    title = "Tunnels: TTL, DSCP, ECN, sizes, fragments, malformed packets"
     core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
 
     def clauses(self, subject: Subject) -> Iterator[Clause]:
