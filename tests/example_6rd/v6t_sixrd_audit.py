@@ -44,8 +44,17 @@ def rows(tunnel: TunnelEnd) -> Iterator[Row]:
                   title="a packet from another CE's IPv4 address is dropped")
     yield spoofed(label="inner-source", packet=packet(tunnel, IPv6Address("2001:db9::1")),
                   title="a packet from an IPv6 address outside the 6rd prefix is dropped")
-    down = IPv6(src=str(tunnel.host[0]), dst=str(host + (1 << 64)), hlim=61) / UDP() / b"v6t"
-    end = None if tunnel.endpoint is None else tunnel.endpoint(host + (1 << 64))
+    near, ce = next(_other_customers(tunnel))
+    down = IPv6(src=str(tunnel.host[0]), dst=str(near), hlim=61) / UDP() / b"v6t"
     yield Row("4", "embedded", "MUST", "a packet for a delegated prefix goes to the embedded IPv4 address",
-              tunnel.far_side, down, IP(src=str(tunnel.local), dst=str(end)) / IPv6(), plain=True)
+              tunnel.far_side, down, IP(src=str(tunnel.local), dst=str(ce)) / IPv6(), plain=True)
 # fmt: on
+
+
+def _other_customers(tunnel: TunnelEnd) -> Iterator[tuple[IPv6Address, IPv4Address]]:
+    """Return addresses that differ from the host's in one bit, with the CE that has them."""
+    for bit in range(64, 128):
+        address = IPv6Address(int(tunnel.inner[0]) ^ 1 << bit)
+        ce = None if tunnel.endpoint is None else tunnel.endpoint(address)
+        if isinstance(ce, IPv4Address) and ce != tunnel.remote:
+            yield address, ce
