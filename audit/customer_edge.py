@@ -14,7 +14,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.match import checksum_error
-from v6t.audit.rfc7599 import edge_ports, listed, neighbor_ports
+from v6t.audit.rfc7599 import edge_ports, list_ports, neighbor_ports
 from v6t.audit.row import Row, row_clause, row_steps
 from v6t.audit.translator_hosts import DATA, TTL
 from v6t.audit.wire import dissect, ports_of, protocol_of, summary, transport_octets
@@ -93,7 +93,7 @@ class _Hosts:
         return next(filter(None, map(checksum_error, inners)), "")
 
     def own_ports_only(self, far: list[Packet]) -> str:
-        """Check that whatever leaves has a port of the customer."""
+        """Check that all packets that leave have a port of the customer."""
         for packet in far:
             octets = transport_octets(packet)
             port = ports_of(dissect(octets))[0] if protocol_of(packet) == 4 else 0
@@ -120,10 +120,10 @@ def rows(h: _Hosts) -> Iterator[Row]:
                  expected=f"IPv6 {v.ipv6} > {h.relay} with it inside")
     edges = edge_ports(v.ports)
     yield down(label="edges-down",
-               title=f"packets for the ports {listed(edges)} of the customer are forwarded",
+               title=f"packets for the ports {list_ports(edges)} of the customer are forwarded",
                packet=[h.down(port) for port in edges], answer=partial(h.reach_host, edges),
                expected=f"{len(edges)} packets to {h.host}")
-    yield up(label="edges-up", title=f"packets from the ports {listed(edges)} of the customer are forwarded",
+    yield up(label="edges-up", title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
              packet=[h.up(port) for port in edges], answer=partial(h.reach_relay, edges),
              expected=f"{len(edges)} packets to {h.relay}")
     yield down(label="other-relay", packet=h.down(h.port, outer=_STRANGER6),

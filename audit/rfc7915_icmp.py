@@ -207,7 +207,7 @@ def _message6(kind: int, code: int, word: int, payload: bytes) -> Packet:
 
 
 def _quotes(packet: Packet, protocol: int) -> str:
-    """Return what is wrong with the protocol or header checksum of the quoted packet."""
+    """Check the protocol of the quoted packet."""
     quoted = quoted_packet(packet)
     if quoted is None:
         return "no packet is quoted"

@@ -176,7 +176,7 @@ def _same_data(expected: bytes, start: int, packet: Packet) -> str:
 
 
 def _fragments_problem(h: TranslatorHosts, fragments: Sequence[Packet], total: int) -> str:
-    """Return what is wrong with IPv6 fragments that should have so many octets of data together."""
+    """Check IPv6 fragments that should have ``total`` octets of data together."""
     if not fragments:
         return "nothing"
     ordered = sorted(fragments, key=_offset)

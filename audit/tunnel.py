@@ -90,16 +90,16 @@ class TunnelHosts:
         (source, sport), (destination, dport) = self.view.host, self.outer_host
         return self.header(source, destination, **fields) / UDP(sport=sport, dport=dport) / payload
 
-    def decapsulated(self, **fields: Any) -> Packet:
+    def expect_decapsulated(self, **fields: Any) -> Packet:
         """Return a template of what leaves the tunnel."""
         return type(self.inner())(dst=str(self.view.host[0]), **fields)
 
-    def tunneled(self, **fields: Any) -> Packet:
+    def expect_tunneled(self, **fields: Any) -> Packet:
         """Return a template of the device's tunnel packets."""
         v = self.view
         return type(self.outer())(src=str(v.local), dst=str(v.remote), **fields)
 
-    def inside(self, packet: Packet) -> Packet | None:
+    def read_inner(self, packet: Packet) -> Packet | None:
         """Return the packet in a tunnel packet, or None."""
         octets = transport_octets(packet)
         number, length = (4, 20) if self.four_in_six else (41, 40)
@@ -162,7 +162,7 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about what leaves the tunnel."""
     out = partial(Row, side=h.view.side, section="3.3")
     host = h.view.host[0]
-    whole = h.decapsulated() / UDP() / Raw(DATA)
+    whole = h.expect_decapsulated() / UDP() / Raw(DATA)
     yield out(label="decapsulated", level="MUST", packet=h.up(), answer=whole, plain=True,
               title="the packet in a tunnel leaves it unchanged in data, with right checksums",
               expected=f"IPv4 to {host}")
@@ -186,23 +186,23 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
     inside = partial(_inside_matches, h)
     inner = str(h.view.inner[0])
     yield into("3.1", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.tunneled(), check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)),
+               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)),
                plain=True)
     yield into("3.1", "ttl-into", "MUST", "the inner TTL is one less when a router has put it into a tunnel",
-               packet=h.down(), answer=h.tunneled(), check=partial(inside, IP(ttl=TTL - 1)),
+               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(ttl=TTL - 1)),
                expected=f"inner TTL {TTL - 1}")
     yield into("6.3", "tunnel-hop-limit", "MUST",
                "the hop limit of the tunnel is set independently of the inner TTL",
-               packet=h.down(ttl=2), answer=h.tunneled(),
+               packet=h.down(ttl=2), answer=h.expect_tunneled(),
                check=lambda p: inside(IP(), p) or ("" if p.hlim > 2 else f"hop limit {p.hlim}"),
                expected="a hop limit above 2")
     yield into("3.1", "ttl-1", "MUST", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                packet=h.down(ttl=1), answer=IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "MUST", "DF of the inner packet stays",
-               packet=h.down(flags="DF"), answer=h.tunneled(), check=partial(inside, IP(flags="DF")),
+               packet=h.down(flags="DF"), answer=h.expect_tunneled(), check=partial(inside, IP(flags="DF")),
                expected="inner DF 1")
     yield into("7.1", "dscp-into", "MUST", "the DSCP of IPv4 is carried over to the tunnel's header",
-               packet=h.down(tos=0xB8), answer=h.tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
+               packet=h.down(tos=0xB8), answer=h.expect_tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
                check=lambda p: inside(IP(), p) or _dscp_problem(p))
     if h.view.copies_dscp:
         yield Row("7.1", "dscp-out", "MUST", "the DSCP of the tunnel's header is carried over to IPv4",
@@ -224,7 +224,7 @@ def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     for codepoint in (1, 2, 3):
         yield Row("4.1", f"ecn-into-{codepoint}", "MUST",
                   f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.view.far_side,
-                  h.down(tos=codepoint), h.tunneled(), f"outer {CODEPOINTS[codepoint]}", rfc="RFC 6040",
+                  h.down(tos=codepoint), h.expect_tunneled(), f"outer {CODEPOINTS[codepoint]}", rfc="RFC 6040",
                   check=partial(_has_ecn_twice, h, codepoint))
 
 
@@ -279,7 +279,7 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     into = partial(Row, side=h.view.far_side, rfc="RFC 4213")
     inside = partial(_inside_matches, h)
     yield out("3.6", "decapsulated", "MUST", "the packet in a tunnel leaves it unchanged in data",
-              packet=h.up(), answer=h.decapsulated() / UDP() / Raw(DATA), plain=True)
+              packet=h.up(), answer=h.expect_decapsulated() / UDP() / Raw(DATA), plain=True)
     yield out("3.6", "outer-ttl", "MUST", "the TTL of the tunnel has no part in the inner hop limit",
               packet=h.up(ttl=3), answer=IPv6(hlim=TTL - 1))
     yield out("3.3", "hop-limit-1", "MUST",
@@ -297,18 +297,18 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
         yield out("3.6", f"source-{name}", "MUST", f"a packet in a tunnel from {source} is dropped",
                   packet=h.up(inner))
     yield into("3.5", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.tunneled(proto=41), plain=True,
+               packet=h.down(), answer=h.expect_tunneled(proto=41), plain=True,
                check=partial(inside, IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA)))
     yield into("3.3", "tunnel-ttl", "MUST",
                "the TTL of the tunnel is set independently of the inner hop limit",
-               packet=h.down(ttl=2), answer=h.tunneled(), expected="a TTL above 2",
+               packet=h.down(ttl=2), answer=h.expect_tunneled(), expected="a TTL above 2",
                check=lambda p: "" if p.ttl > 2 else f"TTL {p.ttl}")
 # fmt: on
 
 
 def _inside_matches(h: TunnelHosts, template: Packet, packet: Packet) -> str:
-    """Return what is wrong with the packet in a tunnel packet."""
-    inner = h.inside(packet)
+    """Check the packet in a tunnel packet."""
+    inner = h.read_inner(packet)
     if inner is None:
         return "no IP packet in it"
     wrong = difference(template, inner) or checksum_error(inner)
@@ -329,7 +329,7 @@ def _has_ecn(codepoint: int, packet: Packet) -> str:
 
 
 def _has_ecn_twice(h: TunnelHosts, codepoint: int, packet: Packet) -> str:
-    inner = h.inside(packet)
+    inner = h.read_inner(packet)
     if inner is None:
         return "no IP packet in it"
     if _ecn(packet) != codepoint:
@@ -338,7 +338,7 @@ def _has_ecn_twice(h: TunnelHosts, codepoint: int, packet: Packet) -> str:
 
 
 def _fragmented_outside(h: TunnelHosts, payload: bytes, far: list[Packet]) -> str:
-    """Return what is wrong with the fragments of a packet that did not fit the tunnel."""
+    """Check the fragments of a packet that did not fit the tunnel."""
     if any(len(bytes(p)) > h.mtu for p in far):
         return "a packet that is longer than the link's MTU"
     outer = [p for p in far if p.haslayer(IPv6ExtHdrFragment)]
@@ -347,7 +347,7 @@ def _fragmented_outside(h: TunnelHosts, payload: bytes, far: list[Packet]) -> st
         inner = parse(b"".join(parts))
         complete = inner is not None and payload_of(inner) == payload
         return "" if complete else "the fragments do not make up the packet"
-    inners = [p for p in map(h.inside, far) if p is not None]
+    inners = [p for p in map(h.read_inner, far) if p is not None]
     joined = b"".join(transport_octets(p) for p in sorted(inners, key=fragment_offset))
     if joined[8:] == payload:
         return f"IPv4 was fragmented before encapsulation, in {len(inners)} pieces"

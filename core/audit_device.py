@@ -122,7 +122,7 @@ class BoundDevice:
             self.opened(probe.about)
             yield probe
 
-    def configured(self, params: Mapping[str, Any]) -> BoundDevice:
+    def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
         """Return the device with further parameters."""
         settings = self.bound.settings
         changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
@@ -141,7 +141,7 @@ class BoundDevice:
 
 @contextmanager
 def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
-    """Configure and verify a device; restore it at the end, whatever happens.
+    """Configure and verify a device; restore it at the end, also after errors.
 
     Args:
         bound: technology and device.
@@ -194,7 +194,7 @@ def _elsewhere(
 ) -> Iterator[ProbedDevice]:
     session = bound.driver.session(bound.intent, None, bound.again)
     if session is None:
-        with _sided(bound, links, interfaces) as prober:
+        with _open_prober(bound, links, interfaces) as prober:
             yield ProbedDevice(prober, None, _about(bound, {}))
         return
     session.open()  # a device that somebody else holds is left alone
@@ -202,7 +202,7 @@ def _elsewhere(
         try:
             session.apply()
             session.verify()
-            with _sided(bound, links, interfaces) as prober:
+            with _open_prober(bound, links, interfaces) as prober:
                 yield ProbedDevice(prober, session, _about(bound, session.describe()))
         finally:
             session.restore()
@@ -211,7 +211,9 @@ def _elsewhere(
 
 
 @contextmanager
-def _sided(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Iterator[Prober]:
+def _open_prober(
+    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
+) -> Iterator[Prober]:
     """Open a prober whose hosts have introduced themselves."""
     prober = _elsewhere_prober(bound, links, interfaces)
     try:

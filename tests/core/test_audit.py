@@ -189,7 +189,7 @@ def test_variant_without_driver_setting_is_refused(
     without_setting = set()
     for variant, params in device.technology.audit_variants().items():
         try:
-            device.configured(params)
+            device.with_params(params)
         except UsageError as exc:
             if exc.code == "setting-untellable":
                 without_setting.add(variant)

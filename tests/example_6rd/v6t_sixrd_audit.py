@@ -38,7 +38,7 @@ def packet(tunnel: TunnelEnd, source: IPv6Address | None = None, outer: str = ""
 # fmt: off
 def rows(tunnel: TunnelEnd) -> Iterator[Row]:
     """Return the clauses of section 12, and of the mapping of section 4."""
-    host, other = tunnel.inner[0], str(tunnel.remote + 1)
+    other = str(tunnel.remote + 1)
     spoofed = partial(Row, section="12", level="MUST", side=tunnel.side)
     yield spoofed(label="outer-source", packet=packet(tunnel, outer=other),
                   title="a packet from another CE's IPv4 address is dropped")
