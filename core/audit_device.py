@@ -22,6 +22,7 @@ from v6t.core.config.bound import bind
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
 from v6t.intent.device import hosts_on, played
@@ -38,17 +39,25 @@ SETTLE_S = 0.3
 class ProbedDevice:
     """A probe of a configured device (see :class:`v6t.audit.probe.Probe`)."""
 
-    def __init__(self, prober: Prober, session: DeviceSession | None, about: str) -> None:
+    def __init__(
+        self,
+        prober: Prober,
+        session: DeviceSession | None,
+        about: str,
+        model: PacketModelDevice | None = None,
+    ) -> None:
         """Take over an open prober.
 
         Args:
             prober: at both links.
             session: that configures the device; None if v6t does not configure it.
             about: name and version of the device.
+            model: the packet-level model, if it is the device.
         """
         self._prober = prober
         self._session = session
         self.about = about
+        self._model = model
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
         """Send frames and return those of the device."""
@@ -62,12 +71,18 @@ class ProbedDevice:
 
     def flush(self) -> None:
         """Empty the device's connection table."""
+        if self._model is not None:
+            self._model.flush()
+            return
         session = self._require_session()
         with _unable():
             session.flush()
 
     def reset(self) -> None:
         """Remove the configuration and apply it again."""
+        if self._model is not None:
+            self._model.reset()
+            return
         session = self._require_session()
         with _unable():
             session.restore()
@@ -178,7 +193,8 @@ def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
             if session is not None:
                 session.verify()
             time.sleep(SETTLE_S)
-            yield ProbedDevice(prober, session, _about(bound, bed.describe()))
+            model = device if isinstance(device, PacketModelDevice) else None
+            yield ProbedDevice(prober, session, _about(bound, bed.describe()), model)
             bed.check()
         finally:
             prober.close()

@@ -291,6 +291,15 @@ def test_audit_of_correct_and_wrong_device_in_the_lab(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
+def test_audit_of_packet_level_nat_in_the_lab(tmp_path: Path) -> None:
+    words = ["--clause", "REQ-1-mapped,flush-udp,configured-again", "--no-variants"]
+    done = v6t("audit", "--plugin", "nat44", "--dut", "reference", *words, "-o", tmp_path / "made")
+    assert done.status == 0, done.err
+    made = json.loads((tmp_path / "made" / "audit.json").read_text())
+    assert [f["verdict"] for f in made["findings"]] == ["conforms"] * 3
+
+
+@pytest.mark.lab
 def test_run_with_audit_refuses_wrong_device(tmp_path: Path) -> None:
     faulty = ["--set-dut", f"eam={WRONG_TABLE}"]
     done = v6t("run", "--plugin", "siit", "--audit", "refuse", *faulty, "-o", tmp_path / "run")
