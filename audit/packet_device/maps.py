@@ -13,8 +13,6 @@ from typing import Protocol
 from v6t.plugins.audit_views import AddressTable, Softwire
 from v6t.plugins.map.rules import MapRule
 
-WELL_KNOWN = IPv6Network("64:ff9b::/96")
-
 
 def bits_of(address: IPv4Address | IPv6Address) -> str:
     """Return an address as a string of 32 or 128 bits."""
@@ -52,9 +50,7 @@ class PrefixMap:
 
     prefix: IPv6Network
 
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        if self.prefix == WELL_KNOWN and not ipv4.is_global:  # RFC 6052, section 3.1
-            return None
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
         start, bits = prefix_bits(self.prefix), bits_of(ipv4)
         if len(start) == 96:
             return ipv6_from(start + bits)
@@ -66,8 +62,7 @@ class PrefixMap:
         if not bits.startswith(start):
             return None
         embedded = bits[96:] if len(start) == 96 else bits[len(start) : 64] + bits[72:]
-        ipv4 = ipv4_from(embedded[:32])
-        return None if self.prefix == WELL_KNOWN and not ipv4.is_global else ipv4
+        return ipv4_from(embedded[:32])
 
 
 @dataclass(frozen=True)

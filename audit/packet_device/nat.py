@@ -388,12 +388,16 @@ class NatDevice(PacketDevice):
     def __init__(self, ports: Ports, view: Nat) -> None:
         super().__init__(ports)
         self.table = self.table_class(view)
+        self.version = view.pool[0].version
 
     def flush(self) -> None:
         super().flush()
         self.table.flush()
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        if packet.version != self.version:
+            yield from self.route(side, packet)
+            return
         self.table.expire(self.now_s)
         whole = self.reassembly.add(packet)
         if whole is None:

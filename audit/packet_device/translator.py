@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import ClassVar
 
 from scapy.layers.inet import ICMP, IP
@@ -46,6 +47,7 @@ from v6t.audit.packet_device.packets import (
 )
 from v6t.plugins.audit_views import AddressTable, SideName
 
+WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
 LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE = 3, 9
 PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)
@@ -83,6 +85,8 @@ class Translator(PacketDevice):
     echo_to_ipv4: ClassVar[Mapping[int, int]] = {128: 8, 129: 0}
     untranslated: ClassVar[tuple[int, ...]] = (IGMP,)
     forbidden_in_fragments: ClassVar[tuple[int, ...]] = (*EXTENSIONS, FRAGMENT, AUTHENTICATION)
+
+    checks_global = True
 
     def __init__(self, ports: Ports, six_side: SideName, lowest_ipv6_mtu: int) -> None:
         super().__init__(ports)
@@ -129,6 +133,10 @@ class Translator(PacketDevice):
             raise Drop(ICMP(type=3, code=5))
         return [(self.six_side, p) for p in self.to_ipv6(packet, self.map_for(packet))]
 
+    def is_hidden(self, ipv6: IPv6Address, ipv4: IPv4Address) -> bool:
+        """Return whether the well-known prefix must not stand for an address (RFC 6052, section 3.1)."""
+        return self.checks_global and ipv6 in WELL_KNOWN and not ipv4.is_global
+
     # RFC 7915, section 4: IPv4 to IPv6
 
     def to_ipv6(self, packet: IP, addresses: AddressMap) -> list[IPv6]:
@@ -154,7 +162,7 @@ class Translator(PacketDevice):
     def ipv6_of(self, addresses: AddressMap, ipv4: str) -> str:
         """Return the IPv6 address of an IPv4 host."""
         found = addresses.to_ipv6(address_of(ipv4))
-        if found is None:
+        if found is None or self.is_hidden(found, address_of(ipv4)):
             raise Drop(ICMP(type=3, code=13))
         return str(found)
 
@@ -280,7 +288,7 @@ class Translator(PacketDevice):
     def ipv4_of(self, addresses: AddressMap, ipv6: str) -> str:
         """Return the IPv4 address of an IPv6 host."""
         found = addresses.to_ipv4(address_of(ipv6))
-        if found is None:
+        if found is None or self.is_hidden(address_of(ipv6), found):
             raise Drop(ICMPv6DestUnreach(code=1))
         return str(found)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
+from v6t.audit.packet_device.maps import PrefixMap
 from v6t.base.errors import UsageError
 from v6t.packets import inet
 from v6t.plugins.base import Links
@@ -23,8 +24,7 @@ from v6t.plugins.translation import rfc6052
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
-from .oracle import OracleRule
-from .worlds import MapTWorld, embedded
+from .support import forwarded_frame, packet_device
 
 FAST = settings(max_examples=120, deadline=None)
 SERVER = "203.0.113.56"
@@ -64,12 +64,6 @@ def params(rule: MapRule, **given) -> MapTParams:
     )
 
 
-def oracle(rule: MapRule) -> OracleRule:
-    draft = rule.iid_format == "draft"
-    four, six = str(rule.ipv4_prefix), str(rule.ipv6_prefix)
-    return OracleRule(six, four, rule.ea_len, rule.psid_offset, rule.psid_len, draft, rule.psid)
-
-
 def expanded(plugin, direction, count=40):
     (stream,) = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
     return Expander(stream).frames(0, count)
@@ -86,13 +80,13 @@ def test_frames_of_any_rule_pass_any_dmr(rule, length):
         assert exc.code == "conflict"
         return
     plugin = MapTBorderRelay(chosen)
-    world = MapTWorld(Links(), [oracle(rule)], dmr)
+    device = packet_device(plugin)
     for direction in ("forward", "reverse"):
         frames = expanded(plugin, direction)
         answer = plugin.expect(direction, frames)
         assert not answer.reason.any()
         for row in range(0, len(frames), 7):
-            wanted = world.answer(direction, frames[row].tobytes())
+            wanted = forwarded_frame(device, direction, frames[row].tobytes())
             assert answer.frames[row, : answer.length[row]].tobytes() == wanted
 
 
@@ -193,7 +187,7 @@ def test_the_example_of_the_dual_device_paper():
     assert ports.min() >= 24576
     assert ports.max() <= 32767
     answer = plugin.expect("forward", mine)
-    server = IPv6Address(embedded("64:ff9b::/96", SERVER))
+    server = PrefixMap(IPv6Network("64:ff9b::/96")).to_ipv6(IPv4Address(SERVER))
     assert {row.tobytes() for row in answer.frames[:, 26:30]} == {IPv4Address("192.0.2.35").packed}
     assert {row.tobytes() for row in mine[:, 38:54]} == {server.packed}
 
