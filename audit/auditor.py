@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from v6t.audit.clause import NOT_TESTABLE, Clause, Subject, subject_of
 from v6t.audit.probe import Probe
@@ -20,6 +20,7 @@ from v6t.base.errors import DutError, UsageError, interrupted
 from v6t.base.log_levels import NOTICE
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
     from v6t.plugins.base import Technology
 
 _LOG = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class AuditedDevice(Protocol):
             DutError: it could not be configured.
         """
 
-    def with_params(self, params: Mapping[str, Any]) -> AuditedDevice:
+    def with_params(self, params: Mapping[str, Any]) -> Self:
         """Return the device in a further configuration.
 
         Raises:
@@ -161,13 +162,16 @@ class AuditProgress:
         return self.findings[-1]
 
 
+Device = TypeVar("Device", bound=AuditedDevice)
+
+
 class NothingPasses(Exception):
     """Not even a plain packet passes the device."""
 
 
 def choose_clauses(
-    device: AuditedDevice, names: Sequence[str], user_params: Iterable[str]
-) -> tuple[AuditedDevice, Selection]:
+    device: Device, names: Sequence[str], user_params: Iterable[str]
+) -> tuple[Device, Selection]:
     """Choose suites, and apply the parameters that the technology prefers for audits.
 
     Args:

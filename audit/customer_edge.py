@@ -106,10 +106,9 @@ class _Hosts:
 def rows(h: _Hosts) -> Iterator[Row]:
     """Return all clauses of a CE or lwB4."""
     v = h.view
-    receiving = dict(zip(("rfc", "section"), RECEIVING[v.kind], strict=True))
-    sending = dict(zip(("rfc", "section"), SENDING[v.kind], strict=True))
-    down = partial(Row, **receiving, side="left", level="MUST")
-    up = partial(Row, **sending, side="right", level="MUST")
+    (rfc, section), (_, sending) = RECEIVING[v.kind], SENDING[v.kind]
+    down = partial(Row, rfc=rfc, section=section, side="left", level="MUST")
+    up = partial(Row, rfc=rfc, section=sending, side="right", level="MUST")
     for name in ("udp", "tcp", "icmp"):
         yield down(label=f"down-{name}",
                    title=f"{name.upper()} from the relay for the customer is decapsulated",

@@ -104,8 +104,8 @@ def _clauses(h: RelayHosts, wire: Wire, rows: Iterable[Row]) -> Iterator[Clause]
         yield row_clause(row, "", steps)
 
 
-def _at(place: Place) -> dict[str, str]:
-    return {"rfc": place[0], "section": place[1]}
+def _row(place: Place) -> partial[Row]:
+    return partial(Row, rfc=place[0], section=place[1])
 
 
 # fmt: off
@@ -113,13 +113,13 @@ def plain_rows(h: RelayHosts) -> Iterator[Row]:
     """Return the clauses about packets of a customer and for it, in each protocol."""
     v, me = h.view, h.view.customer
     for number, name in _PROTOCOLS.items():
-        yield Row(**_at(SOURCES[v.kind]), label=f"up-{name}", level="MUST",
+        yield _row(SOURCES[v.kind])(label=f"up-{name}", level="MUST",
                   title=f"{name.upper()} of a customer's own address and port is forwarded",
                   side="left", packet=h.up(me, me.port, number), plain=number == UDP_NUMBER,
                   answer=partial(h.reach_server, [me.ipv4]), expected=f"IPv4 from {me.ipv4}")
     for number, name in _PROTOCOLS.items():
         ping = number == ICMP_NUMBER
-        yield Row(**_at((PINGS if ping else DELIVERY)[v.kind]), label=f"down-{name}",
+        yield _row((PINGS if ping else DELIVERY)[v.kind])(label=f"down-{name}",
                   level="SHOULD" if ping and v.kind != "MAP-E" else "MUST",
                   title=f"{name.upper()} for a customer's address and {'identifier' if ping else 'port'} "
                   "reaches that customer",
@@ -130,13 +130,13 @@ def plain_rows(h: RelayHosts) -> Iterator[Row]:
 def source_rows(h: RelayHosts) -> Iterator[Row]:
     """Return the clauses about every way in which a source can be wrong."""
     v, me = h.view, h.view.customer
-    place = _at(SOURCES[v.kind])
+    at = _row(SOURCES[v.kind])
     for label, level, words, packet in _wrong_sources(h):
-        yield Row(**place, label=f"source-{label}", level=level, title=f"a packet from {words} is dropped",
+        yield at(label=f"source-{label}", level=level, title=f"a packet from {words} is dropped",
                   side="left", packet=packet, silent=v.kind == "MAP-E" and level == "MUST")
     sibling = v.sibling
     if v.kind != "MAP-E" and sibling is not None and v.owner(me.ipv4, sibling.port) != me.ipv6:
-        yield Row(**place, label="source-told", level="SHOULD" if v.kind == "MAP-T" else "MAY",
+        yield at(label="source-told", level="SHOULD" if v.kind == "MAP-T" else "MAY",
                   title="its sender is told: source address failed ingress policy",
                   side="left", packet=h.up(me, sibling.port), answer=IPv6() / ICMPv6DestUnreach(code=5),
                   error=True)
@@ -181,14 +181,14 @@ def _wrong_sources(h: RelayHosts) -> Iterator[tuple[str, Level, str, Packet]]:
 def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
     """Return the clauses about the first and last ports of the first and last range, and their neighbors."""
     v, me = h.view, h.view.customer
-    place = _at(("RFC 7597", "5.1") if v.kind != "lw4o6" else SOURCES[v.kind])
+    at = _row(("RFC 7597", "5.1") if v.kind != "lw4o6" else SOURCES[v.kind])
     ports = edge_ports(me.ports)
-    yield Row(**place, label=f"edges-up{suffix}", level="MUST",
+    yield at(label=f"edges-up{suffix}", level="MUST",
               title=f"packets from the ports {list_ports(ports)} of a customer are forwarded",
               side="left", packet=[h.up(me, port) for port in ports],
               answer=partial(h.reach_server, [me.ipv4] * len(ports)),
               expected=f"{len(ports)} packets from {me.ipv4}")
-    yield Row(**place, label=f"edges-down{suffix}", level="MUST",
+    yield at(label=f"edges-down{suffix}", level="MUST",
               title=f"packets for the ports {list_ports(ports)} reach their customer",
               side="right", packet=[h.down(me.ipv4, port) for port in ports],
               answer=partial(h.reach_customers, [me.ipv6] * len(ports)),
@@ -200,7 +200,7 @@ def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
                         if 0 < p < 65536 and p not in me.ports})
     owners = [ipv6 for ipv6 in (v.owner(me.ipv4, p) for p in neighbors) if ipv6 is not None]
     if neighbors:
-        yield Row(**place, label=f"beside-down{suffix}", level="MUST",
+        yield at(label=f"beside-down{suffix}", level="MUST",
                   title=f"packets for the ports {list_ports(neighbors)} reach those who own them, or nobody",
                   side="right", packet=[h.down(me.ipv4, port) for port in neighbors],
                   answer=partial(h.reach_customers, owners),
@@ -215,18 +215,18 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
     for label, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
         parts = [IP(**ends, proto=17, id=0x2200 + order, flags="MF") / Raw(octets[:304]),
                  IP(**ends, proto=17, id=0x2200 + order, frag=38) / Raw(octets[304:])]
-        yield Row(**_at(FRAGMENTS[v.kind]), label=f"fragments-{label}", level=FRAGMENT_LEVELS[v.kind],
+        yield _row(FRAGMENTS[v.kind])(label=f"fragments-{label}", level=FRAGMENT_LEVELS[v.kind],
                   title=f"a fragmented datagram for a customer arrives whole ({words})",
                   side="right", packet=parts[::order], answer=partial(_fragments_arrive, h),
                   expected=f"600 octets to {me.ipv6}")
     if v.kind != "MAP-T":  # RFC 7599, section 9: errors are mapped without a port
-        place = _at(("RFC 7596", "8.1") if v.kind == "lw4o6" else ("RFC 7597", "8.2"))
+        at = _row(("RFC 7596", "8.1") if v.kind == "lw4o6" else ("RFC 7597", "8.2"))
         about = IP(src=str(me.ipv4), dst=str(v.server), ttl=61)
         about /= UDP(sport=me.port, dport=SERVER_PORT) / b"v6t"
         for kind, code, words in ((3, 3, "port unreachable"), (3, 4, "fragmentation needed"),
                                   (11, 0, "time exceeded")):
             mtu = {"nexthopmtu": 1400} if code == 4 else {}
-            yield Row(**place, label=f"icmp-error-{kind}-{code}", level="SHOULD",
+            yield at(label=f"icmp-error-{kind}-{code}", level="SHOULD",
                       title=f"ICMP {words} about a customer's packet reaches it",
                       side="right", packet=IP(**ends) / ICMP(type=kind, code=code, **mtu) / about,
                       answer=partial(h.reach_customers, [me.ipv6]), expected=f"to {me.ipv6}",
@@ -235,7 +235,7 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
     partner = (v.sibling if v.tunnels else None) or v.other
     if partner is not None:
         source = v.relay if v.tunnels else h.embed_in_dmr(me.ipv4)
-        yield Row(**_at(HAIRPINS[v.kind]), label="hairpin", level="MUST" if v.kind == "lw4o6" else "MAY",
+        yield _row(HAIRPINS[v.kind])(label="hairpin", level="MUST" if v.kind == "lw4o6" else "MAY",
                   title="a packet of a customer for another one is sent back "
                   + ("through a tunnel" if v.tunnels else "to it, from the address behind the DMR"),
                   side="left", packet=h.up(me, me.port, to=partner.ipv4, to_port=partner.port), near=True,
@@ -253,11 +253,11 @@ def last_rows(h: RelayHosts) -> Iterator[Row]:
     ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
     if v.owner(ipv4, ce.port) != ce.ipv6:
         return  # another domain serves it
-    place = _at(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.4"))
-    yield Row(**place, label="last-up", level="MUST", title="a packet of the rule's last CE is forwarded",
+    at = _row(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.4"))
+    yield at(label="last-up", level="MUST", title="a packet of the rule's last CE is forwarded",
               side="left", packet=h.up(ce, ce.port), answer=partial(h.reach_server, [ipv4]),
               expected=f"from {ipv4}")
-    yield Row(**place, label="last-down", level="MUST", title="a packet for the rule's last CE reaches it",
+    yield at(label="last-down", level="MUST", title="a packet for the rule's last CE reaches it",
               side="right", packet=h.down(ipv4, ce.port), answer=partial(h.reach_customers, [ce.ipv6]),
               expected=f"to {ce.ipv6}")
 
@@ -267,22 +267,22 @@ def nested_rows(h: RelayHosts, outer: Rule, inner: Rule) -> Iterator[Row]:
     v = h.view
     ipv4 = inner.ipv4_prefix.network_address + _NESTED_CE
     mine = Customer(inner.map_address(ipv4, _NESTED_PSID), ipv4, inner.port_set(_NESTED_PSID))
-    place = _at(("RFC 7597", "5") if v.kind == "MAP-E" else ("RFC 7599", "8.4"))
+    at = _row(("RFC 7597", "5") if v.kind == "MAP-E" else ("RFC 7599", "8.4"))
     low, title = mine.ports.ranges[0][0], "of overlapping rules the longest prefix tells: "
-    yield Row(**place, label="overlap-down", level="MUST", side="right",
+    yield at(label="overlap-down", level="MUST", side="right",
               title=title + "packets for an address of the inner rule reach its CE",
               packet=[h.down(ipv4, low), h.down(ipv4, mine.port)],
               answer=partial(h.reach_customers, [mine.ipv6, mine.ipv6]),
               expected=f"two packets to {mine.ipv6}")
-    yield Row(**place, label="overlap-up", level="MUST", side="left",
+    yield at(label="overlap-up", level="MUST", side="left",
               title=title + "packets of the inner rule's CE are forwarded",
               packet=[h.up(mine, low), h.up(mine, mine.port)],
               answer=partial(h.reach_server, [ipv4, ipv4]), expected=f"two packets from {ipv4}")
-    yield Row(**place, label="overlap-outer", level="MUST", side="right", packet=h.plain_down(),
+    yield at(label="overlap-outer", level="MUST", side="right", packet=h.plain_down(),
               title=title + "packets for other addresses reach the outer rule's CEs",
               answer=partial(h.reach_customers, [v.customer.ipv6]), expected=f"to {v.customer.ipv6}")
     wrong = Customer(outer.map_address(ipv4, 1), ipv4, outer.port_set(1))
-    drop = partial(Row, **_at(SOURCES[v.kind]), level="MUST", side="left")
+    drop = partial(_row(SOURCES[v.kind]), level="MUST", side="left")
     if v.tunnels:
         yield drop(label="overlap-source", packet=h.up(wrong, wrong.port),
                    title="a packet of an outer rule's CE with an address of the inner rule is dropped")
@@ -295,25 +295,25 @@ def prefix_rows(h: RelayHosts, rule: Rule) -> Iterator[Row]:
     """Return the clauses about a CE with four addresses and all their ports."""
     v, me = h.view, h.view.customer
     hosts = me.ipv4, me.ipv4 + _PREFIX_HOSTS - 1
-    place = _at(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.3"))
+    at = _row(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.3"))
     # MAP-T writes the host's whole address into the identifier (RFC 7599, erratum 5225)
     sources = [me.ipv6 if v.tunnels else rule.map_address(me.ipv4, 0, host) for host in hosts]
-    yield Row(**place, label="prefix-up", level="MUST", side="left",
+    yield at(label="prefix-up", level="MUST", side="left",
               title="packets from the first and the last address of a CE's IPv4 prefix are forwarded",
               packet=[h.up(me, 40000, ipv4=host, ipv6=six) for host, six in zip(hosts, sources, strict=True)],
               answer=partial(h.reach_server, hosts), expected=f"from {hosts[0]} and {hosts[1]}")
-    yield Row(**place, label="prefix-down", level="MUST", side="right",
+    yield at(label="prefix-down", level="MUST", side="right",
               title="packets for the first and the last address of a CE's IPv4 prefix reach it",
               packet=[h.down(host, 40000) for host in hosts], answer=partial(_reach_prefix, h),
               expected=f"two packets to {me.ipv6}")
     if v.other is None:
         return
-    yield Row(**place, label="prefix-other-down", level="MUST", side="right",
+    yield at(label="prefix-other-down", level="MUST", side="right",
               title="packets for the address after a CE's IPv4 prefix reach the next CE",
               packet=h.down(hosts[1] + 1, 40000), answer=partial(h.reach_customers, [v.other.ipv6]),
               expected=f"to {v.other.ipv6}")
     if v.tunnels:
-        yield Row(**_at(SOURCES[v.kind]), label="prefix-other-up", level="MUST", side="left",
+        yield _row(SOURCES[v.kind])(label="prefix-other-up", level="MUST", side="left",
                   title="a packet from the address after a CE's IPv4 prefix is dropped",
                   packet=h.up(me, 40000, ipv4=hosts[1] + 1))
 # fmt: on

@@ -232,22 +232,22 @@ def size_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about packets that do not fit, and about fragments."""
     into = partial(Row, side=h.view.far_side, level="MUST")
     largest = data(h.mtu - 28)
-    place = {"rfc": "RFC 6333", "section": "6.3"} if h.nat else {"section": "7.2"}
+    into_rfc = partial(into, rfc="RFC 6333", section="6.3") if h.nat else partial(into, section="7.2")
     yield into("7.2", "df-too-big", packet=h.down(largest, flags="DF"), error=True,
                title="a packet with DF that does not fit the tunnel is discarded and its sender told",
                answer=IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu - 40))
-    yield into(**place, label="no-df-too-big", packet=h.down(largest),
+    yield into_rfc(label="no-df-too-big", packet=h.down(largest),
                answer=partial(_fragmented_outside, h, largest),
                title="a packet without DF that does not fit is encapsulated, then fragmented",
                expected=f"IPv6 fragments of at most {h.mtu} octets")
     payload = data(600)
     octets = bytes(h.inner(payload))
-    place = place if h.nat else {"section": "3.3"}
+    out_rfc = partial(Row, rfc="RFC 6333", section="6.3") if h.nat else partial(Row, section="3.3")
     for name, order in (("in-order", 1), ("out-of-order", -1)):
         number = 0x51000000 + order
         parts = [h.outer() / IPv6ExtHdrFragment(nh=4, m=1, id=number) / Raw(octets[:400]),
                  h.outer() / IPv6ExtHdrFragment(nh=4, offset=50, id=number) / Raw(octets[400:])]
-        yield Row(**place, label=f"reassembly-{name}", level="MUST", side=h.view.side, packet=parts[::order],
+        yield out_rfc(label=f"reassembly-{name}", level="MUST", side=h.view.side, packet=parts[::order],
                   title="a fragmented tunnel packet is reassembled "
                         f"({'the last first' if order < 0 else 'in order'})",
                   answer=IP() / UDP() / Raw(payload), expected="IPv4 with 600 octets of data")

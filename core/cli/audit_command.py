@@ -149,7 +149,7 @@ def command(
     request = AuditRequest(suites, clauses, not no_variants, Listening(wait), LASTING_S[timers])
     names: list[str] = []
     device = BoundDevice(bound, interfaces, names.append)
-    device, selection = choose_clauses(device, suites, bound.settings.params)  # type: ignore[assignment]
+    device, selection = choose_clauses(device, suites, bound.settings.params)
     started = time.monotonic()
 
     def record(progress: AuditProgress) -> AuditRecord:

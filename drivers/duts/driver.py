@@ -50,9 +50,6 @@ class DeviceTechnology(Oracle, Protocol):
     def links(self) -> Any:
         """Left and right, with their MTUs."""
 
-    def whole_device(self) -> Any:
-        """Answers single frames as a right device does."""
-
     @property
     def parts(self) -> Sequence[ReferencePart]:
         """Of a technology that is made of several; else none."""
