@@ -46,7 +46,7 @@ class AuditedDevice(Protocol):
             DutError: it could not be configured.
         """
 
-    def configured(self, params: Mapping[str, Any]) -> AuditedDevice:
+    def with_params(self, params: Mapping[str, Any]) -> AuditedDevice:
         """Return the device in a further configuration.
 
         Raises:
@@ -182,7 +182,7 @@ def choose_clauses(
     preferred = device.technology.audit_params()
     preferred = {name: value for name, value in preferred.items() if name not in user_params}
     try:
-        better = device.configured(preferred) if preferred else device
+        better = device.with_params(preferred) if preferred else device
     except UsageError as exc:
         # the user's parameters contradict the preferred ones; some suites may apply without them
         try:
@@ -264,7 +264,7 @@ def _test_variant(
     """Test a further configuration; its clauses are not testable if the device does not support it."""
     params = device.technology.audit_variants()[variant]
     try:
-        changed = device.configured(params)
+        changed = device.with_params(params)
         subject = subject_of(changed.technology)
         clauses = request.select(selection.variant_clauses(subject, variant))
         with changed.open() as probe:

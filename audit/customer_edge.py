@@ -14,7 +14,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.match import checksum_error
-from v6t.audit.rfc7599 import edge_ports, listed, neighbor_ports
+from v6t.audit.rfc7599 import edge_ports, list_ports, neighbor_ports
 from v6t.audit.row import Row, row_clause, row_steps
 from v6t.audit.translator_hosts import DATA, TTL
 from v6t.audit.wire import dissect, ports_of, protocol_of, summary, transport_octets
@@ -93,7 +93,7 @@ class _Hosts:
         return next(filter(None, map(checksum_error, inners)), "")
 
     def own_ports_only(self, far: list[Packet]) -> str:
-        """Check that whatever leaves has a port of the customer."""
+        """Check that all packets that leave have a port of the customer."""
         for packet in far:
             octets = transport_octets(packet)
             port = ports_of(dissect(octets))[0] if protocol_of(packet) == 4 else 0
@@ -111,17 +111,19 @@ def rows(h: _Hosts) -> Iterator[Row]:
     down = partial(Row, **receiving, side="left", level="MUST")
     up = partial(Row, **sending, side="right", level="MUST")
     for name in ("udp", "tcp", "icmp"):
-        yield down(label=f"down-{name}", title=f"{name.upper()} from the relay for the customer is decapsulated",
+        yield down(label=f"down-{name}",
+                   title=f"{name.upper()} from the relay for the customer is decapsulated",
                    packet=h.down(h.port, name), answer=partial(h.reach_host, [h.port]), plain=name == "udp",
                    expected=f"IPv4 to {h.host}")
         yield up(label=f"up-{name}", title=f"{name.upper()} of the customer is sent to the relay in a tunnel",
                  packet=h.up(h.port, name), answer=partial(h.reach_relay, [h.port]), plain=name == "udp",
                  expected=f"IPv6 {v.ipv6} > {h.relay} with it inside")
     edges = edge_ports(v.ports)
-    yield down(label="edges-down", title=f"packets for the ports {listed(edges)} of the customer are forwarded",
+    yield down(label="edges-down",
+               title=f"packets for the ports {list_ports(edges)} of the customer are forwarded",
                packet=[h.down(port) for port in edges], answer=partial(h.reach_host, edges),
                expected=f"{len(edges)} packets to {h.host}")
-    yield up(label="edges-up", title=f"packets from the ports {listed(edges)} of the customer are forwarded",
+    yield up(label="edges-up", title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
              packet=[h.up(port) for port in edges], answer=partial(h.reach_relay, edges),
              expected=f"{len(edges)} packets to {h.relay}")
     yield down(label="other-relay", packet=h.down(h.port, outer=_STRANGER6),
@@ -135,12 +137,12 @@ def rows(h: _Hosts) -> Iterator[Row]:
     if v.kind == "lw4o6":
         for name in ("udp", "tcp", "icmp"):
             yield down(label=f"foreign-port-{name}", packet=h.down(foreign[0], name),
-                       title=f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, which the customer "
-                       "does not have, is dropped")
+                       title=f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, which the "
+                       "customer does not have, is dropped")
     for name in ("udp", "tcp", "icmp"):
         yield up(label=f"own-{name}", packet=h.up(foreign[0], name), answer=h.own_ports_only,
-                 title=f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with one of the "
-                 "customer's, if at all", expected="one of the customer's, or nothing")
+                 title=f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with "
+                 "one of the customer's, if at all", expected="one of the customer's, or nothing")
 # fmt: on
 
 

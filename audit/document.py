@@ -77,13 +77,13 @@ def _summary(audit: AuditRecord) -> Iterator[Block]:
 
 def _table(title: str, findings: Sequence[Finding]) -> Block:
     rows = [
-        [_named(f), f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
+        [_format_name(f), f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
     ]
     return replace(sheet(title, _HEADS, rows), cards=True)
 
 
-def _named(finding: Finding) -> str:
+def _format_name(finding: Finding) -> str:
     return f"{finding.clause}: {finding.title}" + (
         f" ({finding.variant})" if finding.variant else ""
     )
@@ -128,7 +128,7 @@ def to_junit(audit: AuditRecord) -> str:
 
 
 def _case(audit: AuditRecord, finding: Finding) -> str:
-    name = quoteattr(_printable(_named(finding)))
+    name = quoteattr(_printable(_format_name(finding)))
     head = f"<testcase classname={quoteattr(f'{audit.plugin}.{finding.rfc}')} name={name}"
     message = quoteattr(_printable(f"expected {finding.expected}; got {finding.got}"))
     if finding.fails:

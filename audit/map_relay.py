@@ -19,7 +19,7 @@ from v6t.audit.relay_hosts import (
     RelayHosts,
 )
 from v6t.audit.rfc6052 import prefix_requirement
-from v6t.audit.rfc7599 import edge_ports, listed
+from v6t.audit.rfc7599 import edge_ports, list_ports
 from v6t.audit.row import Row, row_clause, row_steps
 from v6t.audit.translator_hosts import data
 from v6t.audit.wire import Wire, fragment_offset, transport_octets
@@ -138,7 +138,8 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
     if v.kind != "MAP-E" and sibling is not None and v.owner(me.ipv4, sibling.port) != me.ipv6:
         yield Row(**place, label="source-told", level="SHOULD" if v.kind == "MAP-T" else "MAY",
                   title="its sender is told: source address failed ingress policy",
-                  side="left", packet=h.up(me, sibling.port), answer=IPv6() / ICMPv6DestUnreach(code=5), error=True)
+                  side="left", packet=h.up(me, sibling.port), answer=IPv6() / ICMPv6DestUnreach(code=5),
+                  error=True)
 
 
 def _wrong_sources(h: RelayHosts) -> Iterator[tuple[str, Level, str, Packet]]:
@@ -153,23 +154,24 @@ def _wrong_sources(h: RelayHosts) -> Iterator[tuple[str, Level, str, Packet]]:
         low, high = me.ports.ranges[0]
         for name, port in (("below", low - 1), ("above", high + 1)):
             sources.append((f"port-{name}", "MUST", f"the port just {name} a customer's", port, {}))
-        # a port with the customer's PSID that nobody has, because its first bits are zero
+        # a port with the customer's PSID that no customer has, because its first bits are zero
         low_bits = 16 - me.ports.psid_offset - me.ports.psid_len
         excluded = (me.ports.psid + 1 << low_bits) - 1
         if me.ports.psid_offset:
             sources.append(("port-excluded", "MUST", "a port that is nobody's (A = 0)", excluded, {}))
     if v.other is not None:
         if v.tunnels:
-            sources.append(("ipv4-other", "MUST", "another customer's IPv4 address", me.port, {"ipv4": v.other.ipv4}))
+            sources.append(("ipv4-other", "MUST", "another customer's IPv4 address", me.port,
+                            {"ipv4": v.other.ipv4}))
         sources.append(("ipv6-other", "MUST", "another customer's IPv6 prefix before one's own identifier",
-                        me.port, {"ipv6": _joined(v.other.ipv6, me.ipv6)}))
+                        me.port, {"ipv6": _join(v.other.ipv6, me.ipv6)}))
     if v.tunnels:
         sources.append(("ipv4-stranger", "MUST", "an IPv4 address of nobody", me.port, {"ipv4": _STRANGER4}))
     sources.append(("ipv6-stranger", "MUST", "an IPv6 address outside every rule or binding",
                     me.port, {"ipv6": _STRANGER6}))
     if v.rules and v.other is not None:
         sources.append(("identifier", "MAY", "an interface identifier that contradicts the prefix",
-                        me.port, {"ipv6": _joined(me.ipv6, v.other.ipv6)}))
+                        me.port, {"ipv6": _join(me.ipv6, v.other.ipv6)}))
     for label, level, words, port, packet in sources:
         ends = packet.get("ipv4", me.ipv4), packet.get("ipv6", me.ipv6)
         if 0 < port < 65536 and v.owner(ends[0], port) != ends[1]:
@@ -182,13 +184,15 @@ def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
     place = _at(("RFC 7597", "5.1") if v.kind != "lw4o6" else SOURCES[v.kind])
     ports = edge_ports(me.ports)
     yield Row(**place, label=f"edges-up{suffix}", level="MUST",
-              title=f"packets from the ports {listed(ports)} of a customer are forwarded",
+              title=f"packets from the ports {list_ports(ports)} of a customer are forwarded",
               side="left", packet=[h.up(me, port) for port in ports],
-              answer=partial(h.reach_server, [me.ipv4] * len(ports)), expected=f"{len(ports)} packets from {me.ipv4}")
+              answer=partial(h.reach_server, [me.ipv4] * len(ports)),
+              expected=f"{len(ports)} packets from {me.ipv4}")
     yield Row(**place, label=f"edges-down{suffix}", level="MUST",
-              title=f"packets for the ports {listed(ports)} reach their customer",
+              title=f"packets for the ports {list_ports(ports)} reach their customer",
               side="right", packet=[h.down(me.ipv4, port) for port in ports],
-              answer=partial(h.reach_customers, [me.ipv6] * len(ports)), expected=f"{len(ports)} packets to {me.ipv6}")
+              answer=partial(h.reach_customers, [me.ipv6] * len(ports)),
+              expected=f"{len(ports)} packets to {me.ipv6}")
     if not v.rules or not v.rules[0].shared:
         return
     ranges = me.ports.ranges[0], me.ports.ranges[-1]
@@ -197,9 +201,10 @@ def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
     owners = [ipv6 for ipv6 in (v.owner(me.ipv4, p) for p in neighbors) if ipv6 is not None]
     if neighbors:
         yield Row(**place, label=f"beside-down{suffix}", level="MUST",
-                  title=f"packets for the ports {listed(neighbors)} reach those who own them, or nobody",
+                  title=f"packets for the ports {list_ports(neighbors)} reach those who own them, or nobody",
                   side="right", packet=[h.down(me.ipv4, port) for port in neighbors],
-                  answer=partial(h.reach_customers, owners), expected=f"{len(owners)} packets, none to {me.ipv6}")
+                  answer=partial(h.reach_customers, owners),
+                  expected=f"{len(owners)} packets, none to {me.ipv6}")
 
 
 def delivery_rows(h: RelayHosts) -> Iterator[Row]:
@@ -216,22 +221,25 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
                   expected=f"600 octets to {me.ipv6}")
     if v.kind != "MAP-T":  # RFC 7599, section 9: errors are mapped without a port
         place = _at(("RFC 7596", "8.1") if v.kind == "lw4o6" else ("RFC 7597", "8.2"))
-        about = IP(src=str(me.ipv4), dst=str(v.server), ttl=61) / UDP(sport=me.port, dport=SERVER_PORT) / b"v6t"
-        for kind, code, words in ((3, 3, "port unreachable"), (3, 4, "fragmentation needed"), (11, 0, "time exceeded")):
+        about = IP(src=str(me.ipv4), dst=str(v.server), ttl=61)
+        about /= UDP(sport=me.port, dport=SERVER_PORT) / b"v6t"
+        for kind, code, words in ((3, 3, "port unreachable"), (3, 4, "fragmentation needed"),
+                                  (11, 0, "time exceeded")):
             mtu = {"nexthopmtu": 1400} if code == 4 else {}
             yield Row(**place, label=f"icmp-error-{kind}-{code}", level="SHOULD",
                       title=f"ICMP {words} about a customer's packet reaches it",
                       side="right", packet=IP(**ends) / ICMP(type=kind, code=code, **mtu) / about,
-                      answer=partial(h.reach_customers, [me.ipv6]), expected=f"to {me.ipv6}", rate_limited=False)
+                      answer=partial(h.reach_customers, [me.ipv6]), expected=f"to {me.ipv6}",
+                      rate_limited=False)
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
     partner = (v.sibling if v.tunnels else None) or v.other
     if partner is not None:
-        source = v.relay if v.tunnels else h.behind_dmr(me.ipv4)
+        source = v.relay if v.tunnels else h.embed_in_dmr(me.ipv4)
         yield Row(**_at(HAIRPINS[v.kind]), label="hairpin", level="MUST" if v.kind == "lw4o6" else "MAY",
                   title="a packet of a customer for another one is sent back "
                   + ("through a tunnel" if v.tunnels else "to it, from the address behind the DMR"),
                   side="left", packet=h.up(me, me.port, to=partner.ipv4, to_port=partner.port), near=True,
-                  answer=partial(_hairpinned, h, partner, source),
+                  answer=partial(_check_hairpin, h, partner, source),
                   expected=f"{'in a tunnel ' if v.tunnels else ''}to {partner.ipv6} from {source}")
 
 
@@ -247,7 +255,8 @@ def last_rows(h: RelayHosts) -> Iterator[Row]:
         return  # another domain serves it
     place = _at(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.4"))
     yield Row(**place, label="last-up", level="MUST", title="a packet of the rule's last CE is forwarded",
-              side="left", packet=h.up(ce, ce.port), answer=partial(h.reach_server, [ipv4]), expected=f"from {ipv4}")
+              side="left", packet=h.up(ce, ce.port), answer=partial(h.reach_server, [ipv4]),
+              expected=f"from {ipv4}")
     yield Row(**place, label="last-down", level="MUST", title="a packet for the rule's last CE reaches it",
               side="right", packet=h.down(ipv4, ce.port), answer=partial(h.reach_customers, [ce.ipv6]),
               expected=f"to {ce.ipv6}")
@@ -263,7 +272,8 @@ def nested_rows(h: RelayHosts, outer: Rule, inner: Rule) -> Iterator[Row]:
     yield Row(**place, label="overlap-down", level="MUST", side="right",
               title=title + "packets for an address of the inner rule reach its CE",
               packet=[h.down(ipv4, low), h.down(ipv4, mine.port)],
-              answer=partial(h.reach_customers, [mine.ipv6, mine.ipv6]), expected=f"two packets to {mine.ipv6}")
+              answer=partial(h.reach_customers, [mine.ipv6, mine.ipv6]),
+              expected=f"two packets to {mine.ipv6}")
     yield Row(**place, label="overlap-up", level="MUST", side="left",
               title=title + "packets of the inner rule's CE are forwarded",
               packet=[h.up(mine, low), h.up(mine, mine.port)],
@@ -309,25 +319,25 @@ def prefix_rows(h: RelayHosts, rule: Rule) -> Iterator[Row]:
 # fmt: on
 
 
-def _joined(prefix: IPv6Address, identifier: IPv6Address) -> IPv6Address:
+def _join(prefix: IPv6Address, identifier: IPv6Address) -> IPv6Address:
     return IPv6Address(int(prefix) >> 64 << 64 | int(identifier) & (1 << 64) - 1)
 
 
 def _fragments_arrive(h: RelayHosts, far: list[Packet]) -> str:
     if any(p.dst != str(h.view.customer.ipv6) for p in far):
         return "a fragment for another customer"
-    inner = [p for p in map(h.delivered, far) if p is not None]
+    inner = [p for p in map(h.unwrap, far) if p is not None]
     joined = b"".join(transport_octets(p) for p in sorted(inner, key=fragment_offset))
     return "" if joined[8:] == data(600) else f"{len(joined)} octets of 608"
 
 
-def _hairpinned(h: RelayHosts, partner: Customer, source: IPv6Address, far: list[Packet]) -> str:
+def _check_hairpin(h: RelayHosts, partner: Customer, source: IPv6Address, far: list[Packet]) -> str:
     wrong = [p.src for p in far if p.src != str(source)]
     return h.reach_customers([partner.ipv6], far) or (f"from {wrong[0]}" if wrong else "")
 
 
 def _reach_prefix(h: RelayHosts, far: list[Packet]) -> str:
     """Check the CE's prefix only: RFC 7599 and its erratum disagree about the identifier."""
-    prefixes = [int(IPv6Address(p.dst)) >> 64 for p in far if h.delivered(p) is not None]
+    prefixes = [int(IPv6Address(p.dst)) >> 64 for p in far if h.unwrap(p) is not None]
     mine = int(h.view.customer.ipv6) >> 64
     return "" if prefixes == [mine] * 2 else f"{len(prefixes)} packets, or to others"

@@ -46,7 +46,9 @@ def difference(template: Packet, packet: Packet) -> str:
                 continue
             seen = layer.getfieldval(name)
             if not _equal(name, seen, value):
-                return f"{expected.name}.{name} is {_shown(seen)}, not {_shown(value)}"
+                return (
+                    f"{expected.name}.{name} is {_format_value(seen)}, not {_format_value(value)}"
+                )
         expected, layer = expected.payload, layer.payload
     return ""
 
@@ -111,7 +113,7 @@ def _equal(name: str, seen: Any, value: Any) -> bool:
     return bool(seen == value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bytes):
         return value[:24].hex() + ("..." if len(value) > 24 else "")
     return str(value)

@@ -90,13 +90,16 @@ def rows(v: PrefixTranslator) -> Iterator[Row]:
     for subnet in (1, 0xFFFE):
         other = IPv6Address(int(v.host) | subnet << 64)
         mapped = external_address(v, other)
-        yield out("3.4", f"subnet-{subnet:x}", title=f"subnet {subnet:x} is mapped to one subnet: {other} becomes {mapped}",
+        yield out("3.4", f"subnet-{subnet:x}",
+                  title=f"subnet {subnet:x} is mapped to one subnet: {other} becomes {mapped}",
                   packet=_outbound(v, other), answer=IPv6(src=str(mapped), dst=server) / UDP())
     identifier = IPv6Address(int(v.host) | 0xFEDC << 48)
     yield out("3.4", "identifier", title="the interface identifier is not changed",
-              packet=_outbound(v, identifier), answer=IPv6(src=str(external_address(v, identifier)), dst=server) / UDP())
+              packet=_outbound(v, identifier),
+              answer=IPv6(src=str(external_address(v, identifier)), dst=server) / UDP())
     yield out("3.1", "tcp", title="a TCP segment leaves with its checksum unchanged and right",
-              packet=IPv6(src=host, dst=server, hlim=TTL) / TCP(sport=40123, dport=443), answer=from_outside / TCP())
+              packet=IPv6(src=host, dst=server, hlim=TTL) / TCP(sport=40123, dport=443),
+              answer=from_outside / TCP())
     yield out("3.1", "icmp-echo", title="an ICMPv6 echo request leaves with a right checksum",
               packet=IPv6(src=host, dst=server, hlim=TTL) / ICMPv6EchoRequest(id=7, seq=9, data=DATA),
               answer=from_outside / ICMPv6EchoRequest(id=7, seq=9, data=DATA))
@@ -108,7 +111,8 @@ def rows(v: PrefixTranslator) -> Iterator[Row]:
               packet=IPv6(src=host, dst=server, hlim=TTL) / part / Raw(data(100)),
               answer=IPv6(src=external, dst=server) / part / Raw(data(100)))
     about = IPv6(src=external, dst=server, hlim=7) / udp / Raw(DATA)
-    yield into("3.3", "icmp-error", level="MAY", title="an ICMPv6 error from outside arrives about the host's own packet",
+    yield into("3.3", "icmp-error", level="MAY",
+               title="an ICMPv6 error from outside arrives about the host's own packet",
                packet=IPv6(src=server, dst=external, hlim=TTL) / ICMPv6DestUnreach(code=4) / about,
                answer=to_inside / ICMPv6DestUnreach(code=4), check=partial(_quotes, v))
     for name, row, make, sender in (("out", out, _outbound, host), ("in", into, _inbound, server)):

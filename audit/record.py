@@ -109,7 +109,7 @@ class AuditRecord(Model):
         return any(f.fails for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as it is stored."""
+        """Return the values to store."""
         return self.model_dump(mode="json", by_alias=True)
 
 

@@ -42,7 +42,7 @@ class RelayHosts:
             ends = {"src": str(ipv4 or customer.ipv4), "dst": str(to or self.view.server)}
             inner = IP(**ends, ttl=TTL) / _transport(protocol, port, to_port, 4)
             return IPv6(**outer, dst=str(self.view.relay)) / inner
-        destination = self.view.relay if to is None else self.behind_dmr(to)
+        destination = self.view.relay if to is None else self.embed_in_dmr(to)
         return IPv6(**outer, dst=str(destination)) / _transport(protocol, port, to_port, 6)
 
     def down(self, ipv4: IPv4Address, port: int, protocol: int = UDP_NUMBER) -> Packet:
@@ -58,13 +58,13 @@ class RelayHosts:
         """Return the simplest packet for the first customer."""
         return self.down(self.view.customer.ipv4, self.view.customer.port)
 
-    def behind_dmr(self, ipv4: IPv4Address) -> IPv6Address:
+    def embed_in_dmr(self, ipv4: IPv4Address) -> IPv6Address:
         """Return the address by which CEs of MAP-T reach an IPv4 address."""
         if self.view.dmr is None:
             raise ValueError("only MAP-T has a DMR")
         return embed(self.view.dmr, ipv4)
 
-    def delivered(self, packet: Packet) -> Packet | None:
+    def unwrap(self, packet: Packet) -> Packet | None:
         """Return what a customer receives: the packet in the tunnel, or the translated packet."""
         if not isinstance(packet, IPv6):
             return None
@@ -78,7 +78,7 @@ class RelayHosts:
         if len(far) != len(customers):
             return f"{len(far)} of {len(customers)} packets"
         for packet in far:
-            inner = self.delivered(packet)
+            inner = self.unwrap(packet)
             wrong = "no packet for a customer" if inner is None else checksum_error(inner)
             if wrong:
                 return f"{wrong}: {summary(packet)}"

@@ -40,7 +40,8 @@ def well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     behind = str(embed(WELL_KNOWN, local))
     source_side = v.prefix_side == "six"
     ends = {"src": behind} if source_side else {"dst": behind}
-    yield up(label="not-global", level="MUST", title=f"a packet {'from' if source_side else 'for'} {local}, which "
+    yield up(label="not-global", level="MUST",
+             title=f"a packet {'from' if source_side else 'for'} {local}, which "
              "is not global, behind the prefix is dropped", packet=h.ip6(**ends) / h.udp6 / Raw(DATA))
     if not v.stateful and not source_side:
         yield Row("3.1", "not-represented", "MUST",

@@ -25,9 +25,9 @@ def rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
         return
     v = h.view
     up = partial(Row, side=v.six_side, section="8.2", level="MUST", rfc=RFC)
-    yield up(label="edges", title=f"packets for the ports {listed(edges)} of the CE are forwarded",
+    yield up(label="edges", title=f"packets for the ports {list_ports(edges)} of the CE are forwarded",
              packet=[h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in edges],
-             answer=partial(_received, edges), expected=f"{len(edges)} packets")
+             answer=partial(_check_received, edges), expected=f"{len(edges)} packets")
     packets: dict[str, list[Packet]] = {
         "udp": [h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in foreign],
         "tcp": [h.ip6() / TCP(sport=v.port, dport=foreign[0])],
@@ -36,10 +36,11 @@ def rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
     for name, some in packets.items():
         yield up(label=f"foreign-{name}",
                  title=f"{name.upper()} for {'identifier' if name == 'icmp' else 'port'} "
-                 f"{listed(foreign[: len(some)])}, which the CE does not have, is silently dropped",
+                 f"{list_ports(foreign[: len(some)])}, which the CE does not have, is silently dropped",
                  packet=some, silent=True)
     yield Row("8.1", "own-port", "MUST",
-              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, if at all",
+              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, if "
+              "at all",
               v.four_side, h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA),
               partial(_from_own_port, ports), "a port of the CE's, or nothing", rfc=RFC)
 # fmt: on
@@ -58,12 +59,12 @@ def neighbor_ports(ports: Ports) -> list[int]:
     return sorted(p for p in candidates if 0 < p < 65536 and p not in ports)
 
 
-def listed(ports: Sequence[int]) -> str:
+def list_ports(ports: Sequence[int]) -> str:
     """Return ports for a title."""
     return ", ".join(map(str, ports))
 
 
-def _received(edges: list[int], far: list[Packet]) -> str:
+def _check_received(edges: list[int], far: list[Packet]) -> str:
     found = sorted(ports_of(packet)[1] for packet in far)
     return "" if found == edges else f"packets for the ports {found}"
 

@@ -28,7 +28,8 @@ def table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
     source = mapped if longest else mapped + 7
     yield Row("3.3.2", name, "MUST", f"{source} becomes {MAPPED_HOST}: "
               + ("the longest IPv6 prefix tells" if longest else "bits behind the suffix are discarded"),
-              h.view.six_side, h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), plain=True, rfc=RFC)
+              h.view.six_side, h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), plain=True,
+              rfc=RFC)
 
 
 def hairpin_rows(h: TranslatorHosts, hosts: list[IPv6Address], names: list[IPv6Address]) -> Iterator[Row]:
@@ -37,7 +38,8 @@ def hairpin_rows(h: TranslatorHosts, hosts: list[IPv6Address], names: list[IPv6A
     one, two = map(str, hosts)
     name1, name2 = map(str, names)
     yield near(label="hairpin",
-               title="a host with a mapping reaches another one by the prefix, and is named by the prefix itself",
+               title="a host with a mapping reaches another one by the prefix, and is named by the prefix "
+                     "itself",
                packet=IPv6(src=one, dst=name2, hlim=TTL) / UDP(**_PORTS) / DATA,
                answer=IPv6(src=name1, dst=two) / UDP())
     yield near(label="hairpin-answer", title="the answer comes back from the address that was asked",

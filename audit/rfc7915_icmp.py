@@ -87,7 +87,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                packet=error(3, 4, large, nexthopmtu=0),
                answer=six / allow(ICMPv6PacketTooBig(code=0), mtu=plateaus))
     for code in (0, 1):
-        yield down("4.2", f"time-exceeded-{code}", title=f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
+        yield down("4.2", f"time-exceeded-{code}",
+                   title=f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
                    packet=error(11, code), answer=six / ICMPv6TimeExceeded(code=code))
     for at, at6 in POINTERS.items():
         yield down("4.2", f"pointer-{at}",
@@ -120,7 +121,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                packet=error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
                answer=unreachable / about6 / ICMPv6EchoRequest(), flow=ICMP_FLOW)
     nested = h.quoted4(ttl=61) / ICMP(type=3, code=3) / h.ip4() / h.udp4 / DATA
-    yield down("4.3", "nested", title="an ICMP error about an ICMP error is dropped", packet=error(3, 1, nested))
+    yield down("4.3", "nested", title="an ICMP error about an ICMP error is dropped",
+               packet=error(3, 1, nested))
 
 
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
@@ -156,12 +158,14 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
         yield up("5.2", f"too-big-{mtu}", title=title, packet=error(ICMPv6PacketTooBig(mtu=mtu)),
                  answer=four / ICMP(type=3, code=4, nexthopmtu=mtu4))
     for code in (0, 1):
-        yield up("5.2", f"time-exceeded-{code}", title=f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
+        yield up("5.2", f"time-exceeded-{code}",
+                 title=f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
                  packet=error(ICMPv6TimeExceeded(code=code)), answer=four / ICMP(type=11, code=code))
     for at6, at in POINTERS6.items():
         yield up("5.2", f"pointer-{at6}",
                  title=f"ICMPv6 parameter problem at octet {at6} points at octet {at} of IPv4",
-                 packet=error(ICMPv6ParamProblem(code=0, ptr=at6)), answer=four / ICMP(type=12, code=0, ptr=at))
+                 packet=error(ICMPv6ParamProblem(code=0, ptr=at6)),
+                 answer=four / ICMP(type=12, code=0, ptr=at))
     for at6 in NO_POINTER6:
         yield up("5.2", f"no-pointer-{at6}",
                  title=f"ICMPv6 parameter problem at octet {at6}, which IPv4 has not, is silently dropped",
@@ -185,7 +189,8 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     yield up("5.3", "inner-echo", title="an ICMPv6 error about an echo reply has an ICMP one in it",
              packet=error(message, h.quoted6() / ICMPv6EchoReply(id=v.port, seq=1, data=data(64))),
              answer=unreachable / about4 / ICMP(type=0), check=partial(_quotes, protocol=1))
-    fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF) / UDP(sport=v.server_port, dport=v.port) / data(64)
+    fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF)
+    fragment /= UDP(sport=v.server_port, dport=v.port) / data(64)
     yield up("5.3", "inner-fragment", title="an ICMPv6 error about a fragment has an IPv4 fragment in it",
              packet=error(message, h.quoted6() / fragment),
              answer=unreachable / IP(**about4.fields, id=0xCDEF, flags="MF"),
@@ -202,7 +207,7 @@ def _message6(kind: int, code: int, word: int, payload: bytes) -> Packet:
 
 
 def _quotes(packet: Packet, protocol: int) -> str:
-    """Return what is wrong with the protocol or header checksum of the quoted packet."""
+    """Check the protocol of the quoted packet."""
     quoted = quoted_packet(packet)
     if quoted is None:
         return "no packet is quoted"

@@ -70,7 +70,8 @@ def rows(h: TranslatorHosts) -> Iterator[Row]:
         ("used-source-route", "a source route that is used up",
          _source_route(8)),
     ):
-        yield down("4.1", f"option-{name}", "MUST", f"an IPv4 option ({words}) is ignored, the packet translated",
+        yield down("4.1", f"option-{name}", "MUST",
+                   f"an IPv4 option ({words}) is ignored, the packet translated",
                    packet=ip(options=[option]) / udp / DATA, answer=at() / UDP() / Raw(DATA))
     routed = ip(options=[_source_route(4)]) / udp / DATA
     yield down("4.1", "source-route", "MUST", "a packet with an unexpired source route is discarded",
@@ -88,7 +89,8 @@ def rows(h: TranslatorHosts) -> Iterator[Row]:
     yield down("4.5", "udp-checksum-made", "MAY", "UDP without checksum gets one and is forwarded",
                packet=unsummed, answer=at() / UDP())
     to_zero = udp_data_that_sums_to_zero(at(), UDP(sport=v.server_port, dport=v.port))
-    yield down("4.5", "udp-checksum-ffff", "MUST", "a UDP checksum that is computed as zero is sent as 0xffff",
+    yield down("4.5", "udp-checksum-ffff", "MUST",
+               "a UDP checksum that is computed as zero is sent as 0xffff",
                packet=ip() / udp / to_zero, answer=at() / UDP(chksum=0xFFFF))
     if v.uses_ports:
         return
@@ -117,7 +119,8 @@ def size_rows(h: TranslatorHosts) -> Iterator[Row]:
                    packet=ip(flags="DF") / udp / data(LARGE - 28), answer=at() / UDP())
     octets = bytes(ip() / udp / data(600))[20:]
     for name, start, length, flags in (
-        ("first", 0, 200, "MF"), ("middle", 200, 200, "MF"), ("last", 400, 208, 0), ("first-df", 0, 200, "MF+DF"),
+        ("first", 0, 200, "MF"), ("middle", 200, 200, "MF"), ("last", 400, 208, 0),
+        ("first-df", 0, 200, "MF+DF"),
     ) if not v.may_reassemble else ():
         header = IPv6ExtHdrFragment(id=IDENTIFICATION, offset=start // 8, m=int(name != "last"), nh=17)
         yield down("4.1", f"fragment-{name}", "MUST",
@@ -135,7 +138,8 @@ def size_rows(h: TranslatorHosts) -> Iterator[Row]:
     if not v.may_reassemble and fits:
         long = bytes(ip() / udp / data(LARGE))[20:1396]
         yield down("4.1", "fragment-too-big", "SHOULD",
-                   f"a fragment without DF that would exceed {v.lowest_ipv6_mtu} octets is fragmented further",
+                   f"a fragment without DF that would exceed {v.lowest_ipv6_mtu} octets is fragmented "
+                   "further",
                    packet=ip(flags="MF", id=IDENTIFICATION, proto=17) / Raw(long),
                    answer=partial(_all_with_m_flag, h, len(long)),
                    expected=f"fragments of at most {v.lowest_ipv6_mtu} octets, all with M set")
@@ -172,7 +176,7 @@ def _same_data(expected: bytes, start: int, packet: Packet) -> str:
 
 
 def _fragments_problem(h: TranslatorHosts, fragments: Sequence[Packet], total: int) -> str:
-    """Return what is wrong with IPv6 fragments that should have so many octets of data together."""
+    """Check IPv6 fragments that should have ``total`` octets of data together."""
     if not fragments:
         return "nothing"
     ordered = sorted(fragments, key=_offset)

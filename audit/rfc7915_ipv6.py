@@ -113,7 +113,8 @@ def _fragment_rows(h: TranslatorHosts, up: partial[Row]) -> Iterator[Row]:
         header = IPv6ExtHdrFragment(nh=17, offset=start // 8, m=more, id=IDENTIFICATION)
         answer = h.at4(id=low, frag=start // 8, flags="MF" if more else 0, proto=17, len=20 + length)
         yield up("5.1.1", f"fragment-{name}", "MUST",
-                 f"a {name} fragment keeps offset, M flag and the low 16 bits of its identification, without DF",
+                 f"a {name} fragment keeps offset, M flag and the low 16 bits of its identification, "
+                 "without DF",
                  packet=ip() / header / Raw(octets[start : start + length]), answer=answer,
                  check=partial(_has_data, octets[start : start + length], 8 if name == "first" else 0))
     single = IPv6ExtHdrFragment(nh=17, id=IDENTIFICATION)

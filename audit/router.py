@@ -75,7 +75,8 @@ def rows4(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
     yield at("5.2.1", f"tcp-{side}", "MUST", "a TCP segment is forwarded",
              packet=header() / TCP(sport=40123, dport=443), answer=answer / TCP())
     yield at("5.2.1", f"echo-{side}", "MUST", "an ICMP echo request for a host is forwarded",
-             packet=header() / ICMP(id=7, seq=9) / DATA, answer=answer / ICMP(type=8, id=7, seq=9) / Raw(DATA))
+             packet=header() / ICMP(id=7, seq=9) / DATA,
+             answer=answer / ICMP(type=8, id=7, seq=9) / Raw(DATA))
     yield at("5.3.1", f"ttl-{side}", "MUST", "the TTL is one less", packet=packet(), answer=IP(ttl=TTL - 1))
     yield at("5.3.1", f"ttl-2-{side}", "MUST", "a packet with TTL 2 is forwarded",
              packet=packet(ttl=2), answer=IP(ttl=1))
@@ -116,11 +117,14 @@ def rows6(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
     yield at("3", f"tcp-{side}", "MUST", "a TCP segment is forwarded",
              packet=header() / TCP(sport=40123, dport=443), answer=answer / TCP())
     yield at("3", f"echo-{side}", "MUST", "an ICMPv6 echo request for a host is forwarded",
-             packet=header() / ICMPv6EchoRequest(id=7, seq=9, data=DATA), answer=answer / ICMPv6EchoRequest(id=7, seq=9))
-    yield at("3", f"hop-limit-{side}", "MUST", "the hop limit is one less", packet=packet(), answer=IPv6(hlim=TTL - 1))
+             packet=header() / ICMPv6EchoRequest(id=7, seq=9, data=DATA),
+             answer=answer / ICMPv6EchoRequest(id=7, seq=9))
+    yield at("3", f"hop-limit-{side}", "MUST", "the hop limit is one less", packet=packet(),
+             answer=IPv6(hlim=TTL - 1))
     yield at("3", f"hop-limit-2-{side}", "MUST", "a packet with hop limit 2 is forwarded",
              packet=packet(hlim=2), answer=IPv6(hlim=1))
-    yield at("3", f"hop-limit-1-{side}", "MUST", "a packet with hop limit 1 is not forwarded", packet=packet(hlim=1))
+    yield at("3", f"hop-limit-1-{side}", "MUST", "a packet with hop limit 1 is not forwarded",
+             packet=packet(hlim=1))
     yield at("3.3", f"time-exceeded-{side}", "MUST", "its sender is told: time exceeded", rfc="RFC 4443",
              packet=packet(hlim=1), answer=sender / ICMPv6TimeExceeded(code=0), error=True)
     yield at("7", f"traffic-class-{side}", "MAY", "the traffic class is not changed",
@@ -128,8 +132,10 @@ def rows6(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
     yield at("3", f"flow-label-{side}", "MUST", "the flow label is not changed", rfc="RFC 6437",
              packet=packet(fl=0x12345), answer=IPv6(fl=0x12345))
     options = IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(4))])
-    yield at("4", f"destination-options-{side}", "MUST", "destination options are neither examined nor changed",
-             packet=header() / options / UDP(sport=40123, dport=443) / DATA, answer=answer / IPv6ExtHdrDestOpt() / UDP())
+    yield at("4", f"destination-options-{side}", "MUST",
+             "destination options are neither examined nor changed",
+             packet=header() / options / UDP(sport=40123, dport=443) / DATA,
+             answer=answer / IPv6ExtHdrDestOpt() / UDP())
     yield at("4", f"unknown-header-{side}", "MUST", "a packet of an unknown protocol (253) is forwarded",
              packet=header(nh=253) / Raw(data(40)), answer=IPv6(**ends, nh=253) / Raw(data(40)))
     part = IPv6ExtHdrFragment(nh=17, offset=25, m=1, id=0x89ABCDEF)
@@ -137,7 +143,8 @@ def rows6(view: Router, side: SideName, wire: Wire) -> Iterator[Row]:
              packet=header() / part / Raw(data(200)), answer=answer / part / Raw(data(200)))
     for name, address in (("unspecified", "::"), ("loopback", "::1"), ("link-local", "fe80::77")):
         section = "2.5.6" if name == "link-local" else {"unspecified": "2.5.2", "loopback": "2.5.3"}[name]
-        yield at(section, f"{name}-{side}", "MUST", f"a packet from {address} is not forwarded", rfc="RFC 4291",
+        yield at(section, f"{name}-{side}", "MUST", f"a packet from {address} is not forwarded",
+                 rfc="RFC 4291",
                  packet=packet(src=address))
     near = int(getattr(wire.links, side).mtu)
     if near > mtu:

@@ -23,7 +23,7 @@ from v6t.audit.wire import NOTHING, Wire, is_icmp_error, opposite, summary
 from v6t.plugins.audit_views import SideName
 
 Check: TypeAlias = Callable[[list[Packet]], str]
-"""Returns what is wrong with the packets that arrived; empty if nothing."""
+"""Describes the first fault of the packets that arrived; empty if there is none."""
 Answer: TypeAlias = Packet | Check | None
 UDP_FLOW, TCP_FLOW, ICMP_FLOW = 17, 6, 1
 
@@ -107,7 +107,7 @@ def row_steps(row: Row, wire: Wire, control: Packet | None) -> Steps:
     frames = yield from send_packets(wire, row.side, row.packets)
     judgement = judge_row(row, wire, frames)
     target = row.side if row.near else opposite(row.side)
-    arrived = wire.packets(target, frames) or wire.malformed(frames)
+    arrived = wire.packets(target, frames) or wire.describe_malformed(frames)
     if row.answer is None:
         if judgement.verdict != "conforms" or control is None:
             return judgement
@@ -131,7 +131,7 @@ def judge_row(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
             return not_testable(expected, f"the packet passed: {summary(passed[0])}")
         if passed:
             return deviates(expected, f"the packet passed: {summary(passed[0])}")
-        if malformed := wire.malformed(frames):
+        if malformed := wire.describe_malformed(frames):
             return deviates(expected, f"the packet passed: {malformed}")
         if row.silent and back:
             return deviates(expected, f"an answer: {summary(back[0])}")
@@ -174,7 +174,7 @@ def send_packets(
 
 
 def _error_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
-    """Return what is wrong with an ICMP error that should have come back."""
+    """Check the ICMP error that should have come back."""
     if far:
         return f"the packet passed: {summary(far[0])}"
     errors = [p for p in back if isinstance(p, type(row.answer)) and is_icmp_error(p)]
@@ -184,7 +184,7 @@ def _error_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
 
 
 def _answer_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
-    """Return what is wrong with the packets that arrived."""
+    """Check the packets that arrived."""
     if not isinstance(row.answer, Packet):
         return row.answer(far) if row.answer else ""
     if not far:

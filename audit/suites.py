@@ -104,7 +104,7 @@ def core_clauses(technology: Technology) -> list[Clause]:
     return clauses
 
 
-def not_covered(technology: Technology, selection: Selection) -> list[str]:
+def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[str]:
     """Return the RFCs of a technology that no clause of its audit cites."""
     covered = {clause.rfc for clause in selection.clauses}
     cited = dict.fromkeys(" ".join(text.split()[:2]) for text in technology.rfcs)

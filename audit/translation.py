@@ -80,7 +80,7 @@ class TranslationSuite(Suite):
         elif variant in _MAPPED_TO:
             view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
             longest = variant == OVERLAPPING_MAPPINGS
-            mapped = TranslatorHosts.of(view, h.wire)
+            mapped = TranslatorHosts.from_view(view, h.wire)
             yield from _clauses(mapped, partial(rfc7757.table_rows, longest=longest))
         elif is_prefix_variant(variant):
             length = int(variant.rpartition("/")[2])
@@ -89,7 +89,7 @@ class TranslationSuite(Suite):
 
 def _hosts(subject: Subject) -> TranslatorHosts | None:
     view = subject.find(Translator)
-    return None if view is None else TranslatorHosts.of(view, subject.wire)
+    return None if view is None else TranslatorHosts.from_view(view, subject.wire)
 
 
 def _hairpin_clauses(h: TranslatorHosts) -> Iterator[Clause]:

@@ -15,7 +15,7 @@ from v6t.audit.wire import Wire
 from v6t.plugins.audit_views import Translator
 
 TTL = 61
-"""TTL of what is sent: neither a usual default nor a value that a device could write itself."""
+"""TTL of sent packets: neither a usual default nor a value that a device could write itself."""
 INNER_TTL = 7
 """TTL of a packet that an ICMP error quotes; translators do not decrement it."""
 DATA = b"v6t audit payload "
@@ -43,7 +43,7 @@ class TranslatorHosts:
     port4: int
 
     @classmethod
-    def of(cls, view: Translator, wire: Wire) -> TranslatorHosts:
+    def from_view(cls, view: Translator, wire: Wire) -> TranslatorHosts:
         """Return the hosts before any session is open."""
         return cls(view, wire, view.six4[0], view.port)
 

@@ -90,16 +90,16 @@ class TunnelHosts:
         (source, sport), (destination, dport) = self.view.host, self.outer_host
         return self.header(source, destination, **fields) / UDP(sport=sport, dport=dport) / payload
 
-    def decapsulated(self, **fields: Any) -> Packet:
+    def expect_decapsulated(self, **fields: Any) -> Packet:
         """Return a template of what leaves the tunnel."""
         return type(self.inner())(dst=str(self.view.host[0]), **fields)
 
-    def tunneled(self, **fields: Any) -> Packet:
+    def expect_tunneled(self, **fields: Any) -> Packet:
         """Return a template of the device's tunnel packets."""
         v = self.view
         return type(self.outer())(src=str(v.local), dst=str(v.remote), **fields)
 
-    def inside(self, packet: Packet) -> Packet | None:
+    def read_inner(self, packet: Packet) -> Packet | None:
         """Return the packet in a tunnel packet, or None."""
         octets = transport_octets(packet)
         number, length = (4, 20) if self.four_in_six else (41, 40)
@@ -110,7 +110,7 @@ class TunnelSuite(Suite):
     """For devices in which tunnels end."""
 
     name = "tunnel"
-    title = "IPv4 in IPv6: TTL, DSCP, ECN, sizes, fragments, what is not IPv4"
+    title = "Tunnels: TTL, DSCP, ECN, sizes, fragments, malformed packets"
     core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
 
     def clauses(self, subject: Subject) -> Iterator[Clause]:
@@ -162,7 +162,7 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about what leaves the tunnel."""
     out = partial(Row, side=h.view.side, section="3.3")
     host = h.view.host[0]
-    whole = h.decapsulated() / UDP() / Raw(DATA)
+    whole = h.expect_decapsulated() / UDP() / Raw(DATA)
     yield out(label="decapsulated", level="MUST", packet=h.up(), answer=whole, plain=True,
               title="the packet in a tunnel leaves it unchanged in data, with right checksums",
               expected=f"IPv4 to {host}")
@@ -174,7 +174,8 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
               title="the inner TTL is one less when a router has forwarded the packet from a tunnel")
     yield out(label="outer-hop-limit", level="MUST", packet=h.up(ttl=3), answer=IP(),
               title="the hop limit of the tunnel has no part in the inner TTL",
-              check=lambda p: f"TTL {p.ttl}" if p.ttl in (2, 3) else "", expected="an inner TTL that is not 2 or 3")
+              check=lambda p: f"TTL {p.ttl}" if p.ttl in (2, 3) else "",
+              expected="an inner TTL that is not 2 or 3")
     yield out(label="df-out", level="MUST", packet=h.up(h.inner(flags="DF")), answer=IP(flags="DF"),
               title="DF of the inner packet stays")
 
@@ -185,28 +186,28 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
     inside = partial(_inside_matches, h)
     inner = str(h.view.inner[0])
     yield into("3.1", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.tunneled(), check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)),
+               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)),
                plain=True)
     yield into("3.1", "ttl-into", "MUST", "the inner TTL is one less when a router has put it into a tunnel",
-               packet=h.down(), answer=h.tunneled(), check=partial(inside, IP(ttl=TTL - 1)),
+               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(ttl=TTL - 1)),
                expected=f"inner TTL {TTL - 1}")
     yield into("6.3", "tunnel-hop-limit", "MUST",
                "the hop limit of the tunnel is set independently of the inner TTL",
-               packet=h.down(ttl=2), answer=h.tunneled(),
+               packet=h.down(ttl=2), answer=h.expect_tunneled(),
                check=lambda p: inside(IP(), p) or ("" if p.hlim > 2 else f"hop limit {p.hlim}"),
                expected="a hop limit above 2")
     yield into("3.1", "ttl-1", "MUST", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                packet=h.down(ttl=1), answer=IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "MUST", "DF of the inner packet stays",
-               packet=h.down(flags="DF"), answer=h.tunneled(), check=partial(inside, IP(flags="DF")),
+               packet=h.down(flags="DF"), answer=h.expect_tunneled(), check=partial(inside, IP(flags="DF")),
                expected="inner DF 1")
     yield into("7.1", "dscp-into", "MUST", "the DSCP of IPv4 is carried over to the tunnel's header",
-               packet=h.down(tos=0xB8), answer=h.tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
-               check=lambda p: inside(IP(), p) or ("" if p.tc & 0xFC == 0xB8 else f"traffic class {p.tc:#04x}"))
+               packet=h.down(tos=0xB8), answer=h.expect_tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
+               check=lambda p: inside(IP(), p) or _dscp_problem(p))
     if h.view.copies_dscp:
         yield Row("7.1", "dscp-out", "MUST", "the DSCP of the tunnel's header is carried over to IPv4",
                   h.view.side, h.up(h.inner(tos=0x28), tos=0xB8), IP(), "TOS 0xb8", rfc="RFC 6333",
-                  check=lambda p: "" if p.tos & 0xFC == 0xB8 else f"TOS {p.tos:#04x}")
+                  check=_dscp_problem)
 
 
 def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
@@ -223,7 +224,7 @@ def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     for codepoint in (1, 2, 3):
         yield Row("4.1", f"ecn-into-{codepoint}", "MUST",
                   f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.view.far_side,
-                  h.down(tos=codepoint), h.tunneled(), f"outer {CODEPOINTS[codepoint]}", rfc="RFC 6040",
+                  h.down(tos=codepoint), h.expect_tunneled(), f"outer {CODEPOINTS[codepoint]}", rfc="RFC 6040",
                   check=partial(_has_ecn_twice, h, codepoint))
 
 
@@ -235,7 +236,8 @@ def size_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("7.2", "df-too-big", packet=h.down(largest, flags="DF"), error=True,
                title="a packet with DF that does not fit the tunnel is discarded and its sender told",
                answer=IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu - 40))
-    yield into(**place, label="no-df-too-big", packet=h.down(largest), answer=partial(_fragmented_outside, h, largest),
+    yield into(**place, label="no-df-too-big", packet=h.down(largest),
+               answer=partial(_fragmented_outside, h, largest),
                title="a packet without DF that does not fit is encapsulated, then fragmented",
                expected=f"IPv6 fragments of at most {h.mtu} octets")
     payload = data(600)
@@ -246,7 +248,8 @@ def size_rows(h: TunnelHosts) -> Iterator[Row]:
         parts = [h.outer() / IPv6ExtHdrFragment(nh=4, m=1, id=number) / Raw(octets[:400]),
                  h.outer() / IPv6ExtHdrFragment(nh=4, offset=50, id=number) / Raw(octets[400:])]
         yield Row(**place, label=f"reassembly-{name}", level="MUST", side=h.view.side, packet=parts[::order],
-                  title=f"a fragmented tunnel packet is reassembled ({'the last first' if order < 0 else 'in order'})",
+                  title="a fragmented tunnel packet is reassembled "
+                        f"({'the last first' if order < 0 else 'in order'})",
                   answer=IP() / UDP() / Raw(payload), expected="IPv4 with 600 octets of data")
 
 
@@ -276,10 +279,11 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     into = partial(Row, side=h.view.far_side, rfc="RFC 4213")
     inside = partial(_inside_matches, h)
     yield out("3.6", "decapsulated", "MUST", "the packet in a tunnel leaves it unchanged in data",
-              packet=h.up(), answer=h.decapsulated() / UDP() / Raw(DATA), plain=True)
+              packet=h.up(), answer=h.expect_decapsulated() / UDP() / Raw(DATA), plain=True)
     yield out("3.6", "outer-ttl", "MUST", "the TTL of the tunnel has no part in the inner hop limit",
               packet=h.up(ttl=3), answer=IPv6(hlim=TTL - 1))
-    yield out("3.3", "hop-limit-1", "MUST", "a packet whose hop limit ends in the device does not leave the tunnel",
+    yield out("3.3", "hop-limit-1", "MUST",
+              "a packet whose hop limit ends in the device does not leave the tunnel",
               packet=h.up(h.inner(ttl=1)))
     yield out("3.6", "wrong-version", "MUST", "IPv4 behind the protocol of IPv6 is dropped",
               packet=h.outer(proto=41) / Raw(bytes(h.header(h.view.remote, h.view.local))))
@@ -290,19 +294,21 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     for name, source in (("multicast", "ff02::1"), ("loopback", "::1"), ("unspecified", "::")):
         inner = h.inner()
         inner.src = source
-        yield out("3.6", f"source-{name}", "MUST", f"a packet in a tunnel from {source} is dropped", packet=h.up(inner))
+        yield out("3.6", f"source-{name}", "MUST", f"a packet in a tunnel from {source} is dropped",
+                  packet=h.up(inner))
     yield into("3.5", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.tunneled(proto=41), plain=True,
+               packet=h.down(), answer=h.expect_tunneled(proto=41), plain=True,
                check=partial(inside, IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA)))
-    yield into("3.3", "tunnel-ttl", "MUST", "the TTL of the tunnel is set independently of the inner hop limit",
-               packet=h.down(ttl=2), answer=h.tunneled(), expected="a TTL above 2",
+    yield into("3.3", "tunnel-ttl", "MUST",
+               "the TTL of the tunnel is set independently of the inner hop limit",
+               packet=h.down(ttl=2), answer=h.expect_tunneled(), expected="a TTL above 2",
                check=lambda p: "" if p.ttl > 2 else f"TTL {p.ttl}")
 # fmt: on
 
 
 def _inside_matches(h: TunnelHosts, template: Packet, packet: Packet) -> str:
-    """Return what is wrong with the packet in a tunnel packet."""
-    inner = h.inside(packet)
+    """Check the packet in a tunnel packet."""
+    inner = h.read_inner(packet)
     if inner is None:
         return "no IP packet in it"
     wrong = difference(template, inner) or checksum_error(inner)
@@ -313,12 +319,17 @@ def _ecn(packet: Packet) -> int:
     return int(packet.tos if isinstance(packet, IP) else packet.tc) & 3
 
 
+def _dscp_problem(packet: Packet) -> str:
+    octet = packet.tos if isinstance(packet, IP) else packet.tc
+    return "" if octet & 0xFC == 0xB8 else f"traffic class {octet:#04x}"
+
+
 def _has_ecn(codepoint: int, packet: Packet) -> str:
     return "" if _ecn(packet) == codepoint else CODEPOINTS[_ecn(packet)]
 
 
 def _has_ecn_twice(h: TunnelHosts, codepoint: int, packet: Packet) -> str:
-    inner = h.inside(packet)
+    inner = h.read_inner(packet)
     if inner is None:
         return "no IP packet in it"
     if _ecn(packet) != codepoint:
@@ -327,7 +338,7 @@ def _has_ecn_twice(h: TunnelHosts, codepoint: int, packet: Packet) -> str:
 
 
 def _fragmented_outside(h: TunnelHosts, payload: bytes, far: list[Packet]) -> str:
-    """Return what is wrong with the fragments of a packet that did not fit the tunnel."""
+    """Check the fragments of a packet that did not fit the tunnel."""
     if any(len(bytes(p)) > h.mtu for p in far):
         return "a packet that is longer than the link's MTU"
     outer = [p for p in far if p.haslayer(IPv6ExtHdrFragment)]
@@ -336,7 +347,7 @@ def _fragmented_outside(h: TunnelHosts, payload: bytes, far: list[Packet]) -> st
         inner = parse(b"".join(parts))
         complete = inner is not None and payload_of(inner) == payload
         return "" if complete else "the fragments do not make up the packet"
-    inners = [p for p in map(h.inside, far) if p is not None]
+    inners = [p for p in map(h.read_inner, far) if p is not None]
     joined = b"".join(transport_octets(p) for p in sorted(inners, key=fragment_offset))
     if joined[8:] == payload:
         return f"IPv4 was fragmented before encapsulation, in {len(inners)} pieces"

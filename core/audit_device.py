@@ -22,6 +22,7 @@ from v6t.core.config.bound import bind
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
 from v6t.intent.device import hosts_on, played
@@ -38,17 +39,25 @@ SETTLE_S = 0.3
 class ProbedDevice:
     """A probe of a configured device (see :class:`v6t.audit.probe.Probe`)."""
 
-    def __init__(self, prober: Prober, session: DeviceSession | None, about: str) -> None:
+    def __init__(
+        self,
+        prober: Prober,
+        session: DeviceSession | None,
+        about: str,
+        model: PacketModelDevice | None = None,
+    ) -> None:
         """Take over an open prober.
 
         Args:
             prober: at both links.
             session: that configures the device; None if v6t does not configure it.
             about: name and version of the device.
+            model: the packet-level model, if it is the device.
         """
         self._prober = prober
         self._session = session
         self.about = about
+        self._model = model
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
         """Send frames and return those of the device."""
@@ -62,12 +71,18 @@ class ProbedDevice:
 
     def flush(self) -> None:
         """Empty the device's connection table."""
+        if self._model is not None:
+            self._model.flush()
+            return
         session = self._require_session()
         with _unable():
             session.flush()
 
     def reset(self) -> None:
         """Remove the configuration and apply it again."""
+        if self._model is not None:
+            self._model.reset()
+            return
         session = self._require_session()
         with _unable():
             session.restore()
@@ -122,7 +137,7 @@ class BoundDevice:
             self.opened(probe.about)
             yield probe
 
-    def configured(self, params: Mapping[str, Any]) -> BoundDevice:
+    def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
         """Return the device with further parameters."""
         settings = self.bound.settings
         changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
@@ -141,7 +156,7 @@ class BoundDevice:
 
 @contextmanager
 def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
-    """Configure and verify a device; restore it at the end, whatever happens.
+    """Configure and verify a device; restore it at the end, also after errors.
 
     Args:
         bound: technology and device.
@@ -178,7 +193,8 @@ def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
             if session is not None:
                 session.verify()
             time.sleep(SETTLE_S)
-            yield ProbedDevice(prober, session, _about(bound, bed.describe()))
+            model = device if isinstance(device, PacketModelDevice) else None
+            yield ProbedDevice(prober, session, _about(bound, bed.describe()), model)
             bed.check()
         finally:
             prober.close()
@@ -194,7 +210,7 @@ def _elsewhere(
 ) -> Iterator[ProbedDevice]:
     session = bound.driver.session(bound.intent, None, bound.again)
     if session is None:
-        with _sided(bound, links, interfaces) as prober:
+        with _open_prober(bound, links, interfaces) as prober:
             yield ProbedDevice(prober, None, _about(bound, {}))
         return
     session.open()  # a device that somebody else holds is left alone
@@ -202,7 +218,7 @@ def _elsewhere(
         try:
             session.apply()
             session.verify()
-            with _sided(bound, links, interfaces) as prober:
+            with _open_prober(bound, links, interfaces) as prober:
                 yield ProbedDevice(prober, session, _about(bound, session.describe()))
         finally:
             session.restore()
@@ -211,7 +227,9 @@ def _elsewhere(
 
 
 @contextmanager
-def _sided(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Iterator[Prober]:
+def _open_prober(
+    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
+) -> Iterator[Prober]:
     """Open a prober whose hosts have introduced themselves."""
     prober = _elsewhere_prober(bound, links, interfaces)
     try:

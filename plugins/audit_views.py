@@ -222,8 +222,8 @@ class SharedAddressRelay:
         relays: all addresses where tunnels end; none for MAP-T.
         server: host beyond the right link.
         customer: the one that most clauses use.
-        sibling: shares the customer's address; None if nobody does.
-        other: has another address; None if nobody does.
+        sibling: shares the customer's address; None if no customer does.
+        other: has another address; None if no customer does.
         owner: returns the IPv6 address of the customer with an address and port, or None.
         rules: of MAP, the one of ``customer`` first.
         dmr: default mapping rule of MAP-T.

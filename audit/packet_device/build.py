@@ -15,6 +15,7 @@ from v6t.audit.packet_device.relays import (
     TunnelCustomerEdge,
     TunnelRelay,
 )
+from v6t.audit.packet_device.six_in_four import SixInFourDevice
 from v6t.audit.packet_device.translator import StatelessTranslator
 from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
@@ -45,6 +46,9 @@ def build_device(technology: Technology) -> PacketDevice:
     prefix = find(found, views.PrefixTranslator)
     if prefix is not None:
         return PrefixDevice(ports, prefix)
+    tunnel = find(found, views.TunnelEnd)
+    if tunnel is not None:
+        return SixInFourDevice(ports, tunnel)
     if find(found, views.Router) is None:
         raise UsageError(
             f"technology {technology.name} has no packet-level device",

@@ -155,7 +155,9 @@ def command(
     def record(progress: AuditProgress) -> AuditRecord:
         about = names[-1] if names else bound.driver.name
         seconds = round(time.monotonic() - started, 1)
-        return make_record(device.bound, about, [s.name for s in selection.suites], seconds, progress)
+        return make_record(
+            device.bound, about, [s.name for s in selection.suites], seconds, progress
+        )
 
     def save(progress: AuditProgress) -> None:
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
@@ -220,7 +222,7 @@ def make_record(
 def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: bool) -> None:
     """Print every clause with its section and level, and the RFCs without clauses."""
     from v6t.audit.auditor import AuditRequest, choose_clauses, plan_audit
-    from v6t.audit.suites import not_covered
+    from v6t.audit.suites import find_uncovered_rfcs
     from v6t.core.audit_device import BoundDevice
 
     device, selection = choose_clauses(BoundDevice(bound), wanted, bound.settings.params)
@@ -232,7 +234,7 @@ def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: 
         for variant, clauses in plan_audit(device, selection, request).items()
         for c in clauses
     ]
-    uncovered = not_covered(device.technology, selection)
+    uncovered = find_uncovered_rfcs(device.technology, selection)
     if uncovered:
         notice(f"no clauses exist for {', '.join(uncovered)}")
     if as_json:

@@ -20,6 +20,12 @@ class PacketModel(Protocol):
     def receive(self, side: SideName, frame: bytes, now_s: float) -> list[tuple[SideName, bytes]]:
         """Return the frames that leave because of one frame, with the link of each."""
 
+    def flush(self) -> None:
+        """Forget the connections."""
+
+    def reset(self) -> None:
+        """Configure the device again."""
+
 
 class PacketModelDut:
     """The process of a model."""
@@ -54,6 +60,14 @@ class PacketModelDut:
         """Return the numbers of frames received and sent."""
         return self._frames
 
+    def flush(self) -> None:
+        """Empty the model's connection table."""
+        self._model.flush()
+
+    def reset(self) -> None:
+        """Configure the model again."""
+        self._model.reset()
+
     def _pass(self, side: SideName, ring: RxRing) -> None:
         for rows, _ in ring.take():
             for row in rows:
@@ -76,6 +90,18 @@ class PacketModelDevice(WorkerDevice):
             turned: the model's left is the lab's right.
         """
         super().__init__(octets, turned, kind="model", model=model)
+
+    def flush(self) -> None:
+        """Empty the model's connection table."""
+        self._ask("flush")
+
+    def reset(self) -> None:
+        """Configure the model again."""
+        self._ask("reset")
+
+    def _ask(self, request: str) -> None:
+        if self._worker is not None:
+            self._worker.ask(request)
 
     def describe(self) -> dict[str, Any]:
         """Return facts for the record."""

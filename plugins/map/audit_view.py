@@ -117,7 +117,7 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     """Return a customer, one that shares its address, and one with another address.
 
     The first is neither the first nor the last of its rule, if possible, so that the ports next to its own
-    belong to somebody. No other domain serves their addresses.
+    belong to other customers. No other domain serves their addresses.
     """
     rule = params.rule
 

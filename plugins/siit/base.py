@@ -35,7 +35,7 @@ DROP_REASONS = (
     "TTL or hop limit exhausted",
     "no mapping for an address",
     "too big, and not to be fragmented",
-    "cannot be translated",
+    "not a whole UDP datagram with a checksum",
     "leaves as fragments",
 )
 

@@ -50,7 +50,7 @@ class InProcessDevice:
     def open(self) -> Iterator[DeviceProbe]:
         yield DeviceProbe(build_device(self.technology))
 
-    def configured(self, params: Mapping[str, Any]) -> InProcessDevice:
+    def with_params(self, params: Mapping[str, Any]) -> InProcessDevice:
         user_params = self.technology.params.model_dump(exclude_unset=True)
         return InProcessDevice(with_params(self.technology, **{**user_params, **params}))
 

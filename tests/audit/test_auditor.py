@@ -16,7 +16,7 @@ from v6t.audit.auditor import (
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.probe import Frame
 from v6t.audit.runner import Listening
-from v6t.audit.suites import core_clauses, not_covered
+from v6t.audit.suites import core_clauses, find_uncovered_rfcs
 from v6t.base.errors import DutError, UsageError
 from v6t.plugins.base import Technology
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -72,7 +72,7 @@ class Device:
         self.opened.append(self.technology)
         yield Probe(device or build_device(self.technology), error, exchanges)
 
-    def configured(self, params: Mapping[str, Any]) -> Device:
+    def with_params(self, params: Mapping[str, Any]) -> Device:
         if set(params) & set(self.rest[3]):
             raise UsageError("no such setting", code="setting-untellable")
         own = self.technology.params.model_dump(exclude_unset=True)
@@ -205,4 +205,4 @@ def test_core_of_silent_device_deviates() -> None:
 
 def test_rfcs_without_clauses_are_listed() -> None:
     _, selection = choose_clauses(Device(Nat44()), (), ())
-    assert not_covered(Nat44(), selection) == ["RFC 3022"]
+    assert find_uncovered_rfcs(Nat44(), selection) == ["RFC 3022"]

@@ -189,7 +189,7 @@ def test_variant_without_driver_setting_is_refused(
     without_setting = set()
     for variant, params in device.technology.audit_variants().items():
         try:
-            device.configured(params)
+            device.with_params(params)
         except UsageError as exc:
             if exc.code == "setting-untellable":
                 without_setting.add(variant)
@@ -288,6 +288,15 @@ def test_audit_of_correct_and_wrong_device_in_the_lab(tmp_path: Path) -> None:
     faulty = ["--dut", "reference", "--set-dut", f"eam={WRONG_TABLE}"]
     wrong = v6t(*common, "--no-variants", *faulty, "-o", tmp_path / "wrong")
     assert wrong.status == 6, wrong.err
+
+
+@pytest.mark.lab
+def test_audit_of_packet_level_nat_in_the_lab(tmp_path: Path) -> None:
+    words = ["--clause", "REQ-1-mapped,flush-udp,configured-again", "--no-variants"]
+    done = v6t("audit", "--plugin", "nat44", "--dut", "reference", *words, "-o", tmp_path / "made")
+    assert done.status == 0, done.err
+    made = json.loads((tmp_path / "made" / "audit.json").read_text())
+    assert [f["verdict"] for f in made["findings"]] == ["conforms"] * 3
 
 
 @pytest.mark.lab

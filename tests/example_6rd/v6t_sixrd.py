@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -97,6 +98,13 @@ class SixrdParams(LinkParams):
         number = int(ce) & (1 << self.embedded) - 1
         return IPv6Address(int(self.prefix.network_address) | number << 128 - self.delegated | 1)
 
+    def customer_of(self, address: IPv4Address | IPv6Address) -> IPv4Address | None:
+        """Return the CE to which an IPv6 address is delegated (section 4)."""
+        if not isinstance(address, IPv6Address) or address not in self.prefix:
+            return None
+        number = int(address) >> 128 - self.delegated & (1 << self.embedded) - 1
+        return IPv4Address(int(self.customers.network_address) | number)
+
 
 class SixrdBorderRelay(Technology):
     """Takes IPv6 out of IPv4 towards the IPv6 internet, and puts it into IPv4 on the way back."""
@@ -175,6 +183,22 @@ class SixrdBorderRelay(Technology):
             links=self.links,
             left=left,
             right=p.link_intent("right", self.links.right, None),
+        )
+
+    def audit_views(self) -> tuple[TunnelEnd]:
+        p = self.params
+        ce = IPv4Address(int(p.customers.network_address) | 1)
+        host = p.host(ce), 40123
+        return (
+            TunnelEnd(
+                side="left",
+                local=p.br_ipv4,
+                remote=ce,
+                inner=host,
+                outer=host,
+                host=(p.server, 443),
+                endpoint=p.customer_of,
+            ),
         )
 
     @cached_property

@@ -120,7 +120,7 @@ def _audit() -> AuditRecord:
     return AuditRecord(
         schema=SCHEMA, version="0.1.0", source_commit=None, made="2026-11-22T12:00:00Z", plugin="siit",
         params={"prefix": "64:ff9b::/96"}, driver="tayga", device="tayga 0.9.2", suites=["translation"],
-        seconds=1.0, findings=[finding("a", "conforms"), finding("b", "deviates")],
+        seconds=1.0, planned=2, stopped="", findings=[finding("a", "conforms"), finding("b", "deviates")],
     )  # fmt: skip
 
 
