@@ -85,9 +85,20 @@ def made(name, links=None):
     return relay(links, **given)
 
 
+def relay_device(plugin):
+    """The packet-level device; it routes all native IPv6 across, as the reference relay does."""
+    device = packet_device(plugin)
+
+    def route(side, packet):
+        return [("right" if side == "left" else "left", device.decrement(packet))]
+
+    device.route = route
+    return device
+
+
 def compared(plugin, direction, frames):
     """Both relays on a batch; reasons counted. They must agree octet by octet."""
-    device = packet_device(plugin)
+    device = relay_device(plugin)
     answer = plugin.expect(direction, frames)
     assert len(answer.frames) == len(answer.length) == len(answer.reason) == len(frames)
     seen: Counter[MapeDrop] = Counter()
@@ -173,7 +184,7 @@ def reason(plugin, direction, frame):
     answer = plugin.expect(direction, frame)
     assert answer.length[0] == 0
     found = MapeDrop(answer.reason[0])
-    is_sent = forwarded_frame(packet_device(plugin), direction, frame.tobytes())
+    is_sent = forwarded_frame(relay_device(plugin), direction, frame.tobytes())
     assert not is_sent or found is MapeDrop.NO_TUNNEL
     return found
 
@@ -233,7 +244,7 @@ def test_without_psid_offset_no_port_is_excluded():
     answer = plugin.expect("reverse", frame)
     assert answer.length[0] == 100
     assert answer.frames[0].tobytes() == forwarded_frame(
-        packet_device(plugin), "reverse", frame.tobytes()
+        relay_device(plugin), "reverse", frame.tobytes()
     )
     assert answer.frames[0, 52:54].tolist() == [0, 0]
 
@@ -292,7 +303,7 @@ def test_background_loses_one_hop(direction):
         out = plugin.expect(direction, frame)
         assert out.frames[0, 21] == hops - 1
         assert out.frames[0, : out.length[0]].tobytes() == forwarded_frame(
-            packet_device(plugin), direction, frame.tobytes()
+            relay_device(plugin), direction, frame.tobytes()
         )
     for hops in (0, 1):
         frame[0, 21] = hops
