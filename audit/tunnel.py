@@ -186,8 +186,8 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
     inside = partial(_inside_matches, h)
     inner = str(h.view.inner[0])
     yield into("3.1", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)),
-               plain=True)
+               packet=h.down(), answer=h.expect_tunneled(), plain=True,
+               check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)))
     yield into("3.1", "ttl-into", "MUST", "the inner TTL is one less when a router has put it into a tunnel",
                packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(ttl=TTL - 1)),
                expected=f"inner TTL {TTL - 1}")
@@ -202,8 +202,8 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
                packet=h.down(flags="DF"), answer=h.expect_tunneled(), check=partial(inside, IP(flags="DF")),
                expected="inner DF 1")
     yield into("7.1", "dscp-into", "MUST", "the DSCP of IPv4 is carried over to the tunnel's header",
-               packet=h.down(tos=0xB8), answer=h.expect_tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
-               check=lambda p: inside(IP(), p) or _dscp_problem(p))
+               packet=h.down(tos=0xB8), answer=h.expect_tunneled(), expected="traffic class 0xb8",
+               check=lambda p: inside(IP(), p) or _dscp_problem(p), rfc="RFC 6333")
     if h.view.copies_dscp:
         yield Row("7.1", "dscp-out", "MUST", "the DSCP of the tunnel's header is carried over to IPv4",
                   h.view.side, h.up(h.inner(tos=0x28), tos=0xB8), IP(), "TOS 0xb8", rfc="RFC 6333",
@@ -224,8 +224,8 @@ def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     for codepoint in (1, 2, 3):
         yield Row("4.1", f"ecn-into-{codepoint}", "MUST",
                   f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.view.far_side,
-                  h.down(tos=codepoint), h.expect_tunneled(), f"outer {CODEPOINTS[codepoint]}", rfc="RFC 6040",
-                  check=partial(_has_ecn_twice, h, codepoint))
+                  h.down(tos=codepoint), h.expect_tunneled(), f"outer {CODEPOINTS[codepoint]}",
+                  check=partial(_has_ecn_twice, h, codepoint), rfc="RFC 6040")
 
 
 def size_rows(h: TunnelHosts) -> Iterator[Row]:
