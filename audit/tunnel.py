@@ -199,8 +199,8 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("3.1", "ttl-1", "MUST", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                packet=h.down(ttl=1), answer=IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "MUST", "DF of the inner packet stays",
-               packet=h.down(flags="DF"), answer=h.expect_tunnel_packet(), check=partial(inside, IP(flags="DF")),
-               expected="inner DF 1")
+               packet=h.down(flags="DF"), answer=h.expect_tunnel_packet(), expected="inner DF 1",
+               check=partial(inside, IP(flags="DF")))
     yield into("7.1", "dscp-into", "MUST", "the DSCP of IPv4 is carried over to the tunnel's header",
                packet=h.down(tos=0xB8), answer=h.expect_tunnel_packet(), expected="traffic class 0xb8",
                check=lambda p: inside(IP(), p) or _dscp_problem(p), rfc="RFC 6333")
