@@ -122,7 +122,8 @@ def rows(h: _Hosts) -> Iterator[Row]:
                title=f"packets for the ports {list_ports(edges)} of the customer are forwarded",
                packet=[h.down(port) for port in edges], answer=partial(h.reach_host, edges),
                expected=f"{len(edges)} packets to {h.host}")
-    yield up(label="edges-up", title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
+    yield up(label="edges-up",
+             title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
              packet=[h.up(port) for port in edges], answer=partial(h.reach_relay, edges),
              expected=f"{len(edges)} packets to {h.relay}")
     yield down(label="other-relay", packet=h.down(h.port, outer=_STRANGER6),

@@ -134,7 +134,7 @@ class PacketDevice(ABC):
     def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
         """Forward a packet unchanged to where its destination is."""
         out = self.ports.side_of(packet.dst)
-        if out in (None, side):
+        if out is None or out == side:
             raise Drop
         return [(out, self.decrement(packet))]
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Protocol
 
-from v6t.plugins.audit_views import AddressTable, Softwire
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.audit_views import AddressTable, Rule, Softwire
 
 
 def bits_of(address: IPv4Address | IPv6Address) -> str:
@@ -144,7 +143,7 @@ class MapDomain:
         embeds_host: the identifier holds the host's whole address (RFC 7599, erratum 5225).
     """
 
-    rule: MapRule
+    rule: Rule
     embeds_host: bool = False
 
     def has_ce(self, psid: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import ICMPv6ParamProblem, IPv6, IPv6ExtHdrFragment
@@ -79,8 +79,8 @@ def is_forwardable(text: str) -> bool:
     )
 
 
-def address_of(text: str) -> IPv4Address | IPv6Address:
-    """Read an address as scapy writes it."""
+def address_of(text: str) -> Any:
+    """Return the IPv4Address or IPv6Address that scapy writes as text."""
     return IPv6Address(text) if ":" in text else IPv4Address(text)
 
 
@@ -273,7 +273,9 @@ def replace_endpoint(packet: IPPacket, end: tuple[str, int], *, is_source: bool)
 
 def packed_addresses(packet: IPPacket) -> bytes:
     """Return source and destination as octets."""
-    return address_of(packet.src).packed + address_of(packet.dst).packed
+    source: bytes = address_of(packet.src).packed
+    destination: bytes = address_of(packet.dst).packed
+    return source + destination
 
 
 def is_valid_message(packet: IPPacket) -> bool:

@@ -58,7 +58,7 @@ class PrefixDevice(PacketDevice):
             aged = self.translate(aged, "dst", self.external, self.internal)
             return [("left", aged)]
         out = self.ports.side_of(aged.dst)
-        if out in (None, side):
+        if out is None or out == side:
             raise Drop
         return [(out, aged)]
 

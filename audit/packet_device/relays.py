@@ -29,7 +29,7 @@ from v6t.audit.packet_device.packets import (
     skip_extensions,
 )
 from v6t.audit.packet_device.translator import Translator
-from v6t.plugins.audit_views import CustomerEdge
+from v6t.plugins.audit_views import CustomerEdge, SideName
 
 NOT_ECT, CONGESTION = 0b00, 0b11
 
@@ -55,7 +55,7 @@ class TunnelDevice(PacketDevice):
     relays: Collection[IPv6Address] = ()
     """Addresses of the device where tunnels end."""
 
-    def forward(self, side: str, packet: IPPacket) -> Iterable[Sent]:
+    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         if packet.version == 4:
             if side == "left":
                 raise Drop

@@ -9,7 +9,7 @@ from scapy.layers.inet6 import ICMPv6PacketTooBig, IPv6
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Ports, Sent
 from v6t.audit.packet_device.packets import Drop, IPPacket, address_of, payload, read_packet
 from v6t.audit.packet_device.relays import decapsulated_ecn
-from v6t.plugins.audit_views import TunnelEnd
+from v6t.plugins.audit_views import SideName, TunnelEnd
 
 IPV6_IN_IPV4 = 41
 
@@ -21,7 +21,7 @@ class SixInFourDevice(PacketDevice):
         super().__init__(ports)
         self.tunnel = view
 
-    def forward(self, side: str, packet: IPPacket) -> Iterable[Sent]:
+    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         view = self.tunnel
         if packet.version == 4:
             if side != view.side or address_of(packet.dst) != view.local:
