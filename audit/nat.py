@@ -477,14 +477,14 @@ def check_fragments_in(h: NatHosts, step: int) -> Exchange:
 
 def split(packet: Packet, identification: int) -> list[Packet]:
     """Return the two fragments of a packet."""
-    octets, found = transport_octets(dissect(bytes(packet))), protocol_of(dissect(bytes(packet)))
+    octets, proto = transport_octets(dissect(bytes(packet))), protocol_of(dissect(bytes(packet)))
     pieces, start = (octets[:FRAGMENT_AT], octets[FRAGMENT_AT:]), FRAGMENT_AT // 8
     if packet.version == 6:
         header = IPv6(src=packet.src, dst=packet.dst, hlim=packet.hlim)
-        first = IPv6ExtHdrFragment(nh=found, m=1, id=identification)
-        last = IPv6ExtHdrFragment(nh=found, offset=start, id=identification)
+        first = IPv6ExtHdrFragment(nh=proto, m=1, id=identification)
+        last = IPv6ExtHdrFragment(nh=proto, offset=start, id=identification)
         return [header / first / Raw(pieces[0]), header / last / Raw(pieces[1])]
-    ends = {"src": packet.src, "dst": packet.dst, "proto": found, "id": identification}
+    ends = {"src": packet.src, "dst": packet.dst, "proto": proto, "id": identification}
     return [IP(**ends, flags="MF") / Raw(pieces[0]), IP(**ends, frag=start) / Raw(pieces[1])]
 
 

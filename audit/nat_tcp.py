@@ -243,7 +243,7 @@ def clauses(h: NatHosts) -> Iterator[Clause]:
                    "an unsolicited SYN is not answered for 6 seconds", f"silence for {UNSOLICITED_S:g} s",
                    partial(check_silence, h))
     yield scenario("RFC 5382", "REQ-4", "tcp-unsolicited-then-asked", "MUST",
-                   "an unsolicited SYN is silently dropped if the host's own follows and opens the connection",
+                   "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
                    "no answer to the first SYN; the host's own opens the connection",
                    partial(check_late_open, h))
     for kind, code, mtu, words in (
