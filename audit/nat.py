@@ -134,19 +134,21 @@ def mapping_clauses(h: NatHosts) -> Iterator[Clause]:
                    "a datagram from inside gets a public address, and its answer comes back",
                    expected, partial(check_round_trip, h, UDP_FLOW), plain=True)
     yield scenario("RFC 5508", "REQ-1", "query", "MUST",
-                   "an echo request goes out from a public address, and its reply comes back with its identifier",
+                   "an echo request gets a public address, and its reply comes back with its identifier",
                    expected, partial(check_round_trip, h, ICMP_QUERY), plain=True)
     for rfc, section, label, level, flow in (
         ("RFC 4787", "REQ-1", "endpoint-independent", "MUST", UDP_FLOW),
         ("RFC 5382", "REQ-1", "tcp-endpoint-independent", "MUST", TCP_FLOW),
         ("RFC 5508", "REQ-1a", "query-independent", "SHOULD", ICMP_QUERY),
     ):
-        title = f"an inside {'identifier' if flow is ICMP_QUERY else 'endpoint'} has one public one for all servers"
+        end = "identifier" if flow is ICMP_QUERY else "endpoint"
+        title = f"an inside {end} has one public {end} for all servers"
         yield scenario(rfc, section, label, level, title, "one public endpoint for all servers",
                        partial(check_independence, h, flow, taken=False))
         if flow is not ICMP_QUERY:
             yield scenario(rfc, section, f"{label}-contended", level,
-                           f"{title}, also if another host has taken the port", "one public endpoint for all servers",
+                           f"{title}, also if another host has taken the port",
+                           "one public endpoint for all servers",
                            partial(check_independence, h, flow, taken=True))
     expected = "two public endpoints"
     for rfc, section, label, flow, words in (
@@ -163,7 +165,8 @@ def mapping_clauses(h: NatHosts) -> Iterator[Clause]:
                        "two hosts never share a public endpoint, not even for different servers", expected,
                        partial(check_overloading, h, flow, server=1))
     for number, label, level, title in (
-        (0, "address", "SHOULD", "filtering is at most address-dependent: a server may answer from another port"),
+        (0, "address", "SHOULD",
+         "filtering is at most address-dependent: a server may answer from another port"),
         (1, "endpoint", "MAY", "endpoint-independent filtering: any server reaches a mapped host"),
     ):
         yield scenario("RFC 4787", "REQ-8", f"filtering-{label}", level, title, "the datagram, inside",
@@ -179,7 +182,8 @@ def port_clauses(h: NatHosts) -> Iterator[Clause]:
                    "even ports stay even, odd ports odd", partial(check_parity, h))
     low, high = h.view.public
     if not h.view.block and low <= FIRST_PORT and high >= FIRST_PORT + 1023:
-        yield scenario("RFC 4787", "4.2.1", "port-preserved", "MAY", "the public port is the inside port if that is free",
+        yield scenario("RFC 4787", "4.2.1", "port-preserved", "MAY",
+                       "the public port is the inside port if that is free",
                        "the inside port, which is free", partial(check_port, h, is_preserved=True))
     yield scenario("RFC 4787", "REQ-3a", "port-range", "SHOULD",
                    "an inside port of 1024 or more gets a public port of 1024 or more",
@@ -188,7 +192,8 @@ def port_clauses(h: NatHosts) -> Iterator[Clause]:
 
 def pooling_clauses(h: NatHosts) -> Iterator[Clause]:
     """Return the clause for two public addresses."""
-    yield scenario("RFC 6888", "REQ-2", "pooling", "MUST", "all mappings of a host have the same public address",
+    yield scenario("RFC 6888", "REQ-2", "pooling", "MUST",
+                   "all mappings of a host have the same public address",
                    "one public address", partial(check_pooling, h))
 
 
@@ -198,11 +203,13 @@ def hairpin_clauses(h: NatHosts) -> Iterator[Clause]:
         (UDP_FLOW, "RFC 4787", "REQ-9", "datagram"), (TCP_FLOW, "RFC 5382", "REQ-8", "SYN"),
     ):
         yield scenario(rfc, section, f"{flow.prefix}hairpinning", "MUST",
-                       f"a host's {word} reaches another host by its public endpoint", f"the {word}, at the other host",
+                       f"a host's {word} reaches another host by its public endpoint",
+                       f"the {word}, at the other host",
                        partial(check_hairpinning, h, flow, checks_source=False))
         yield scenario(rfc, f"{section}a", f"{flow.prefix}hairpinning-source", "MUST",
                        f"the other host sees the public endpoint as the source of the {word}",
-                       "the public endpoint as source", partial(check_hairpinning, h, flow, checks_source=True))
+                       "the public endpoint as source",
+                       partial(check_hairpinning, h, flow, checks_source=True))
     yield scenario("RFC 5508", "REQ-7", "hairpinned-error", "MUST",
                    "an ICMP error between two hosts inside is translated both ways",
                    "the error, at the first host, about its own datagram", partial(check_hairpinned_error, h))
@@ -221,11 +228,13 @@ def error_clauses(h: NatHosts) -> Iterator[Clause]:
                        f"ICMP {words} about {about} reaches the host, with the quoted packet translated",
                        "the error inside, about the host's own packet",
                        partial(check_error_in, h, flow, icmp_error(h.outer_version, kind, code, mtu)))
-    yield scenario("RFC 5508", "REQ-4", "error-unmapped", "SHOULD", "an ICMP error about no mapping is silently dropped",
+    yield scenario("RFC 5508", "REQ-4", "error-unmapped", "SHOULD",
+                   "an ICMP error about no mapping is silently dropped",
                    "nothing inside", partial(check_unmapped_error, h))
     yield scenario("RFC 4787", "REQ-12", "error-keeps-mapping", "MUST", "an ICMP error ends no mapping",
                    "the answer after the error, inside", partial(check_error_keeps, h, UDP_FLOW, 3))
-    yield scenario("RFC 5508", "REQ-6", "query-error-keeps", "MUST", "an ICMP error about a query ends no session",
+    yield scenario("RFC 5508", "REQ-6", "query-error-keeps", "MUST",
+                   "an ICMP error about a query ends no session",
                    "the reply after the error, inside", partial(check_error_keeps, h, ICMP_QUERY, 1))
     yield scenario("RFC 5508", "REQ-3", "error-checksum", "SHOULD",
                    "an ICMP error with a wrong ICMP checksum is silently dropped", "nothing inside",
@@ -235,7 +244,8 @@ def error_clauses(h: NatHosts) -> Iterator[Clause]:
                    "the error outside, about the public endpoint", partial(check_error_out, h))
     yield scenario("RFC 5508", "REQ-10", "time-exceeded", "MUST",
                    "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
-                   "ICMP time exceeded, and no datagram outside", partial(check_time_exceeded, h), rate_limited=True)
+                   "ICMP time exceeded, and no datagram outside", partial(check_time_exceeded, h),
+                   rate_limited=True)
 
 
 def fragment_clauses(h: NatHosts) -> Iterator[Clause]:
@@ -245,7 +255,8 @@ def fragment_clauses(h: NatHosts) -> Iterator[Clause]:
                        f"a fragmented datagram from inside arrives whole ({words})",
                        "708 octets of UDP from one public endpoint", partial(check_fragments_out, h, step))
         yield scenario("RFC 4787", "REQ-14", f"fragments-in-{name}", "MUST",
-                       f"a fragmented datagram from outside arrives whole ({words})", "708 octets of UDP inside",
+                       f"a fragmented datagram from outside arrives whole ({words})",
+                       "708 octets of UDP inside",
                        partial(check_fragments_in, h, step))
 # fmt: on
 
@@ -466,14 +477,14 @@ def check_fragments_in(h: NatHosts, step: int) -> Exchange:
 
 def split(packet: Packet, identification: int) -> list[Packet]:
     """Return the two fragments of a packet."""
-    octets, found = transport_octets(dissect(bytes(packet))), protocol_of(dissect(bytes(packet)))
+    octets, proto = transport_octets(dissect(bytes(packet))), protocol_of(dissect(bytes(packet)))
     pieces, start = (octets[:FRAGMENT_AT], octets[FRAGMENT_AT:]), FRAGMENT_AT // 8
     if packet.version == 6:
         header = IPv6(src=packet.src, dst=packet.dst, hlim=packet.hlim)
-        first = IPv6ExtHdrFragment(nh=found, m=1, id=identification)
-        last = IPv6ExtHdrFragment(nh=found, offset=start, id=identification)
+        first = IPv6ExtHdrFragment(nh=proto, m=1, id=identification)
+        last = IPv6ExtHdrFragment(nh=proto, offset=start, id=identification)
         return [header / first / Raw(pieces[0]), header / last / Raw(pieces[1])]
-    ends = {"src": packet.src, "dst": packet.dst, "proto": found, "id": identification}
+    ends = {"src": packet.src, "dst": packet.dst, "proto": proto, "id": identification}
     return [IP(**ends, flags="MF") / Raw(pieces[0]), IP(**ends, frag=start) / Raw(pieces[1])]
 
 

@@ -1,4 +1,4 @@
-"""The hosts and servers of a NAT: packets that they send, packets that reach them, and scenarios with both."""
+"""The hosts and servers of a NAT, the packets that they send and receive, and scenarios with both."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ UNREACHABLE = ((3, 1), (3, 13), (1, 0), (1, 1), (1, 3))
 """ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)."""
 # By variant: first word of the labels, mappings that fit, requirement of RFC 6888 and its title.
 LIMITS = {
-    PORT_BLOCKS: ("block", FEW_PORTS, "REQ-4", "a host gets as many public ports as it may have, and no more"),
+    PORT_BLOCKS: ("block", FEW_PORTS, "REQ-4",
+                  "a host gets as many public ports as it may have, and no more"),
     FEW_PUBLIC_PORTS: ("full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
     SMALL_TABLE: ("table", SMALL_TABLE_SESSIONS, "REQ-11", "without room for a session a packet is dropped"),
 }  # fmt: skip
@@ -107,27 +108,33 @@ def limit_clauses(h: NatHosts, variant: str) -> Iterator[Clause]:
                    f"no more than {room} public ports for one server", partial(check_limit, h, room))
     yield scenario("RFC 6888", "REQ-11", f"{label}-told", "SHOULD",
                    "a host that gets no mapping receives an ICMP unreachable",
-                   "ICMP host unreachable or prohibited, inside", partial(check_notification, h, room), rate_limited=True)
-    yield scenario("RFC 6888", "REQ-11", f"{label}-keeps", "MUST", "no mapping is ended to make room for another one",
+                   "ICMP host unreachable or prohibited, inside", partial(check_notification, h, room),
+                   rate_limited=True)
+    yield scenario("RFC 6888", "REQ-11", f"{label}-keeps", "MUST",
+                   "no mapping is ended to make room for another one",
                    "answers over all mappings, at their hosts' ports", partial(check_mappings_stay, h, room))
     if variant == PORT_BLOCKS:
         yield scenario("RFC 6888", "REQ-14", "block-contiguous", "SHOULD",
                        "the public ports of a host are one block, those of another host another block",
                        f"two disjoint blocks of {FEW_PORTS} ports", partial(check_blocks, h))
         yield scenario("RFC 6888", "REQ-4", "block-others", "MUST",
-                       "a host that has used up its ports takes none from others", "a mapping of the second host",
+                       "a host that has used up its ports takes none from others",
+                       "a mapping of the second host",
                        partial(check_second_host, h))
 
 
 def flush_clauses(h: NatHosts) -> Iterator[Clause]:
     """Return the clauses about a table that is emptied, and about a device that is configured again."""
     yield scenario("RFC 4787", "REQ-3", "configured-again", "MUST",
-                   "a device that is configured again serves hosts, and reassigns no endpoint that is still used",
-                   "a mapping and its answer for the second host, and no endpoint of the first", partial(check_reset, h))
+                   "a device that is configured again serves hosts, and reassigns no used endpoint",
+                   "a mapping and its answer for the second host, and no endpoint of the first",
+                   partial(check_reset, h))
     for name, flow, words in (
-        ("udp", UDP_FLOW, "UDP mapping"), ("tcp", TCP_FLOW, "TCP connection"), ("icmp", ICMP_QUERY, "ICMP query"),
+        ("udp", UDP_FLOW, "UDP mapping"), ("tcp", TCP_FLOW, "TCP connection"), ("icmp", ICMP_QUERY,
+                                                                                "ICMP query"),
     ):
-        yield scenario("RFC 9693", "4.8", f"flush-{name}", "MUST", f"no {words} is left of a table that was emptied",
+        yield scenario("RFC 9693", "4.8", f"flush-{name}", "MUST",
+                       f"no {words} is left of a table that was emptied",
                        "nothing inside", partial(check_flush, h, flow))
 # fmt: on
 

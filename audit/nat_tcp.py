@@ -220,14 +220,18 @@ def clauses(h: NatHosts) -> Iterator[Clause]:
         ("reset-in", "reset from outside", reset_in, "the RST, inside"),
         ("reset-out", "reset from inside", reset_out, "the RST, outside"),
     ):
-        yield scenario("RFC 5382", "REQ-2", f"tcp-{label}", "MUST", f"the NAT forwards a connection that is {words}",
+        yield scenario("RFC 5382", "REQ-2", f"tcp-{label}", "MUST",
+                       f"the NAT forwards a connection that is {words}",
                        expected, partial(check_exchange, h, exchange), plain=label == "exchange")
     yield scenario("RFC 7857", "2.2", "tcp-stray-reset", "SHOULD",
-                   "an RST whose number is outside the window ends no session", "data both ways after the RST",
+                   "an RST whose number is outside the window ends no session",
+                   "data both ways after the RST",
                    partial(check_exchange, h, data_after_stray_reset))
     level: Level = "MUST" if h.is_nat64 else "SHOULD"
-    yield scenario(*(("RFC 6146", "3.5.2.2") if h.is_nat64 else ("RFC 7857", "2.2")), "tcp-after-reset", level,
-                   "a session outlives an RST for 4 minutes: data pass afterwards", "data both ways after the RST",
+    yield scenario(*(("RFC 6146", "3.5.2.2") if h.is_nat64 else ("RFC 7857", "2.2")), "tcp-after-reset",
+                   level,
+                   "a session outlives an RST for 4 minutes: data pass afterwards",
+                   "data both ways after the RST",
                    partial(check_exchange, h, data_after_reset))
     yield scenario("RFC 5382", "REQ-3", "tcp-filtering-address", "SHOULD",
                    "a server may open a connection to a mapped host from another port", "the SYN, inside",
@@ -239,8 +243,9 @@ def clauses(h: NatHosts) -> Iterator[Clause]:
                    "an unsolicited SYN is not answered for 6 seconds", f"silence for {UNSOLICITED_S:g} s",
                    partial(check_silence, h))
     yield scenario("RFC 5382", "REQ-4", "tcp-unsolicited-then-asked", "MUST",
-                   "an unsolicited SYN is silently dropped if the host's own follows, which opens the connection",
-                   "no answer to the first SYN; the host's own opens the connection", partial(check_late_open, h))
+                   "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
+                   "no answer to the first SYN; the host's own opens the connection",
+                   partial(check_late_open, h))
     for kind, code, mtu, words in (
         (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
         (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"),
@@ -248,8 +253,9 @@ def clauses(h: NatHosts) -> Iterator[Clause]:
         error = icmp_error(h.outer_version, kind, code, mtu)
         if kind == 3:
             yield scenario("RFC 5382", "REQ-9", f"tcp-error-{kind}-{code}", "SHOULD",
-                           f"ICMP {words} about a connection reaches the host, with the quoted packet translated",
-                           "the error inside, about the host's own endpoint", partial(check_error_in, h, error))
+                           f"ICMP {words} about a connection reaches the host, the quoted packet translated",
+                           "the error inside, about the host's own endpoint",
+                           partial(check_error_in, h, error))
         yield scenario("RFC 5382", "REQ-10", f"tcp-error-keeps-{kind}-{code}", "MUST",
                        f"ICMP {words} ends no connection", "data both ways after the error",
                        partial(check_error_keeps, h, error))

@@ -55,17 +55,20 @@ def short_clauses(h: NatHosts) -> Iterator[Clause]:
     for section, label, level, title, pauses, is_alive in (
         ("REQ-5", "lasts", "MUST", f"{life} exists after {EARLY_S:g} s", (in_early,), True),
         ("REQ-5b", "ends", "MAY", f"{life} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
-        ("REQ-6", "refresh-out", "MUST", "a datagram from inside refreshes its mapping", (("left", EARLY_S), in_early), True),
-        ("REQ-6a", "refresh-in", "MAY", "a datagram from outside refreshes a mapping", (in_early, in_early), True),
+        ("REQ-6", "refresh-out", "MUST", "a datagram from inside refreshes its mapping",
+         (("left", EARLY_S), in_early), True),
+        ("REQ-6a", "refresh-in", "MAY", "a datagram from outside refreshes a mapping", (in_early, in_early),
+         True),
     ):
         yield scenario("RFC 4787", section, f"timer-{label}", level, title,
                        "the last answer, inside" if is_alive else "nothing inside",
-                       partial(check_short, h, pauses, is_alive), lasts_s=sum(pause_s for _, pause_s in pauses))
+                       partial(check_short, h, pauses, is_alive),
+                       lasts_s=sum(pause_s for _, pause_s in pauses))
 
 
 def minimum_clauses(h: NatHosts) -> Iterator[Clause]:
     """Return the clauses about the minima of the RFCs; each waits that long, or until a session is gone."""
-    # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of opening and closing connections.
+    # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of such connections.
     transitory = ("RFC 6146", "3.5.2.2", "MUST") if h.is_nat64 else ("RFC 7857", "2.1", "SHOULD")
     for (rfc, section, level), label, minimum_s, title, open_session in (
         (("RFC 4787", "REQ-5", "MUST"), "udp", UDP_S, "a UDP mapping lives for two minutes",
@@ -76,12 +79,14 @@ def minimum_clauses(h: NatHosts) -> Iterator[Clause]:
          partial(open_idle, flow=ICMP_QUERY)),
         (transitory, "tcp-transitory", TRANSITORY_S, "a connection that is not open yet lives for 4 minutes",
          open_transitory),
-        (transitory, "tcp-closing", TRANSITORY_S, "a connection that both ends have closed lives for 4 minutes",
+        (transitory, "tcp-closing", TRANSITORY_S,
+         "a connection that both ends have closed lives for 4 minutes",
          open_closing),
         (("RFC 5382", "REQ-5", "MUST"), "tcp-established", ESTABLISHED_S,
          "an open connection lives for 2 hours and 4 minutes", open_established),
     ):
-        yield scenario(rfc, section, f"timer-{label}", level, title, f"an answer after {minimum_s - MARGIN_S:g} s, inside",
+        yield scenario(rfc, section, f"timer-{label}", level, title,
+                       f"an answer after {minimum_s - MARGIN_S:g} s, inside",
                        partial(check_minimum, h, open_session, minimum_s), lasts_s=minimum_s)
 # fmt: on
 

@@ -30,9 +30,9 @@ View = TypeVar("View")
 
 def build_device(technology: Technology) -> PacketDevice:
     """Return a device that behaves as the RFCs require."""
-    found, ports = technology.audit_views(), Ports.from_technology(technology)
-    relay, edge = find(found, views.SharedAddressRelay), find(found, views.CustomerEdge)
-    translator, nat = find(found, views.Translator), find(found, views.Nat)
+    roles, ports = technology.audit_views(), Ports.from_technology(technology)
+    relay, edge = find(roles, views.SharedAddressRelay), find(roles, views.CustomerEdge)
+    translator, nat = find(roles, views.Translator), find(roles, views.Nat)
     if nat is not None:
         return build_nat(ports, nat)
     if relay is not None:
@@ -43,13 +43,13 @@ def build_device(technology: Technology) -> PacketDevice:
         return StatelessTranslator(
             ports, translator.six_side, translator.lowest_ipv6_mtu, translator.table
         )
-    prefix = find(found, views.PrefixTranslator)
+    prefix = find(roles, views.PrefixTranslator)
     if prefix is not None:
         return PrefixDevice(ports, prefix)
-    tunnel = find(found, views.TunnelEnd)
+    tunnel = find(roles, views.TunnelEnd)
     if tunnel is not None:
         return SixInFourDevice(ports, tunnel)
-    if find(found, views.Router) is None:
+    if find(roles, views.Router) is None:
         raise UsageError(
             f"technology {technology.name} has no packet-level device",
             "choose a device that forwards packets",
@@ -58,9 +58,9 @@ def build_device(technology: Technology) -> PacketDevice:
     return Router(ports)
 
 
-def find(found: Sequence[views.AuditView], view: type[View]) -> View | None:
+def find(roles: Sequence[views.AuditView], view: type[View]) -> View | None:
     """Return the view of a type, or None."""
-    return next((v for v in found if isinstance(v, view)), None)
+    return next((v for v in roles if isinstance(v, view)), None)
 
 
 def build_relay(ports: Ports, view: views.SharedAddressRelay) -> PacketDevice:

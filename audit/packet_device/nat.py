@@ -101,18 +101,18 @@ class NatTable:
         """Remove all mappings."""
         self.mappings = []
 
-    def find_inside(self, found: int, inside: Inside, server: Endpoint) -> Mapping | None:
+    def find_inside(self, proto: int, inside: Inside, server: Endpoint) -> Mapping | None:
         """Return the mapping of an inside endpoint: the same for all servers."""
         del server
-        matches = (m for m in self.mappings if (m.protocol, m.inside) == (found, inside))
+        matches = (m for m in self.mappings if (m.protocol, m.inside) == (proto, inside))
         return next(matches, None)
 
-    def find_public(self, found: int, public: Endpoint) -> Mapping | None:
+    def find_public(self, proto: int, public: Endpoint) -> Mapping | None:
         """Return the mapping of a public endpoint."""
-        matches = (m for m in self.mappings if (m.protocol, m.public) == (found, public))
+        matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
         return next(matches, None)
 
-    def create(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def create(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         """Add a mapping.
 
         Raises:
@@ -120,17 +120,17 @@ class NatTable:
         """
         limit = self.view.session_limit
         if limit and len(self.mappings) >= limit:
-            return self.handle_exhaustion(found, inside, server)
+            return self.handle_exhaustion(proto, inside, server)
         address = self.choose_address(inside)
-        number = self.choose_port(found, inside, address, server)
+        number = self.choose_port(proto, inside, address, server)
         if number is None:
-            return self.handle_exhaustion(found, inside, server)
-        lifetime_s = self.initial_lifetime_s(found)
-        mapping = Mapping(found, inside, Endpoint(address, number), lifetime_s, self.now_s)
+            return self.handle_exhaustion(proto, inside, server)
+        lifetime_s = self.initial_lifetime_s(proto)
+        mapping = Mapping(proto, inside, Endpoint(address, number), lifetime_s, self.now_s)
         self.mappings.append(mapping)
         return mapping
 
-    def handle_exhaustion(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         """Refuse a mapping and tell the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
         raise Drop(unreachable(6 if ":" in inside.address else 4))
 
@@ -153,29 +153,29 @@ class NatTable:
         low += self.view.block * (self.host_number(inside) // len(self.pool))
         return low, low + self.view.block - 1
 
-    def used_ports(self, found: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
+    def used_ports(self, proto: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
         """Return the ports of a public address that other mappings have."""
         del inside, server
         return {
             m.public.port
             for m in self.mappings
-            if (m.protocol, m.public.address) == (found, address)
+            if (m.protocol, m.public.address) == (proto, address)
         }
 
-    def choose_port(self, found: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
         """Return the inside port if it is free, else one of its parity, else any; None if full."""
         low, high = self.port_range(inside)
-        used = self.used_ports(found, inside, address, server)
+        used = self.used_ports(proto, inside, address, server)
         preserved = [inside.port] if low <= inside.port <= high else []
         same_parity = range(low + (inside.port - low) % 2, high + 1, 2)
         candidates = chain(preserved, same_parity, range(low, high + 1))
         return next((number for number in candidates if number not in used), None)
 
-    def initial_lifetime_s(self, found: int) -> float:
+    def initial_lifetime_s(self, proto: int) -> float:
         """Return how long a new mapping may be idle."""
-        if found == UDP17:
+        if proto == UDP17:
             return self.view.udp_timeout_s or UDP_S
-        return self.view.tcp_transitory_s if found == TCP6 else self.view.icmp_timeout_s
+        return self.view.tcp_transitory_s if proto == TCP6 else self.view.icmp_timeout_s
 
     def refresh(self, mapping: Mapping, side: SideName) -> None:
         """Restart the timer of a mapping that a packet from a side uses."""
@@ -233,13 +233,13 @@ class NatTable:
         """
         if is_error(packet):
             return self.send_error_out(packet, host)
-        found = transport_of(packet)
+        proto = transport_of(packet)
         inside = Inside(host, packet.src, endpoint(packet, is_source=True).port)
         server = endpoint(packet, is_source=False)
-        mapping = self.find_inside(found, inside, server) or self.create(found, inside, server)
+        mapping = self.find_inside(proto, inside, server) or self.create(proto, inside, server)
         mapping.servers.add(server)
         self.refresh(mapping, "left")
-        if found == TCP6:
+        if proto == TCP6:
             self.follow(mapping, packet, "left", server)
         translated = self.translate_source(packet, mapping)
         if packet.dst in self.pool:
@@ -288,14 +288,14 @@ class NatTable:
         """Translate a packet from outside."""
         if is_error(packet):
             return self.send_error_in(packet)
-        found, public = transport_of(packet), endpoint(packet, is_source=False)
-        mapping = self.find_public(found, public)
+        proto, public = transport_of(packet), endpoint(packet, is_source=False)
+        mapping = self.find_public(proto, public)
         if mapping is None:
             return self.handle_unknown(packet)
         server = endpoint(packet, is_source=True)
         if not is_hairpinned and not self.accepts(mapping, server):
             return self.handle_filtered(packet, server)
-        if found == TCP6:
+        if proto == TCP6:
             self.follow(mapping, packet, "right", server)
         self.refresh(mapping, "right")
         inside = mapping.inside
@@ -315,8 +315,8 @@ class NatTable:
         if not self.is_valid_error(packet):
             raise Drop
         quoted = read_quoted(packet)
-        found, public = transport_of(quoted), endpoint(quoted, is_source=True)
-        mapping = self.find_public(found, public)
+        proto, public = transport_of(quoted), endpoint(quoted, is_source=True)
+        mapping = self.find_public(proto, public)
         if mapping is None:
             return self.handle_unknown(packet)
         about = self.translate_quoted_source(quoted, mapping)
@@ -338,9 +338,9 @@ def transport_of(packet: IPPacket) -> int:
     Raises:
         Drop: it has no ports, and is not an echo.
     """
-    found = protocol(packet)
-    if found in (TCP6, UDP17):
-        return found
+    proto = protocol(packet)
+    if proto in (TCP6, UDP17):
+        return proto
     if is_icmp(packet) and is_echo(packet):
         return ICMP4
     raise Drop

@@ -80,7 +80,7 @@ def is_forwardable(text: str) -> bool:
 
 
 def address_of(text: str) -> Any:
-    """Return an IPv4Address or IPv6Address, which scapy writes as text."""
+    """Return the IPv4Address or IPv6Address that scapy writes as text."""
     return IPv6Address(text) if ":" in text else IPv4Address(text)
 
 
@@ -132,29 +132,28 @@ def is_icmp(packet: IPPacket) -> bool:
     return protocol(packet) == (ICMP4 if packet.version == 4 else ICMP6)
 
 
+def icmp_type(packet: IPPacket) -> int | None:
+    """Return the type of an ICMP or ICMPv6 message; None for other packets and later fragments."""
+    octets = payload(packet)
+    if not is_icmp(packet) or not octets or (packet.version == 4 and packet.frag):
+        return None
+    return octets[0]
+
+
 def is_echo(packet: IPPacket) -> bool:
     """Return whether the packet is an ICMP or ICMPv6 echo message."""
-    return is_icmp(packet) and payload(packet)[:1] in map(_octet, ECHO_TYPES[packet.version])
+    return icmp_type(packet) in ECHO_TYPES[packet.version]
 
 
 def is_error(packet: IPPacket) -> bool:
-    """Return whether the packet is an ICMP error, or a later fragment of ICMP."""
-    if not is_icmp(packet):
-        return False
-    if packet.version == 4 and packet.frag:
-        return True
-    return payload(packet)[:1] in map(_octet, ERROR_TYPES[packet.version])
-
-
-def _octet(value: int) -> bytes:
-    return bytes([value])
+    """Return whether the packet is an ICMP or ICMPv6 error."""
+    return icmp_type(packet) in ERROR_TYPES[packet.version]
 
 
 def is_answerable(packet: IPPacket) -> bool:
     """Return whether a device may send an ICMP error about the packet (RFC 1122, section 3.2.2)."""
-    if packet.version == 4 and packet.proto == ICMP4:
-        return is_echo(packet) and not packet.frag
-    return not is_error(packet)
+    is_icmp4 = packet.version == 4 and packet.proto == ICMP4
+    return is_echo(packet) if is_icmp4 else not is_error(packet)
 
 
 def skip_extensions(packet: IPPacket) -> tuple[int, bytes]:
@@ -163,15 +162,15 @@ def skip_extensions(packet: IPPacket) -> tuple[int, bytes]:
     Raises:
         Drop: a header is incomplete, or a routing header has segments left.
     """
-    found, octets = protocol(packet), payload(packet)
+    proto, octets = protocol(packet), payload(packet)
     start = len(octets) + 40
-    while packet.version == 6 and found in EXTENSIONS:
+    while packet.version == 6 and proto in EXTENSIONS:
         if len(octets) < 8:
             raise Drop
-        if found == ROUTING and octets[3]:
+        if proto == ROUTING and octets[3]:
             raise Drop(ICMPv6ParamProblem(code=0, ptr=start - len(octets) + 3))
-        found, octets = octets[0], octets[8 * (octets[1] + 1) :]
-    return found, octets
+        proto, octets = octets[0], octets[8 * (octets[1] + 1) :]
+    return proto, octets
 
 
 def skip_fragment_header(packet: IPPacket) -> tuple[int, bytes]:
@@ -180,15 +179,15 @@ def skip_fragment_header(packet: IPPacket) -> tuple[int, bytes]:
     Raises:
         Drop: the packet is a later fragment.
     """
-    found, octets = skip_extensions(packet)
+    proto, octets = skip_extensions(packet)
     if packet.version == 4 and packet.frag:
         raise Drop
-    if packet.version == 6 and found == FRAGMENT:
+    if packet.version == 6 and proto == FRAGMENT:
         header = IPv6ExtHdrFragment(octets[:8])
         if header.offset:
             raise Drop
-        found, octets = header.nh, octets[8:]
-    return found, octets
+        proto, octets = header.nh, octets[8:]
+    return proto, octets
 
 
 def port(packet: IPPacket, *, is_source: bool) -> int | None:
@@ -202,10 +201,10 @@ def port(packet: IPPacket, *, is_source: bool) -> int | None:
         None if the packet has none.
     """
     try:
-        found, octets = skip_fragment_header(packet)
-        if found in PORT_PROTOCOLS and len(octets) >= 4:
+        proto, octets = skip_fragment_header(packet)
+        if proto in PORT_PROTOCOLS and len(octets) >= 4:
             return int.from_bytes(octets[:2] if is_source else octets[2:4], "big")
-        if found != (ICMP4 if packet.version == 4 else ICMP6) or len(octets) < 8:
+        if proto != (ICMP4 if packet.version == 4 else ICMP6) or len(octets) < 8:
             return None
         if octets[0] in ECHO_TYPES[packet.version]:
             return int.from_bytes(octets[4:6], "big")
@@ -230,19 +229,19 @@ def _fold(octets: bytes) -> int:
     return 0xFFFF - int(checksum(octets))
 
 
-def update_transport(found: int, octets: bytes, old: bytes, new: bytes) -> bytes:
+def update_transport(proto: int, octets: bytes, old: bytes, new: bytes) -> bytes:
     """Return TCP or UDP octets whose checksum covers new addresses or ports instead of old ones.
 
     A checksum that is missing from a datagram, or cut off a quoted segment, stays so.
     """
-    at = CHECKSUM_OFFSET.get(found)
+    at = CHECKSUM_OFFSET.get(proto)
     if at is None or len(octets) < at + 2:
         return octets
     before = int.from_bytes(octets[at : at + 2], "big")
-    if found == UDP17 and not before:
+    if proto == UDP17 and not before:
         return octets
     value = update_checksum(before, old, new)
-    if found == UDP17:
+    if proto == UDP17:
         value = value or 0xFFFF
     return octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
 
@@ -252,7 +251,7 @@ def replace_endpoint(packet: IPPacket, end: tuple[str, int], *, is_source: bool)
 
     The port of an echo message is its identifier.
     """
-    found, octets = protocol(packet), payload(packet)
+    proto, octets = protocol(packet), payload(packet)
     changed = with_payload(packet, b"")
     setattr(changed, "src" if is_source else "dst", end[0])
     number = end[1].to_bytes(2, "big")
@@ -262,9 +261,9 @@ def replace_endpoint(packet: IPPacket, end: tuple[str, int], *, is_source: bool)
         at, numbers = (0 if is_source else 2), octets[0 if is_source else 2 :][:2]
     octets = octets[:at] + number + octets[at + 2 :]
     old, new = packed_addresses(packet), packed_addresses(changed)
-    if found == ICMP4:  # its checksum has no pseudo header
+    if proto == ICMP4:  # its checksum has no pseudo header
         old = new = b""
-    octets = update_transport(found, octets, old + numbers, new + number)
+    octets = update_transport(proto, octets, old + numbers, new + number)
     changed = with_payload(changed, octets)
     for name in {"len", "plen"} & packet.fields.keys():
         setattr(changed, name, getattr(packet, name))
@@ -273,8 +272,9 @@ def replace_endpoint(packet: IPPacket, end: tuple[str, int], *, is_source: bool)
 
 def packed_addresses(packet: IPPacket) -> bytes:
     """Return source and destination as octets."""
-    addresses: bytes = address_of(packet.src).packed + address_of(packet.dst).packed
-    return addresses
+    source: bytes = address_of(packet.src).packed
+    destination: bytes = address_of(packet.dst).packed
+    return source + destination
 
 
 def is_valid_message(packet: IPPacket) -> bool:
@@ -313,17 +313,17 @@ def fragment_ipv4(packet: IP, mtu: int) -> list[IP]:
 
 
 def fragment_ipv6(
-    header: IPv6, found: int, octets: bytes, mtu: int, identification: int
+    header: IPv6, proto: int, octets: bytes, mtu: int, identification: int
 ) -> list[IPv6]:
     """Return the packet with a header and octets, or fragments of it that fit a link."""
     if 40 + len(octets) <= mtu:
-        return [ipv6_packet(header, found, octets)]
+        return [ipv6_packet(header, proto, octets)]
     fragment = IPv6ExtHdrFragment(offset=0, m=0, id=identification)
-    return refragment_ipv6(header, found, octets, mtu, fragment)
+    return refragment_ipv6(header, proto, octets, mtu, fragment)
 
 
 def refragment_ipv6(
-    header: IPv6, found: int, octets: bytes, mtu: int, fragment: IPv6ExtHdrFragment
+    header: IPv6, proto: int, octets: bytes, mtu: int, fragment: IPv6ExtHdrFragment
 ) -> list[IPv6]:
     """Return fragments that fit a link of octets which are themselves a fragment or a whole."""
     room = (mtu - 48) // 8 * 8 if 48 + len(octets) > mtu else max(8, len(octets))
@@ -331,16 +331,16 @@ def refragment_ipv6(
     for at in range(0, max(1, len(octets)), room):
         more = fragment.m or at + room < len(octets)
         piece = IPv6ExtHdrFragment(
-            nh=found, offset=fragment.offset + at // 8, m=int(more), id=fragment.id
+            nh=proto, offset=fragment.offset + at // 8, m=int(more), id=fragment.id
         )
         fragments.append(ipv6_packet(header, FRAGMENT, bytes(piece) + octets[at : at + room]))
     return fragments
 
 
-def ipv6_packet(header: IPv6, found: int, octets: bytes) -> IPv6:
+def ipv6_packet(header: IPv6, proto: int, octets: bytes) -> IPv6:
     """Return an IPv6 packet with a header's addresses, traffic class and hop limit."""
     packet = with_payload(header, octets)
-    packet.nh = found
+    packet.nh = proto
     return packet
 
 

@@ -94,9 +94,9 @@ class TunnelDevice(PacketDevice):
 
     def decapsulate(self, packet: IPv6) -> IP:
         """Return the IPv4 packet in a tunnel packet; tunnel options are skipped."""
-        found, octets = skip_extensions(packet)
+        proto, octets = skip_extensions(packet)
         inner = read_packet(octets)
-        if found != IPIP or inner.version != 4:
+        if proto != IPIP or inner.version != 4:
             raise Drop
         return inner
 

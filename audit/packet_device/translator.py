@@ -145,14 +145,14 @@ class Translator(PacketDevice):
             raise Drop(time_exceeded(4))
         packet = fill_udp_checksum(packet)
         header = self.header_to_ipv6(packet, addresses, packet.ttl - 1)
-        found, octets = self.transport_to_ipv6(packet, header, addresses)
+        proto, octets = self.transport_to_ipv6(packet, header, addresses)
         size = 40 + (8 if is_fragment(packet) else 0) + len(octets)
         if packet.flags.DF and size > self.ipv6_mtu:
             raise Drop(ICMP(type=3, code=4, nexthopmtu=self.ipv6_mtu - 20))
         limit = self.ipv6_mtu if packet.flags.DF else min(self.lowest_ipv6_mtu, self.ipv6_mtu)
         if size <= limit and not is_fragment(packet):
-            return [ipv6_packet(header, found, octets)]
-        return refragment_ipv6(header, found, octets, limit, fragment_header(packet))
+            return [ipv6_packet(header, proto, octets)]
+        return refragment_ipv6(header, proto, octets, limit, fragment_header(packet))
 
     def header_to_ipv6(self, packet: IP, addresses: AddressMap, hop_limit: int) -> IPv6:
         """Return the IPv6 header for an IPv4 header (section 4.1)."""
@@ -161,31 +161,31 @@ class Translator(PacketDevice):
 
     def ipv6_of(self, addresses: AddressMap, ipv4: str) -> str:
         """Return the IPv6 address of an IPv4 host."""
-        found = addresses.to_ipv6(address_of(ipv4))
-        if found is None or self.is_hidden(found, address_of(ipv4)):
+        ipv6 = addresses.to_ipv6(address_of(ipv4))
+        if ipv6 is None or self.is_hidden(ipv6, address_of(ipv4)):
             raise Drop(ICMP(type=3, code=13))
-        return str(found)
+        return str(ipv6)
 
     def transport_to_ipv6(
         self, packet: IP, header: IPv6, addresses: AddressMap
     ) -> tuple[int, bytes]:
         """Return next header and octets behind the IPv6 header (sections 4.2 and 4.5)."""
-        found, octets = int(packet.proto), payload(packet)
-        if found in self.untranslated:
+        proto, octets = int(packet.proto), payload(packet)
+        if proto in self.untranslated:
             raise Drop
-        if found == ICMP4:
+        if proto == ICMP4:
             if is_fragment(packet) or len(octets) < 8:
                 raise Drop
             return ICMP6, self.icmp_to_ipv6(octets, header, addresses)
-        if found == UDP17 and not packet.frag and octets[6:8] == b"\0\0":
+        if proto == UDP17 and not packet.frag and octets[6:8] == b"\0\0":
             raise Drop
-        return found, self.move_checksum(packet, found, octets, header)
+        return proto, self.move_checksum(packet, proto, octets, header)
 
-    def move_checksum(self, old: IPPacket, found: int, octets: bytes, new: IPPacket) -> bytes:
+    def move_checksum(self, old: IPPacket, proto: int, octets: bytes, new: IPPacket) -> bytes:
         """Return transport octets whose checksum covers the addresses of a new header."""
-        if (old.version == 4 and old.frag) or found not in PORT_PROTOCOLS:
+        if (old.version == 4 and old.frag) or proto not in PORT_PROTOCOLS:
             return octets
-        return update_transport(found, octets, packed_addresses(old), packed_addresses(new))
+        return update_transport(proto, octets, packed_addresses(old), packed_addresses(new))
 
     def icmp_to_ipv6(self, octets: bytes, header: IPv6, addresses: AddressMap) -> bytes:
         """Return the ICMPv6 message for an ICMP message (section 4.2)."""
@@ -222,19 +222,19 @@ class Translator(PacketDevice):
     def quoted_to_ipv6(self, quoted: IP, addresses: AddressMap) -> bytes:
         """Return the packet that an error quotes, perhaps cut short, as IPv6 (section 4.3)."""
         header = self.header_to_ipv6(quoted, addresses, quoted.ttl)
-        found, octets = int(quoted.proto), payload(quoted)
+        proto, octets = int(quoted.proto), payload(quoted)
         length = quoted.len - 4 * quoted.ihl
-        octets = self.move_checksum(quoted, found, octets, header)
-        if found == ICMP4:
-            found = ICMP6
+        octets = self.move_checksum(quoted, proto, octets, header)
+        if proto == ICMP4:
+            proto = ICMP6
             if not quoted.frag:
                 types = {four: six for six, four in self.echo_to_ipv4.items()}
                 octets = translate_quoted_echo(octets, types)
         if is_fragment(quoted):
             fragment = fragment_header(quoted)
-            fragment.nh, found = found, FRAGMENT
+            fragment.nh, proto = proto, FRAGMENT
             octets, length = bytes(fragment) + octets, length + 8
-        packet = ipv6_packet(header, found, octets)
+        packet = ipv6_packet(header, proto, octets)
         packet.plen = length
         return bytes(packet)
 
@@ -251,23 +251,23 @@ class Translator(PacketDevice):
 
     def translate_to_ipv4(self, packet: IPv6, addresses: AddressMap, ttl: int) -> IP:
         """Return the IPv4 packet for an IPv6 packet; a quoted packet still has its payload length."""
-        found, octets = skip_extensions(packet)
+        proto, octets = skip_extensions(packet)
         fragment = None
-        if found == FRAGMENT:
+        if proto == FRAGMENT:
             fragment, octets = read_fragment_header(octets)
-            found = int(fragment.nh)
-            if found in self.forbidden_in_fragments or found == ICMP6:
+            proto = int(fragment.nh)
+            if proto in self.forbidden_in_fragments or proto == ICMP6:
                 raise Drop
         header = self.header_to_ipv4(packet, fragment, addresses, ttl)
-        header.proto = ICMP4 if found == ICMP6 else found
+        header.proto = ICMP4 if proto == ICMP6 else proto
         is_quoted = packet.plen is not None
         length = 20 + len(octets)
         if is_quoted:
             length += packet.plen - len(payload(packet))
-        if found == ICMP6:
+        if proto == ICMP6:
             octets = self.icmpv6_to_ipv4(octets, addresses, is_quoted=is_quoted)
         elif fragment is None or not fragment.offset:
-            octets = self.move_checksum(packet, found, octets, header)
+            octets = self.move_checksum(packet, proto, octets, header)
         header.len = length if is_quoted else 20 + len(octets)
         if fragment is None and header.len > 1260:
             header.flags = DONT_FRAGMENT
@@ -287,10 +287,10 @@ class Translator(PacketDevice):
 
     def ipv4_of(self, addresses: AddressMap, ipv6: str) -> str:
         """Return the IPv4 address of an IPv6 host."""
-        found = addresses.to_ipv4(address_of(ipv6))
-        if found is None or self.is_hidden(address_of(ipv6), found):
+        ipv4 = addresses.to_ipv4(address_of(ipv6))
+        if ipv4 is None or self.is_hidden(address_of(ipv6), ipv4):
             raise Drop(ICMPv6DestUnreach(code=1))
-        return str(found)
+        return str(ipv4)
 
     def icmpv6_to_ipv4(self, octets: bytes, addresses: AddressMap, *, is_quoted: bool) -> bytes:
         """Return the ICMP message for an ICMPv6 message (sections 5.2 and 5.3)."""

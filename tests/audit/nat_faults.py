@@ -38,8 +38,8 @@ class FlowTable(NatTable):
 
     only: ClassVar[int] = UDP17
 
-    def is_faulty(self, found: int) -> bool:
-        return found == self.only
+    def is_faulty(self, proto: int) -> bool:
+        return proto == self.only
 
 
 def plant(name: str, clause: str, table: type[NatTable] = NatTable, **methods: Any) -> None:
@@ -60,45 +60,45 @@ def plant_flows(
 
 
 class ByDestination(FlowTable):
-    def find_inside(self, found: int, inside: Inside, server: Endpoint) -> Mapping | None:
-        if not self.is_faulty(found):
-            return super().find_inside(found, inside, server)
-        mine = (m for m in self.mappings if (m.protocol, m.inside) == (found, inside))
+    def find_inside(self, proto: int, inside: Inside, server: Endpoint) -> Mapping | None:
+        if not self.is_faulty(proto):
+            return super().find_inside(proto, inside, server)
+        mine = (m for m in self.mappings if (m.protocol, m.inside) == (proto, inside))
         return next((m for m in mine if server[0] in {s[0] for s in m.servers}), None)
 
 
 class ContendedByDestination(ByDestination):
-    def is_faulty(self, found: int) -> bool:
+    def is_faulty(self, proto: int) -> bool:
         ports = [m.inside.port for m in self.mappings if m.protocol == self.only]
-        return super().is_faulty(found) and len(ports) > len(set(ports))
+        return super().is_faulty(proto) and len(ports) > len(set(ports))
 
 
 class Overloads(FlowTable):
-    def used_ports(self, found: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
-        used = super().used_ports(found, inside, address, server)
+    def used_ports(self, proto: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
+        used = super().used_ports(proto, inside, address, server)
         mine = {m.public.port for m in self.mappings if m.inside[:2] == inside[:2]}
-        return mine if self.is_faulty(found) else used
+        return mine if self.is_faulty(proto) else used
 
 
 class OverloadsByServer(Overloads):
-    def used_ports(self, found: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
-        used = super().used_ports(found, inside, address, server)
+    def used_ports(self, proto: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
+        used = super().used_ports(proto, inside, address, server)
         return used | {
             m.public.port for m in self.mappings if server[0] in {s[0] for s in m.servers}
         }
 
-    def find_public(self, found: int, public: Endpoint) -> Mapping | None:
-        return next((m for m in reversed(self.mappings) if (m.protocol, m.public) == (found, public)), None)  # fmt: skip
+    def find_public(self, proto: int, public: Endpoint) -> Mapping | None:
+        return next((m for m in reversed(self.mappings) if (m.protocol, m.public) == (proto, public)), None)  # fmt: skip
 
 
 class ParityLost(NatTable):
-    def choose_port(self, found: int, inside: Inside, address: str, server: Endpoint) -> int | None:
-        return super().choose_port(found, inside._replace(port=inside.port + 1), address, server)
+    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+        return super().choose_port(proto, inside._replace(port=inside.port + 1), address, server)
 
 
 class PortNotPreserved(NatTable):
-    def choose_port(self, found: int, inside: Inside, address: str, server: Endpoint) -> int | None:
-        return super().choose_port(found, inside._replace(port=inside.port + 2), address, server)
+    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+        return super().choose_port(proto, inside._replace(port=inside.port + 2), address, server)
 
 
 class WellKnownPorts(NatTable):
@@ -371,31 +371,31 @@ class NoBlockLimit(NatTable):
 
 
 class ErrorsAreSilent(NatTable):
-    def handle_exhaustion(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         raise Drop
 
 
 class WrongError(NatTable):
-    def handle_exhaustion(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         raise Drop(ICMP(type=3, code=3))
 
 
 class OldestReplaced(NatTable):
-    def handle_exhaustion(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         self.mappings.pop(0)
-        return self.create(found, inside, server)
+        return self.create(proto, inside, server)
 
 
 class TableGrows(NatTable):
-    def create(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def create(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         kept, self.mappings = self.mappings, []
-        mapping = super().create(found, inside, server)
+        mapping = super().create(proto, inside, server)
         self.mappings = [*kept, mapping]
         return mapping
 
 
 class Scattered(NatTable):
-    def choose_port(self, found: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
         return 1024 + 64 * len(self.mappings)
 
 
@@ -430,10 +430,10 @@ class Dies(NatTable):
         self.is_dead = packet.proto == ICMP4
         raise Drop
 
-    def create(self, found: int, inside: Inside, server: Endpoint) -> Mapping:
+    def create(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
         if self.is_dead:
             raise Drop
-        return super().create(found, inside, server)
+        return super().create(proto, inside, server)
 
 
 def overload_after_reset(self: NatDevice) -> None:
@@ -447,9 +447,9 @@ class Lifetime(FlowTable):
     lifetime_s: ClassVar[float] = 0.0
     share: ClassVar[float] = 1.0
 
-    def initial_lifetime_s(self, found: int) -> float:
-        right = super().initial_lifetime_s(found)
-        return (self.lifetime_s or right) * self.share if self.is_faulty(found) else right
+    def initial_lifetime_s(self, proto: int) -> float:
+        right = super().initial_lifetime_s(proto)
+        return (self.lifetime_s or right) * self.share if self.is_faulty(proto) else right
 
 
 class NoRefreshOut(NatTable):
