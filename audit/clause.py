@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
 from v6t.audit.probe import Frame
@@ -139,9 +138,7 @@ def subject_of(technology: Technology) -> Subject:
 
     intent = technology.dut_intent()
     sides: tuple[SideName, SideName] = ("left", "right")
-    neighbors = {
-        side: tuple(map(ip_address, getattr(intent, side)["neighbours"])) for side in sides
-    }
+    neighbors = {side: tuple(getattr(intent, side).neighbors) for side in sides}
     return Subject(Wire(technology.links), tuple(technology.audit_views()), neighbors)
 
 

@@ -249,7 +249,7 @@ def last_rows(h: RelayHosts) -> Iterator[Row]:
     if not v.rules or not v.rules[0].ea_len:
         return
     rule = v.rules[0]
-    ipv4, psid = rule.ce_of(rule.ce_count - 1)
+    ipv4, psid = rule.decode_ea(rule.ce_count - 1)
     ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
     if v.owner(ipv4, ce.port) != ce.ipv6:
         return  # another domain serves it
@@ -297,7 +297,7 @@ def prefix_rows(h: RelayHosts, rule: Rule) -> Iterator[Row]:
     hosts = me.ipv4, me.ipv4 + _PREFIX_HOSTS - 1
     at = _row(("RFC 7597", "5.2") if v.kind == "MAP-E" else ("RFC 7599", "8.3"))
     # MAP-T writes the host's whole address into the identifier (RFC 7599, erratum 5225)
-    sources = [me.ipv6 if v.tunnels else rule.map_address(me.ipv4, 0, host) for host in hosts]
+    sources = [me.ipv6 if v.tunnels else rule.map_address(host, 0, whole_host=True) for host in hosts]
     yield at(label="prefix-up", level="MUST", side="left",
               title="packets from the first and the last address of a CE's IPv4 prefix are forwarded",
               packet=[h.up(me, 40000, ipv4=host, ipv6=six) for host, six in zip(hosts, sources, strict=True)],

@@ -107,6 +107,7 @@ ERROR_CODES: dict[str, str] = {
     "plugin-not-loaded": "VPP has not loaded a required plugin.",
     "resource-missing": "The device lacks memory, CPUs or table space.",
     "rollback-timer-failed": "The rollback timer on the device could not be started or stopped.",
+    "secret-in-file": "A password or key is written into a file; it must come from the environment.",
     "setting-untellable": "The driver cannot configure a setting that the audit needs.",
     "simulated-failure": "The simulated tester failed on request.",
     "socket-failed": "A socket could not be opened.",

@@ -25,7 +25,7 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
-from v6t.intent.device import hosts_on, played
+from v6t.intent.device import host_arguments
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -166,8 +166,7 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
         UsageError: single frames cannot reach this device.
         DutError: it could not be configured.
     """
-    intent = bound.technology.dut_intent()
-    links = played(bound.technology.links, intent.left, intent.right)
+    links = bound.technology.dut_intent().emulated_links
     if interfaces is None and bound.tester.in_lab:
         with _in_lab(bound, links) as device:
             yield device
@@ -288,11 +287,11 @@ class SocketProber:
                 "kind": "prober",
                 "namespace": namespace,
                 "interfaces": {
-                    "left": at[links.port("left")],
-                    "right": at[links.port("right")],
+                    "left": at[links.port_of("left")],
+                    "right": at[links.port_of("right")],
                 },
                 "frame_octets": frame_octets(links),
-                "hosts": {"left": hosts_on(links.left), "right": hosts_on(links.right)},
+                "hosts": {"left": host_arguments(links.left), "right": host_arguments(links.right)},
             },
         )
         try:

@@ -1,23 +1,44 @@
-"""What a device must be configured to be, in no vendor's words: the cables and the settings."""
+"""Device intents: what a device under test must be, written by technologies and read by drivers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields, replace
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass as validated_dataclass
+from v6t.base.errors import UsageError
+from v6t.intent.families import DeviceConfig
+
+ConfigT = TypeVar("ConfigT", bound=DeviceConfig)
 
 Port = Literal["left", "right"]
-"""Of the tester: the end of a cable."""
+"""A port of the tester: the end of a cable."""
+Address = IPv4Address | IPv6Address
+Interface = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
-class Aside:
-    """Where native IPv6 goes instead of through the technology: another VLAN of a cable (MIX-04).
+class BackgroundVlan:
+    """A VLAN that carries native IPv6 around the technology (RFC 8219, section 4.1).
 
     Attributes:
-        vlan: its identifier.
-        device: address of the device there, with prefix length.
-        tester: the tester's; background traffic is between those of both links.
+        vlan: IEEE 802.1Q identifier.
+        device: the device's address with its prefix length.
+        tester: the tester's address; background traffic runs between those of both links.
     """
 
     vlan: int
@@ -25,8 +46,8 @@ class Aside:
     tester: str
 
     @classmethod
-    def on(cls, side: Port, vlan: int) -> Aside:
-        """With addresses out of RFC 5180's block that no technology has by default."""
+    def with_default_addresses(cls, side: Port, vlan: int) -> BackgroundVlan:
+        """Return a VLAN with addresses of RFC 5180 that no technology has by default."""
         net = "2001:2:0:b000" if side == "left" else "2001:2:0:b001"
         return cls(vlan, f"{net}::1/64", f"{net}::2")
 
@@ -38,11 +59,11 @@ class Link:
     Attributes:
         tester_mac, dut_mac: Ethernet addresses of its two ends.
         vlan: IEEE 802.1Q identifier 1..4094, or None for untagged frames.
-        mtu: octets of IP packet the link carries.
-        answers: the tester answers ARP and neighbour solicitations for its hosts on it.
-        learning: before each trial these ask for the device, so that it and what is on the way learn them
-            (RFC 2544 section 23 b); None: where the tester answers.
-        background: the background has a VLAN of its own on it (MIX-04); None: that of the technology.
+        mtu: length of the longest IP packet [octets].
+        answers: whether the tester answers ARP and neighbor solicitations for its hosts.
+        learning: whether the hosts ask for the device before each trial, so that it and the switches
+            between learn their addresses (RFC 2544, section 23 b); None: as ``answers``.
+        background: VLAN of the background traffic; None: that of the technology.
     """
 
     tester_mac: str
@@ -51,21 +72,21 @@ class Link:
     mtu: int = 1500
     answers: bool = True
     learning: bool | None = None
-    background: Aside | None = None
+    background: BackgroundVlan | None = None
 
     @property
-    def introduces(self) -> bool:
-        """Learning frames are sent on it."""
+    def sends_learning_frames(self) -> bool:
+        """Whether the hosts ask for the device before each trial."""
         return self.answers if self.learning is None else self.learning
 
 
 @dataclass(frozen=True)
-class PlayedLink(Link):
-    """A link with who is on it, for the tester that plays the hosts.
+class EmulatedLink(Link):
+    """A link with the hosts that the tester emulates on it.
 
     Attributes:
         hosts: addresses that the device resolves.
-        device: its own, with prefix lengths.
+        device: addresses of the device with their prefix lengths.
     """
 
     hosts: tuple[str, ...] = ()
@@ -74,107 +95,212 @@ class PlayedLink(Link):
 
 @dataclass(frozen=True)
 class Links:
-    """Left and right link; the technology's ``ip_versions`` say what each of them carries.
+    """Left and right link of a technology, whose ``ip_versions`` tell what each of them carries.
 
     Attributes:
-        left: of the Initiator, or of whoever else is on the technology's left.
-        right: of the Responder.
-        turned: the left link is at the tester's right port, and the right one at its left (ST-01).
+        left: link of the Initiator, or of the technology's left.
+        right: link of the Responder.
+        swapped: whether the left link ends at the tester's right port, and the right one at its left.
     """
 
     left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
     right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
-    turned: bool = False
+    swapped: bool = False
 
-    def port(self, side: Port) -> Port:
-        """Where the link on a side of the technology ends."""
-        if not self.turned:
+    def port_of(self, side: Port) -> Port:
+        """Return the tester's port at which the link on a side of the technology ends."""
+        if not self.swapped:
             return side
         return "right" if side == "left" else "left"
 
+    def link_at(self, port: Port) -> Link:
+        """Return the link that ends at a port of the tester."""
+        return self.left if self.port_of("left") == port else self.right
+
     @property
-    def asides(self) -> tuple[Aside, Aside] | None:
-        """Where the background goes on the left and on the right; None: with everything else."""
+    def background_vlans(self) -> tuple[BackgroundVlan, BackgroundVlan] | None:
+        """VLANs of the background on the left and on the right; None: it has none of its own."""
         left, right = self.left.background, self.right.background
         return None if left is None or right is None else (left, right)
 
-    def at(self, port: Port) -> Link:
-        """The link that ends at a port."""
-        return self.left if self.port("left") == port else self.right
+
+@validated_dataclass(frozen=True)
+class LinkIntent:
+    """What a device must have on one link. Text is converted to addresses.
+
+    Attributes:
+        addresses: addresses of the device with their prefix lengths.
+        neighbors: MAC address of each host of the tester, or of the next device.
+        routes: next hop of each network behind the link.
+        background: the same for the VLAN of the background; None: it has none.
+    """
+
+    addresses: tuple[Interface, ...] = ()
+    neighbors: Mapping[Address, str] = field(default_factory=dict)
+    routes: Mapping[Network, Address] = field(default_factory=dict)
+    background: LinkIntent | None = None
+
+    @classmethod
+    def describe(
+        cls,
+        link: Link,
+        addresses: Iterable[object],
+        testers: Iterable[object],
+        routes: Mapping[Any, object] | None = None,
+    ) -> LinkIntent:
+        """Describe one link, with the VLAN of its background.
+
+        Args:
+            link: the cable.
+            addresses: addresses of the device with their prefix lengths.
+            testers: addresses of the tester.
+            routes: networks behind the tester, each with the tester's address that leads there.
+        """
+        vlan = link.background
+        return cls(
+            tuple(map(ip_interface, map(str, addresses))),
+            {ip_address(str(tester)): link.tester_mac for tester in testers},
+            {ip_network(str(net)): ip_address(str(via)) for net, via in (routes or {}).items()},
+            None
+            if vlan is None
+            else cls.describe(replace(link, background=None), [vlan.device], [vlan.tester]),
+        )
+
+    def select_version(self, version: int) -> LinkIntent:
+        """Return the same without addresses and neighbors of the other version of IP."""
+        return replace(
+            self,
+            addresses=tuple(a for a in self.addresses if a.version == version),
+            neighbors={a: mac for a, mac in self.neighbors.items() if a.version == version},
+        )
 
 
-def played(links: Links, left: Mapping[str, Any], right: Mapping[str, Any]) -> Links:
-    """The links with the hosts and the device's addresses of both sides of an intent."""
+@dataclass(frozen=True)
+class PartIntent:
+    """One device, or one stage of a device, in a chain from left to right.
 
-    def one(link: Link, side: Mapping[str, Any]) -> Link:
-        own = {f.name: getattr(link, f.name) for f in fields(link)}
-        return PlayedLink(**own, hosts=tuple(side["neighbours"]), device=tuple(side["addresses"]))
+    Attributes:
+        name: unique name in the chain.
+        device: name of the device that it belongs to.
+        intent: what it must be.
+        driver: its driver by default; ``reference``: the reference translation.
+        options: options of that driver.
+        stateful: whether it keeps the connections.
+        to_ipv4: direction in which it translates IPv6 to IPv4, if any.
+        replaces: names of adjacent parts that it can stand for; such an alternative is chosen by naming a
+            driver for it.
+        params: the chain's parameter for each parameter of the part that a driver's hint may name.
+        has_reference: whether the technology has a reference translation for it.
+    """
 
-    return Links(one(links.left, left), one(links.right, right), links.turned)
+    name: str
+    device: str
+    intent: DeviceIntent
+    driver: str = "reference"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stateful: bool = False
+    to_ipv4: Literal["forward", "reverse"] | None = None
+    replaces: tuple[str, ...] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    has_reference: bool = False
 
 
-def hosts_on(link: Link) -> dict[str, Any] | None:
-    """Arguments of :class:`v6t.drivers.neighbours.Hosts`; None: the tester says nothing for anybody."""
-    if not isinstance(link, PlayedLink) or not link.hosts:
+@dataclass(frozen=True)
+class DeviceRequirements:
+    """What a run requires of a device beyond its technology.
+
+    Attributes:
+        sessions: connections that the device must hold; 0: no requirement.
+        filters: filter rules of each direction, of which the middle one admits the test traffic.
+        live_change: whether a part of its configuration is added, changed and removed under traffic.
+        route_updates: whether a route that no test packet takes changes under traffic.
+        bgp_speaker: whether a BGP speaker sends these updates.
+        snmp_agent: whether it answers SNMP queries.
+    """
+
+    sessions: int = 0
+    filters: int = 0
+    live_change: bool = False
+    route_updates: bool = False
+    bgp_speaker: bool = False
+    snmp_agent: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceIntent:
+    """What a device must be, in terms of no vendor.
+
+    Attributes:
+        technology: name of the plugin, for messages.
+        configuration: model of the family of devices; drivers declare which ones they accept.
+        links: MAC addresses, VLANs and MTUs.
+        left, right: addresses, neighbors and routes of each link.
+        parts: devices and stages that make it up, from left to right; empty: it is not a chain.
+        alternatives: parts that can each stand for several others.
+        requirements: what the run adds to the technology's intent.
+    """
+
+    technology: str
+    configuration: DeviceConfig
+    links: Links
+    left: LinkIntent = field(default_factory=LinkIntent)
+    right: LinkIntent = field(default_factory=LinkIntent)
+    parts: tuple[PartIntent, ...] = ()
+    alternatives: tuple[PartIntent, ...] = ()
+    requirements: DeviceRequirements = DeviceRequirements()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the intent as JSON values, without defaults of configurations and links."""
+        adapter = TypeAdapter(DeviceIntent)
+        values: dict[str, Any] = adapter.dump_python(
+            self, mode="json", serialize_as_any=True, exclude_defaults=True
+        )
+        return values
+
+    def configuration_as(self, kind: type[ConfigT]) -> ConfigT:
+        """Return the configuration as a model of one kind.
+
+        Raises:
+            UsageError: it is of another family.
+        """
+        if isinstance(self.configuration, kind):
+            return self.configuration
+        raise UsageError(
+            f"the configuration of {self.technology} is {self.configuration.family!r}, "
+            f"not a {kind.__name__}",
+            "choose another driver",
+            code="unsupported-by-device",
+        )
+
+    @property
+    def emulated_links(self) -> Links:
+        """The links with the hosts that the tester emulates."""
+
+        def emulate(link: Link, side: LinkIntent) -> Link:
+            values = {f.name: getattr(link, f.name) for f in fields(Link)}
+            hosts, device = map(str, side.neighbors), map(str, side.addresses)
+            return EmulatedLink(**values, hosts=tuple(hosts), device=tuple(device))
+
+        links = self.links
+        return replace(
+            links, left=emulate(links.left, self.left), right=emulate(links.right, self.right)
+        )
+
+
+def host_arguments(link: Link) -> dict[str, Any] | None:
+    """Return the arguments of :class:`v6t.drivers.neighbours.Hosts`, None if the hosts stay silent."""
+    if not isinstance(link, EmulatedLink) or not link.hosts:
         return None
-    if not (link.answers or link.introduces):
+    if not (link.answers or link.sends_learning_frames):
         return None
-    silent = {"answers": link.answers, "introduces": link.introduces}
-    aside = link.background
+    flags = {"answers": link.answers, "introduces": link.sends_learning_frames}
+    vlan = link.background
     return {
         "mac": link.tester_mac,
         "addresses": list(link.hosts),
         "device_mac": link.dut_mac,
         "device": list(link.device),
         "vlan": link.vlan,
-        **{name: False for name, does in silent.items() if not does},
-        **({"background": asdict(aside)} if aside else {}),
+        **{name: False for name, value in flags.items() if not value},
+        **({"background": asdict(vlan)} if vlan else {}),
     }
-
-
-def link_side(
-    link: Link,
-    addresses: Iterable[object],
-    testers: Iterable[object],
-    routes: Mapping[Any, object] | None = None,
-) -> dict[str, Any]:
-    """One link of an intent.
-
-    Args:
-        link: the cable.
-        addresses: of the device, with prefix lengths.
-        testers: addresses of the tester on it.
-        routes: prefixes behind the tester, and through which of its addresses.
-    """
-    side: dict[str, Any] = {
-        "addresses": [str(address) for address in addresses],
-        "neighbours": dict.fromkeys(map(str, testers), link.tester_mac),
-        "routes": {str(net): str(via) for net, via in (routes or {}).items()},
-    }
-    aside = link.background
-    if aside is not None:
-        neighbours = {aside.tester: link.tester_mac}
-        side["background"] = {
-            "vlan": aside.vlan, "addresses": [aside.device], "neighbours": neighbours
-        }  # fmt: skip
-    return side
-
-
-@dataclass(frozen=True)
-class DutIntent:
-    """What the device must be configured to be, in no vendor's words.
-
-    Attributes:
-        technology: the plugin's name.
-        settings: technology parameters (rules, prefixes, pools), JSON-like values.
-        left, right: per link ``{"addresses": [...], "neighbours": {address: mac},
-            "routes": {prefix: via}}``; where the background has a VLAN of its own also ``"background":
-            {"vlan": ..., "addresses": ..., "neighbours": ...}``.
-        links: MAC addresses, VLANs and MTUs.
-    """
-
-    technology: str
-    settings: Mapping[str, Any]
-    links: Links
-    left: Mapping[str, Any] = field(default_factory=dict)
-    right: Mapping[str, Any] = field(default_factory=dict)

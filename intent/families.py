@@ -1,158 +1,167 @@
-"""What a device must be told beside its links, by family of technology; read by plugins and drivers.
+"""Configurations of devices, one model for each family; written by technologies, read by drivers.
 
-A plugin writes one of these models; a driver asks :func:`settings_of` for whichever it is, or reads
-the one it needs with :meth:`IntentSettings.of`. In an intent they stand as plain JSON-like values,
-whose names are those of the attributes, beside the name of the ``family``; a technology of somebody
-else may use one of these or settings of its own.
+A technology builds one model, and a driver lists in ``accepts`` those that it can configure. A technology
+or driver of another distribution may derive models of its own from :class:`DeviceConfig`.
 """
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from v6t.base.errors import UsageError
-from v6t.intent.device import DutIntent
+from v6t.base.strict_model import StrictModel
 
-_Own = TypeVar("_Own", bound="IntentSettings")
+Side = Literal["left", "right"]
 
 
-class IntentSettings(BaseModel):
-    """What every technology may say."""
+class DeviceConfig(StrictModel):
+    """Configuration of a device beyond its links and routes."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    family: ClassVar[str] = ""
-    """What an intent calls settings of this kind; empty: nothing beside what all may say."""
+    family: ClassVar[str]
+    """Name of the family in messages and manuals."""
 
-    mtu: int = 1500
-    """Octets of IP packet on the link that decides."""
-    sessions: int = 0
-    """Connections the device must hold; 0: nobody says."""
-    reconfigures: bool = False
-    """Something of it is added, changed and removed under traffic."""
-    updates: bool = False
-    """A route that no test packet takes is changed again and again under traffic."""
-    speaker: bool = False
-    """By the updates of a BGP speaker."""
-    agent: bool = False
-    """It answers queries by SNMP."""
-    filters: int = 0
-    """So many conditions filter each direction; the one in the middle lets the test traffic pass."""
-
-    @classmethod
-    def of(cls: type[_Own], intent: DutIntent) -> _Own:
-        """An intent's settings.
-
-        Raises:
-            UsageError: they are not what this family needs.
-        """
-        try:
-            return cls.model_validate(intent.settings)
-        except ValidationError as exc:
-            problem = exc.errors(include_url=False)[0]
-            name = ".".join(map(str, problem["loc"]))
-            raise UsageError(
-                f"the intent of {intent.technology} has no usable {name}: {problem['msg']}",
-                "the technology's plugin makes it; see docs/tutorials/plugin.md",
-                code="invalid-intent",
-            ) from exc
-
-    def listed(self) -> dict[str, Any]:
-        """As an intent holds them: what was given, in JSON-like values."""
-        return {"family": self.family, **self.model_dump(mode="json", exclude_unset=True)}
+    def to_json(self) -> dict[str, Any]:
+        """Return the values that were given, as JSON values."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
 
-class Nat(IntentSettings):
-    """Clients behind public addresses: NAT44, NAT66."""
+class RouterConfig(DeviceConfig):
+    """A router: links and routes are everything."""
 
-    family = "nat"
+    family = "router"
 
-    inside4: tuple[IPv4Network, ...] = ()
-    """Networks of the clients."""
-    inside6: tuple[IPv6Network, ...] = ()
-    pool4: tuple[IPv4Address, ...] = ()
-    """Public addresses, in order."""
-    pool6: tuple[IPv6Address, ...] = ()
+
+class NatConfig(DeviceConfig):
+    """Public ports and limits of a stateful NAT of any kind."""
+
     ports: tuple[int, int] = (1024, 65535)
     """Lowest and highest public port."""
     port_block: int = 0
-    """Public ports of each client, a block of its own; 0: all clients share all."""
+    """Public ports reserved for each client; 0: all clients share all."""
     udp_timeout_s: int = 0
-    """Idle UDP mappings end after so long; 0: not before the test does."""
+    """Lifetime of idle UDP mappings [s]; 0: longer than the test."""
     session_limit: int = 0
-    """Sessions the device has room for, in all; 0: at least those of the test."""
+    """Sessions in all that the device has room for; 0: at least those of the test."""
 
 
-class Npt(IntentSettings):
-    """A site's prefix and its provider's, of the same length (RFC 6296)."""
+class Nat44Config(NatConfig):
+    """IPv4 clients behind public IPv4 addresses."""
 
-    family = "npt"
+    family = "nat44"
 
-    internal: IPv6Network
-    external: IPv6Network
+    inside4: tuple[IPv4Network, ...]
+    """Networks of the clients."""
+    pool4: tuple[IPv4Address, ...]
+    """Public addresses in ascending order."""
 
 
-class Nat64(Nat):
-    """Clients of IPv4 servers behind a prefix."""
+class Nat66Config(NatConfig):
+    """IPv6 clients behind public IPv6 addresses."""
+
+    family = "nat66"
+
+    inside6: tuple[IPv6Network, ...]
+    """Networks of the clients."""
+    pool6: tuple[IPv6Address, ...]
+    """Public addresses in ascending order."""
+
+
+class Nat64Config(NatConfig):
+    """IPv6 clients of IPv4 servers (RFC 6146)."""
 
     family = "nat64"
 
     prefix: IPv6Network
     """RFC 6052 prefix of the servers."""
+    inside6: tuple[IPv6Network, ...] = ()
+    """Networks of the clients."""
+    pool4: tuple[IPv4Address, ...]
+    """Public addresses in ascending order."""
     clients: int = 1
+    """Number of client addresses."""
 
 
-class DsLite(Nat):
-    """An AFTR: tunnels' end and NAT44."""
+class DsLiteAftrConfig(NatConfig):
+    """An AFTR: the end of all B4s' tunnels, and a NAT44 (RFC 6333)."""
 
-    family = "ds-lite"
-
-    aftr: IPv6Address
-    b4: tuple[IPv6Address, int]
-    """First address of the B4s, and how many."""
-
-
-class Softwire(IntentSettings):
-    """A B4: its end of a single tunnel, without NAT."""
-
-    family = "softwire"
+    family = "ds-lite-aftr"
 
     aftr: IPv6Address
-    b4: IPv6Address
-    ipv6_side: Literal["left", "right"] = "left"
+    """Tunnel address of the AFTR."""
+    first_b4: IPv6Address
+    """Lowest tunnel address of the B4s."""
+    b4_count: int
+    """Number of B4s, whose addresses are consecutive."""
+    inside4: tuple[IPv4Network, ...]
+    """Networks of the customers."""
+    pool4: tuple[IPv4Address, ...]
+    """Public addresses in ascending order."""
 
 
-class Softwires(IntentSettings):
-    """An AFTR's tunnels' end without its NAT."""
+class AftrTunnelConfig(DeviceConfig):
+    """The end of all B4s' tunnels, without the AFTR's NAT."""
 
-    family = "softwires"
+    family = "aftr-tunnel"
 
     aftr: IPv6Address
-    b4: tuple[IPv6Address, int]
+    """Tunnel address of the AFTR."""
+    first_b4: IPv6Address
+    """Lowest tunnel address of the B4s."""
+    b4_count: int
+    """Number of B4s, whose addresses are consecutive."""
     customer: IPv4Address
-    """Of the customers, the same behind each B4."""
+    """Address of the customers, the same behind each B4."""
     internal: IPv4Address
-    """Stands for the first B4 towards the NAT."""
+    """Address that represents the first B4 towards the NAT; the others follow."""
 
 
-class AddressTable(IntentSettings):
-    """A stateless translator: SIIT, CLAT."""
+class B4Config(DeviceConfig):
+    """A B4 without NAT: one end of a tunnel (RFC 6333)."""
 
-    family = "address-table"
+    family = "b4"
+
+    aftr: IPv6Address
+    """Tunnel address of the AFTR."""
+    b4: IPv6Address
+    """Tunnel address of the B4."""
+    ipv6_side: Side = "left"
+    """Side of the tunnel."""
+
+
+class NptConfig(DeviceConfig):
+    """Prefix translation of a site (RFC 6296); both prefixes are equally long."""
+
+    family = "npt"
+
+    internal: IPv6Network
+    """Prefix of the site."""
+    external: IPv6Network
+    """Prefix of its provider."""
+
+
+class SiitConfig(DeviceConfig):
+    """A stateless translator (RFC 7915)."""
+
+    family = "siit"
 
     eam: tuple[tuple[IPv4Network, IPv6Network], ...] = ()
-    """Explicit address mappings."""
+    """Explicit address mappings (RFC 7757)."""
     prefix: IPv6Network | None = None
     """RFC 6052 prefix of all other addresses."""
-    ipv6_side: Literal["left", "right"] = "left"
+    ipv6_side: Side = "left"
+    """Side of the IPv6 hosts."""
     lowest_ipv6_mtu: int = 1280
+    """Length of the longest IPv6 packet made of IPv4 without DF [octets]."""
 
 
-class Rule(BaseModel):
-    """A mapping rule of MAP."""
+class ClatConfig(SiitConfig):
+    """A stateless translator at the customer (RFC 6877): one mapping, and the PLAT's prefix."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    family = "clat"
+
+
+class MapRuleConfig(StrictModel):
+    """A mapping rule (RFC 7597, section 5)."""
 
     ipv6_prefix: IPv6Network
     ipv4_prefix: IPv4Network
@@ -160,112 +169,123 @@ class Rule(BaseModel):
     psid_offset: int
     psid_len: int
     psid: int | None = None
-    """Of the one CE of a shared address without EA bits (RFC 7597, section 5.2)."""
+    """PSID of the one CE of a shared address without EA bits (RFC 7597, section 5.2)."""
     iid_format: Literal["rfc7597", "draft"] = "rfc7597"
     """Interface identifier of RFC 7597, section 6, or of the drafts before it."""
 
-    def ce_address(self, end_user_prefix: IPv6Network, ipv4: IPv4Address, psid: int) -> IPv6Address:
-        """Return the MAP IPv6 address of a CE (RFC 7597, section 6)."""
-        draft = self.iid_format == "draft"
-        interface = int(ipv4) << (24 if draft else 16) | psid << (8 if draft else 0)
-        return IPv6Address(int(end_user_prefix.network_address) | interface)
+
+class MapERelayConfig(DeviceConfig):
+    """A border relay of MAP-E (RFC 7597)."""
+
+    family = "map-e-relay"
+
+    rules: tuple[MapRuleConfig, ...]
+    br_address: IPv6Address
+    """Tunnel address of the relay."""
 
 
-class Dns64(IntentSettings):
-    """A DNS64 server between clients and an authoritative server."""
+class MapTRelayConfig(DeviceConfig):
+    """A border relay of MAP-T (RFC 7599)."""
 
-    family = "dns64"
+    family = "map-t-relay"
 
-    prefix: IPv6Network
-    """RFC 6052 prefix of the AAAA records it makes."""
-    resolver: IPv6Address
-    """Its address, where clients ask."""
-    clients: IPv6Network
-    """Who asks."""
-    zone: str
-    """Name of the zone that is asked for."""
-    server: IPv4Address | IPv6Address
-    """Its authoritative server."""
-
-
-class MapRelay(IntentSettings):
-    """A border relay; of MAP-E with its own address, of MAP-T with a default mapping rule."""
-
-    family = "map-relay"
-
-    rules: tuple[Rule, ...]
-    br_address: IPv6Address | None = None
-    dmr: IPv6Network | None = None
+    rules: tuple[MapRuleConfig, ...]
+    dmr: IPv6Network
+    """Default mapping rule: RFC 6052 prefix of everyone else."""
     lowest_ipv6_mtu: int = 1280
-
-    @property
-    def translates(self) -> bool:
-        """Whether it is MAP-T's."""
-        return self.dmr is not None
+    """Length of the longest IPv6 packet made of IPv4 without DF [octets]."""
 
 
-class GeneratedTable(BaseModel):
-    """How the rows of a binding table are made."""
+class CustomerConfig(DeviceConfig):
+    """Address and port set of a customer's device without its NAPT."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    ipv4: IPv4Network
+    """Address or prefix of the customer."""
+    psid: int
+    psid_len: int
+    psid_offset: int
+    ipv6_side: Side = "left"
+    """Side of the relay."""
+
+
+class LwB4Config(CustomerConfig):
+    """A customer's end of one tunnel (RFC 7596)."""
+
+    family = "lwb4"
+
+    tunnel_local: IPv6Address
+    """Tunnel address of the device."""
+    tunnel_remote: IPv6Address
+    """Tunnel address of the relay."""
+
+
+class MapECeConfig(LwB4Config):
+    """A CE of MAP-E (RFC 7597), with the rule that its tunnel address and port set follow from."""
+
+    family = "map-e-ce"
+
+    rule: MapRuleConfig
+    end_user_prefix: IPv6Network
+
+
+class MapTCeConfig(CustomerConfig):
+    """A CE of MAP-T (RFC 7599)."""
+
+    family = "map-t-ce"
+
+    rule: MapRuleConfig
+    end_user_prefix: IPv6Network
+    dmr: IPv6Network
+    """Default mapping rule: RFC 6052 prefix of everyone else."""
+    lowest_ipv6_mtu: int = 1280
+    """Length of the longest IPv6 packet made of IPv4 without DF [octets]."""
+
+
+class GeneratedTable(StrictModel):
+    """Binding table whose rows follow one another."""
 
     softwires: int
+    """Number of rows."""
     ipv4_pool: IPv4Network
     b4_prefix: IPv6Network
     psid_len: int
     psid_offset: int
 
 
-class TableFile(BaseModel):
-    """Which file holds the rows."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
+class TableFile(StrictModel):
+    """Binding table in a file, see :mod:`v6t.intent.binding_table`."""
 
     file: str
 
 
-class BindingTable(IntentSettings):
-    """A lwAFTR."""
+class LwAftrConfig(DeviceConfig):
+    """A lwAFTR (RFC 7596)."""
 
-    family = "binding-table"
+    family = "lwaftr"
 
     table: TableFile | GeneratedTable
     br_address: IPv6Address
-    hairpinning: bool = False
+    """Tunnel address of the lwAFTR, where a row has no other."""
 
 
-class CustomerEdge(IntentSettings):
-    """A customer's device: its address, its ports, the way to the relay."""
+class Dns64Config(DeviceConfig):
+    """A DNS64 server between clients and an authoritative server (RFC 6147)."""
 
-    family = "customer-edge"
+    family = "dns64"
 
-    ipv4: IPv4Network
-    psid: int
-    psid_len: int
-    psid_offset: int
-    napt: bool = False
-    rule: Rule | None = None
-    end_user_prefix: IPv6Network | None = None
-    dmr: IPv6Network | None = None
-    lowest_ipv6_mtu: int = 1280
-    tunnel_local: IPv6Address | None = None
-    tunnel_remote: IPv6Address | None = None
-    ipv6_side: Literal["left", "right"] = "left"
+    prefix: IPv6Network
+    """RFC 6052 prefix of synthesized AAAA records."""
+    resolver: IPv6Address
+    """Address at which clients ask."""
+    clients: IPv6Network
+    """Network of the clients."""
+    zone: str
+    """Name of the zone of all questions."""
+    server: IPv4Address | IPv6Address
+    """Authoritative server of the zone."""
 
 
-_FAMILIES: dict[str, type[IntentSettings]] = {
-    kind.family: kind
-    for kind in (
-        Nat, Npt, Nat64, Dns64, DsLite, Softwire, Softwires, AddressTable, MapRelay, BindingTable,
-        CustomerEdge,
-    )
-}  # fmt: skip
+class ChainConfig(DeviceConfig):
+    """Several devices or stages in a row; their parts carry the configurations."""
 
-
-def settings_of(intent: DutIntent) -> IntentSettings:
-    """An intent's settings as the family that it names; of none: what all may say.
-
-    Raises:
-        UsageError: they are not what the family needs.
-    """
-    return _FAMILIES.get(intent.settings.get("family", ""), IntentSettings).of(intent)
+    family = "chain"

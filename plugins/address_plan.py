@@ -8,7 +8,7 @@ technologies and drivers, the parts of a chain, and the addresses that a chain c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -16,23 +16,29 @@ from ipaddress import (
     IPv6Address,
     IPv6Interface,
     IPv6Network,
-    ip_address,
-    ip_interface,
     ip_network,
     summarize_address_range,
 )
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.intent.device import DutIntent
+from v6t.intent.device import Address, DeviceIntent, LinkIntent, Network
+from v6t.intent.families import (
+    DeviceConfig,
+    GeneratedTable,
+    LwAftrConfig,
+    MapERelayConfig,
+    MapTRelayConfig,
+    NptConfig,
+    RouterConfig,
+    SiitConfig,
+)
 from v6t.plugins.translation.eam import Eam, Mappings, Rfc6052
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 Names = Mapping[Address | Network, str]
 
 _OWN = ("br_address", "tunnel_local")
-"""Settings of an intent that are addresses of the device, and need not be on a link."""
+"""Fields of configurations that are addresses of the device, and need not be on a link."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +60,13 @@ class _Side:
     routes: Sequence[tuple[Network, Address]]
 
     @classmethod
-    def of(cls, name: str, side: Mapping[str, Any]) -> _Side:
-        interfaces = [ip_interface(text) for text in side.get("addresses", ())]
+    def of(cls, name: str, side: LinkIntent) -> _Side:
         return cls(
             name,
-            [each.ip for each in interfaces],
-            [each.network for each in interfaces if each.network.num_addresses > 1],
-            [ip_address(text) for text in side.get("neighbours", {})],
-            [(ip_network(n), ip_address(v)) for n, v in side.get("routes", {}).items()],
+            [each.ip for each in side.addresses],
+            [each.network for each in side.addresses if each.network.num_addresses > 1],
+            list(side.neighbors),
+            list(side.routes.items()),
         )
 
 
@@ -71,11 +76,16 @@ class _Device:
 
     left: _Side
     right: _Side
-    settings: Mapping[str, Any]
+    configuration: DeviceConfig
     own: Sequence[Address] = field(init=False)
 
+    @classmethod
+    def of(cls, intent: DeviceIntent) -> _Device:
+        left, right = _Side.of("left", intent.left), _Side.of("right", intent.right)
+        return cls(left, right, intent.configuration)
+
     def __post_init__(self) -> None:
-        tunnels = [ip_address(self.settings[k]) for k in _OWN if self.settings.get(k)]
+        tunnels = [a for name in _OWN if (a := getattr(self.configuration, name, None))]
         known = [*self.left.own, *self.right.own]
         own = [*known, *(a for a in dict.fromkeys(tunnels) if a not in known)]
         object.__setattr__(self, "own", own)
@@ -86,7 +96,7 @@ class _Device:
         return (self.left, self.right), (self.right, self.left)
 
 
-def check_addresses(intent: DutIntent, params: object = None) -> None:
+def check_addresses(intent: DeviceIntent, params: object = None) -> None:
     """Refuse a device configuration with an impossible address.
 
     Args:
@@ -100,10 +110,8 @@ def check_addresses(intent: DutIntent, params: object = None) -> None:
     names: dict[Address | Network, str] = {}
     for value, name in _named(params):
         names.setdefault(value, name)
-    whole = _device(intent.left, intent.right, intent.settings)
-    parts = [
-        _device(p["left"], p["right"], p["settings"]) for p in intent.settings.get("parts", ())
-    ]
+    whole = _Device.of(intent)
+    parts = [_Device.of(part.intent) for part in intent.parts]
     for device in (*parts, whole):
         for here, there in device.sides:
             _check_neighbors(device, here, there, names)
@@ -115,12 +123,6 @@ def check_addresses(intent: DutIntent, params: object = None) -> None:
     _check_background(intent, names)
     if parts:
         _check_chain(whole, parts, names)
-
-
-def _device(
-    left: Mapping[str, Any], right: Mapping[str, Any], settings: Mapping[str, Any]
-) -> _Device:
-    return _Device(_Side.of("left", left), _Side.of("right", right), settings)
 
 
 def _check_neighbors(device: _Device, here: _Side, there: _Side, names: Names) -> None:
@@ -170,7 +172,7 @@ def _check_routes(device: _Device, here: _Side, there: _Side, names: Names) -> N
 
 def _check_customers(device: _Device, names: Names) -> None:
     """Check that the IPv4 addresses of customers are neither the device's nor on the right side."""
-    for net in _customers(device.settings):
+    for net in _customers(device.configuration):
         for address in (*device.own, *device.right.neighbors):
             if _contains(net, address):
                 raise _route(net, f"of the customers contains {address}, which a link has", names)
@@ -181,15 +183,16 @@ def _check_customers(device: _Device, names: Names) -> None:
 
 def _check_translated(device: _Device, names: Names) -> None:
     """Check that no address of a link is translated, and none is what a host is translated to."""
-    settings = device.settings
+    configuration = device.configuration
     links = (*device.own, *device.left.neighbors, *device.right.neighbors)
-    for net in (ip_network(settings[k]) for k in ("prefix", "dmr") if settings.get(k)):
+    prefixes = (getattr(configuration, name, None) for name in ("prefix", "dmr"))
+    for net in filter(None, prefixes):
         for address in links:
             if _contains(net, address):
                 raise _route(net, f"is translated and contains {address}, which a link has", names)
-    if settings.get("family") != "address-table":
+    if not isinstance(configuration, SiitConfig):
         return
-    mappings = _mappings(settings)
+    mappings = _mappings(configuration)
     whole = None if mappings.prefix is None else mappings.prefix.ipv6
     hosts = [
         n for s in (device.left, device.right) for n, _ in s.routes if n.prefixlen and n != whole
@@ -200,11 +203,11 @@ def _check_translated(device: _Device, names: Names) -> None:
             raise _twice(address, f"a link and stands for the host {other}", names)
 
 
-def _mappings(settings: Mapping[str, Any]) -> Mappings:
+def _mappings(configuration: SiitConfig) -> Mappings:
     """Return the address table of a stateless translator."""
-    eams = tuple(Eam(IPv4Network(four), IPv6Network(six)) for four, six in settings.get("eam", ()))
-    prefix = settings.get("prefix")
-    return Mappings(eams, Rfc6052(IPv6Network(prefix)) if prefix else None)
+    eams = tuple(Eam(four, six) for four, six in configuration.eam)
+    prefix = configuration.prefix
+    return Mappings(eams, None if prefix is None else Rfc6052(prefix))
 
 
 def _check_pool(device: _Device, names: Names) -> None:
@@ -213,7 +216,7 @@ def _check_pool(device: _Device, names: Names) -> None:
     They may be the device's right address, as those of many home routers are.
     """
     left, right = device.left, device.right
-    for net in _pool(device.settings):
+    for net in _pool(device.configuration):
         for address in (*left.own, *left.neighbors, *right.neighbors):
             if _contains(net, address):
                 raise _twice(address, "a link and of the public pool", names)
@@ -225,20 +228,19 @@ def _check_pool(device: _Device, names: Names) -> None:
                 raise _route(net, f"of the public pool overlaps {other} on the right", names)
 
 
-def _check_background(intent: DutIntent, names: Names) -> None:
+def _check_background(intent: DeviceIntent, names: Names) -> None:
     """Check the VLANs of the background, which are links of the device, too."""
-    plain = {
-        name: {k: v for k, v in getattr(intent, name).items() if k != "routes"}
-        for name in ("left", "right")
-    }
-    asides = [side["background"] for side in plain.values() if "background" in side]
-    if not asides:
-        return
-    for one, other in zip(asides, reversed(asides), strict=True):
-        device = _device(one, other, {})
+    sides = [replace(side, routes={}) for side in (intent.left, intent.right)]
+    vlans = [side.background for side in sides if side.background is not None]
+    for one, other in zip(vlans, reversed(vlans), strict=True):
+        device = _plain_device(one, other)
         _check_neighbors(device, device.left, device.right, names)
-        for side in plain.values():
-            _check_links([_device(one, side, {})], names)
+        for side in sides:
+            _check_links([_plain_device(one, side)], names)
+
+
+def _plain_device(left: LinkIntent, right: LinkIntent) -> _Device:
+    return _Device(_Side.of("left", left), _Side.of("right", right), RouterConfig())
 
 
 def _check_links(devices: Sequence[_Device], names: Names) -> None:
@@ -264,34 +266,39 @@ def _check_chain(whole: _Device, parts: Sequence[_Device], names: Names) -> None
             if address in own:
                 raise _twice(address, "the tester and of a link between the devices", names)
         nets = [n for n, _ in side.routes if n.prefixlen]
-        for net in (*nets, *side.links, *_customers(whole.settings), *_pool(whole.settings)):
+        for net in (
+            *nets,
+            *side.links,
+            *_customers(whole.configuration),
+            *_pool(whole.configuration),
+        ):
             for link in links:
                 if _overlap(net, link):
                     raise _route(net, f"overlaps {link}, a link between the devices", names)
 
 
-def _customers(settings: Mapping[str, Any]) -> Iterator[Network]:
+def _customers(configuration: DeviceConfig) -> Iterator[Network]:
     """Yield the IPv4 networks of customers on the left."""
-    yield from (ip_network(rule["ipv4_prefix"]) for rule in settings.get("rules", ()))
-    table = settings.get("table", {})
-    if "ipv4_pool" in table:
-        yield ip_network(table["ipv4_pool"])
-    yield from map(ip_network, settings.get("inside4", ()))
+    if isinstance(configuration, (MapERelayConfig, MapTRelayConfig)):
+        yield from (rule.ipv4_prefix for rule in configuration.rules)
+    if isinstance(configuration, LwAftrConfig) and isinstance(configuration.table, GeneratedTable):
+        yield configuration.table.ipv4_pool
+    yield from getattr(configuration, "inside4", ())
 
 
-def _pool(settings: Mapping[str, Any]) -> Iterator[Network]:
+def _pool(configuration: DeviceConfig) -> Iterator[Network]:
     """Yield the networks that hold exactly the public addresses."""
-    if "external" in settings:  # NPTv6
-        yield ip_network(settings["external"])
+    if isinstance(configuration, NptConfig):
+        yield configuration.external
     for name in ("pool4", "pool6"):
-        texts = settings.get(name, ())
-        if not texts:
+        addresses = getattr(configuration, name, ())
+        if not addresses:
             continue
-        first, last = ip_address(texts[0]), ip_address(texts[-1])
-        if int(last) - int(first) == len(texts) - 1:
+        first, last = addresses[0], addresses[-1]
+        if int(last) - int(first) == len(addresses) - 1:
             yield from summarize_address_range(first, last)
         else:
-            yield from (ip_network(text) for text in texts)
+            yield from map(ip_network, addresses)
 
 
 def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:

@@ -126,16 +126,14 @@ class Rule(Protocol):
     def shared(self) -> bool: ...
     @property
     def ce_count(self) -> int: ...
-    def ce_of(self, ea: int) -> tuple[IPv4Address, int]:
+    def decode_ea(self, ea: int) -> tuple[IPv4Address, int]:
         """Return the address and PSID of a CE."""
 
     def port_set(self, psid: int) -> Ports:
         """Return the ports of a PSID."""
 
-    def map_address(
-        self, ipv4: IPv4Address, psid: int, host: IPv4Address | None = None
-    ) -> IPv6Address:
-        """Return the MAP address of a CE, or of a host behind it."""
+    def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
+        """Return the MAP address of a CE, or of a host behind it (``whole_host``)."""
 
 
 @dataclass(frozen=True)

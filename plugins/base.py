@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, fields
 from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
 from v6t.base.strict_model import StrictModel
-from v6t.intent.device import DutIntent, Link, Links
+from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.frame_mix import frame_mix, mixed_traffic
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from v6t.profiles.dns.zone import Zone
 
 __all__ = [
+    "DeviceIntent",
     "DeviceRole",
-    "DutIntent",
     "Expected",
     "Link",
     "Links",
@@ -49,8 +49,6 @@ __all__ = [
 
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
-REFERENCE = "reference"
-"""The driver of what is no device but a reference translation."""
 
 
 class PluginParams(StrictModel):
@@ -98,54 +96,23 @@ class DeviceRole:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of several parts a device is made of, or several devices are, from left to right.
+class Part(PartIntent):
+    """A part of a chain with its reference translation.
 
     Attributes:
-        name: of the part.
-        device: it belongs to.
-        intent: what it must be; its ``technology`` says which drivers can.
-        driver: that it has in the lab by default.
-        options: of that driver.
-        stateful: whether it keeps the connections.
-        reference: its translation where it keeps none.
-        turned: the reference's left is the part's right.
-        to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
-        covers: parts next to one another whose place it takes if a driver is named for it: it is all of them.
-        params: what this technology calls the parameters of the part's own, for the hints of its driver.
+        reference: translation of a part that keeps no connections.
+        mirrored: whether the reference's left is the part's right.
     """
 
-    name: str
-    device: str
-    intent: DutIntent
-    driver: str = REFERENCE
-    options: Mapping[str, Any] = field(default_factory=dict)
-    stateful: bool = False
     reference: Reference | None = None
-    turned: bool = False
-    to_ipv4: Direction | None = None
-    covers: tuple[str, ...] = ()
-    params: Mapping[str, str] = field(default_factory=dict)
+    mirrored: bool = False
 
-    def listed(self) -> dict[str, Any]:
-        """As an intent's settings hold it."""
-        links = {"left": asdict(self.intent.links.left), "right": asdict(self.intent.links.right)}
-        return {
-            "name": self.name,
-            "device": self.device,
-            "driver": self.driver,
-            "options": dict(self.options),
-            "stateful": self.stateful,
-            "reference": self.reference is not None,
-            "to_ipv4": self.to_ipv4,
-            "technology": self.intent.technology,
-            "settings": dict(self.intent.settings),
-            "links": links,
-            "left": dict(self.intent.left),
-            "right": dict(self.intent.right),
-            **({"covers": list(self.covers)} if self.covers else {}),
-            **({"params": dict(self.params)} if self.params else {}),
-        }
+    @property
+    def part_intent(self) -> PartIntent:
+        """What a device driver needs of it."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
+        values["has_reference"] = self.reference is not None
+        return PartIntent(**values)
 
 
 class Technology(Reference):
@@ -314,5 +281,5 @@ class Technology(Reference):
         return self.traffic(direction, sizes, seed)
 
     @abstractmethod
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """What a device must be configured to be for this traffic."""

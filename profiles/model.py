@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.direction import Direction
 
 
@@ -94,6 +95,45 @@ class Binding:
     var_first: int | None = None
     var_last: int | None = None
     add: int = 0
+
+
+def bind_layout(layout: BitLayout, field: str) -> list[Binding]:
+    """Bind the variables of a bit layout to a header field."""
+    return [
+        Binding(
+            copy.variable,
+            field,
+            copy.destination,
+            copy.destination + copy.length - 1,
+            copy.source,
+            copy.source + copy.length - 1,
+        )
+        for copy in layout.copies
+    ]
+
+
+_LISTED_BITS = ((0, 48), (48, 48), (96, 32))
+"""First bit and length of the parts of an IPv6 address that a variable can hold."""
+
+
+def list_ipv6_addresses(
+    name: str, addresses: Sequence[bytes]
+) -> tuple[tuple[Variable, ...], BitLayout]:
+    """Return variables that take listed IPv6 addresses together, and the address made of them.
+
+    Args:
+        name: of the variables, which get the number of their first bit as well.
+        addresses: 16 octets each.
+    """
+    numbers = [int.from_bytes(address, "big") for address in addresses]
+    variables, copies = [], []
+    for first, width in _LISTED_BITS:
+        below, mask = 128 - first - width, (1 << width) - 1
+        values = tuple(number >> below & mask for number in numbers)
+        variables.append(Variable(f"{name}_{first}", width, Kind.LIST, values=values))
+        copies.append(BitCopy(f"{name}_{first}", first, width))
+    widths = {variable.name: variable.width for variable in variables}
+    return tuple(variables), BitLayout(128, widths, tuple(copies))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ ODD_NAME = re.compile(
     r"|ever|never|alone|aside|along|across|apart|toward|inside|outside|away|back|ones?|what|who|how|why|where"
     r"|whose|mine|ours|theirs|\w+ed)"
 )
-NOUNS_IN_ED = re.compile(r"_*(speed|seed|feed|need|shed|bed|embed|red|exceed|proceed|succeed)")
+NOUNS_IN_ED = re.compile(
+    r"_*(speed|seed|feed|need|shed|bed|embed|red|exceed|proceed|succeed|(is|has|can|check)_\w+)"
+)
 NO_VERB_NEEDED = {"property", "cached_property", "setter", "field_validator", "model_validator"}
 MODULE_NAME = re.compile(r"v6t\.[a-z_]+\.\w[\w.]*(:\w+)?")
 

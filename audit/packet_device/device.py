@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, TypeAlias
 
 from scapy.layers.inet import ICMP, IP
@@ -26,7 +26,7 @@ from v6t.plugins.audit_views import SideName
 
 if TYPE_CHECKING:
     from v6t.intent.device import Link
-    from v6t.plugins.base import DutIntent, Links, Technology
+    from v6t.plugins.base import DeviceIntent, Links, Technology
 
 HOP_LIMIT = 64
 QUOTED_OCTETS = {4: 548, 6: 1232}
@@ -57,13 +57,12 @@ class Ports:
             ports._read(side, intent)
         return ports
 
-    def _read(self, side: SideName, intent: DutIntent) -> None:
+    def _read(self, side: SideName, intent: DeviceIntent) -> None:
         settings = getattr(intent, side)
-        for text in settings["addresses"]:
-            interface = ip_interface(text)
+        for interface in settings.addresses:
             self.addresses.setdefault((side, interface.version), str(interface.ip))
             self.routes.append((interface.network, side))
-        self.routes += [(ip_network(text), side) for text in settings["routes"]]
+        self.routes += [(network, side) for network in settings.routes]
 
     def mtu(self, side: SideName) -> int:
         """Return the MTU of a link."""

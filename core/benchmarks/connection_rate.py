@@ -39,7 +39,7 @@ class OfConnections(Benchmark[C, S]):
     def caveats(self, bound: BoundRun) -> Iterator[str]:
         """Connections that nobody tried."""
         if not bound.settings.procedure.connections.validate_connections:
-            yield "connections are not validated: the device may have forgotten them (ST-07)"
+            yield "connections are not validated: the device may have forgotten them"
 
 
 class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRecord, StrictModel]):

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from v6t.base.errors import V6tError
+from v6t.core.config.compatibility import can_be
 from v6t.core.config.plugins import load_plugin
-from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver, names
+from v6t.drivers.duts.registry import REFERENCE, make_driver, names
 
 COMMANDS = {"run": "--dut", "audit": "--dut", "dut": "--driver"}
 """Those that take a device, and by which flag."""
@@ -55,7 +56,7 @@ def drivers_for(technology: str, *, configured: bool = False) -> list[str]:
     able = [REFERENCE] if reference else []
     for name in names():
         with suppress(V6tError):  # of another distribution, and broken
-            if technology in driver_type(name).technologies:
+            if can_be(name, technology):
                 able.append(name)
     return able
 

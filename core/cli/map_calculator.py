@@ -7,8 +7,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
 from v6t.plugins.common.text import address4, address6, network6
-from v6t.plugins.map.rules import IidFormat, MapRule, rule_from_text
+from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import Mapping, mappings_from_text
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
@@ -197,7 +198,7 @@ def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, A
 def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
     if port is not None and not 0 <= port <= 65535:
         raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
-    owner = rule.psid_of(port) if port is not None else None
+    owner = rule.find_psid(port) if port is not None else None
     if port is not None and owner is None:
         raise UsageError(
             f"port {port} belongs to no CE: PSID offset {rule.psid_offset} excludes ports below "
@@ -220,22 +221,20 @@ def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
 
 
 def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
-    """The CE that owns an address, by its end-user prefix."""
+    """Find the CE that has an address, by its end-user prefix."""
     if ipv6 not in rule.ipv6_prefix:
         raise UsageError(
             f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}", code="outside-prefix"
         )
     if not rule.ea_len:
-        decoded = rule.decode(ipv6)
+        decoded = rule.decode_address(ipv6)
         if decoded is None:
             raise UsageError(f"{ipv6} is no MAP address of this rule", code="outside-prefix")
         return decoded
-    length = rule.ipv6_prefix.prefixlen + rule.ea_len
-    return rule.ce_of(int(ipv6) >> 128 - length & (rule.ce_count - 1))
+    return rule.decode_ea(end_user_prefix_layout(rule).decode(int(ipv6))[EA])
 
 
 def _ipv4_text(rule: MapRule, ipv4: IPv4Address) -> str:
     if not rule.prefix_ce:
         return str(ipv4)
-    first = rule.ce_of(rule.ea_bits(ipv4, 0))[0]
-    return f"{first}/{rule.ipv4_prefix.prefixlen + rule.ea_len}"
+    return str(IPv4Network((int(ipv4), rule.ce_prefix_len), strict=False))

@@ -13,13 +13,14 @@ from v6t.core.config.technology import links_of, on_device, params_of
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
+from v6t.intent.device import DeviceRequirements
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester import Oracle
     from v6t.drivers.tester_kind import TesterKind
-    from v6t.plugins.base import DutIntent, Technology
+    from v6t.plugins.base import DeviceIntent, Technology
     from v6t.profiles.model import Traffic
 
 
@@ -73,17 +74,17 @@ class BoundRun:
         return self.modifier.traffic(traffic, self.technology.links)
 
     @cached_property
-    def intent(self) -> DutIntent:
-        """What the device must be; with the number of connections it must hold (ST-02)."""
-        run, intent = self.settings, self.technology.dut_intent()
-        if self.reconfigures:
-            intent = replace(intent, settings={**intent.settings, "reconfigures": True})
-        if self.modifier is not None and self.modifier.settings:
-            intent = replace(intent, settings={**intent.settings, **self.modifier.settings})
-        if not any(kinds.load(name).fills_table for name in run.benchmarks) or not run.connects:
-            return intent
-        sessions = {"sessions": run.procedure.connections.count}
-        return replace(intent, settings={**intent.settings, **sessions})
+    def intent(self) -> DeviceIntent:
+        """What the device must be, with what the run requires of it."""
+        run = self.settings
+        fills_table = run.connects and any(kinds.load(n).fills_table for n in run.benchmarks)
+        modifier = self.modifier
+        requirements = replace(
+            DeviceRequirements() if modifier is None else modifier.requirements,
+            live_change=self.reconfigures,
+            sessions=run.procedure.connections.count if fills_table else 0,
+        )
+        return replace(self.technology.dut_intent(), requirements=requirements)
 
     @property
     def reconfigures(self) -> bool:
@@ -104,7 +105,7 @@ class BoundRun:
             return self.tester.timeout_s
         own = self.driver.timeout_s(self.intent) if self.driven else self.tester.timeout_s
         # a device that somebody else configures is described by the same settings
-        configured: int | None = self.intent.settings.get("udp_timeout_s") or None
+        configured = getattr(self.intent.configuration, "udp_timeout_s", 0) or None
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
@@ -122,7 +123,7 @@ def bind(settings: ResolvedRun) -> BoundRun:
     plugin = load_plugin(settings.plugin)
     links = links_of(settings.links_left, settings.links_right, settings.initiator)
     technology = plugin(params_of(plugin, settings.params), links)
-    driver = make_driver(settings.dut.driver, settings.dut.options, turned=links.turned)
+    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
     return BoundRun(
         settings,
         technology,

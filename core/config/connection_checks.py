@@ -122,12 +122,12 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = phase_one_settings(run.procedure).connections(c.count, rate_cps)
-    needed_s = first.filling_s + first.wait_s + first.gap_s
+    needed_s = first.phase_one_s + first.wait_s + first.gap_s
     if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
         least_s = math.floor(needed_s) + 1
-        by_parameter = bound.intent.settings.get("udp_timeout_s") == limit_s
+        by_parameter = getattr(bound.intent.configuration, "udp_timeout_s", 0) == limit_s
         name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
         raise UsageError(
             f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "

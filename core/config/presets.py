@@ -111,9 +111,7 @@ def caveats(bound: BoundRun) -> list[str]:
     if p.loss_tolerance:
         texts.append(f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero")
     if p.sending_time_tolerance > 1.001:
-        texts.append(
-            f"sending may take {p.sending_time_tolerance:g} times the trial (GEN-23: 1.00001)"
-        )
+        texts.append(f"sending may take {p.sending_time_tolerance:g} times the trial")
     if not bound.tester.loops_back:
         texts.append("the tester's own capacity is not measured in this run; see `v6t selftest`")
     return texts

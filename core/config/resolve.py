@@ -39,7 +39,7 @@ from v6t.core.config.yaml_document import Document
 from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
-from v6t.intent.device import Aside
+from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links, Technology
 from v6t.plugins.common.listed_sizes import rfc_sizes, tagged_sizes
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
@@ -100,7 +100,7 @@ def resolve_and_bind(
     tester_settings, tester = _tester(testbed, flags, testbed_doc)
     own = plugin_type.default_driver if tester.in_lab else None
     dut_settings, driver = _dut(
-        testbed, flags, testbed_doc, own or REFERENCE, turned=initiator == "right"
+        testbed, flags, testbed_doc, own or REFERENCE, swapped=initiator == "right"
     )
     suited = {k: v.value for k, v in driver.suited(name).items()}
     own_params = {**suited, **run.params}
@@ -156,8 +156,7 @@ def resolve_and_bind(
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
-        if not flags.single_frames:
-            check_measures(bound)
+        check_measures(bound, single_frames=flags.single_frames)
     return bound
 
 
@@ -255,7 +254,9 @@ def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, An
             f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
             code="vlan-missing",
         )
-    default = Aside.on("left" if side == "left" else "right", aside.vlan)
+    default = BackgroundVlan.with_default_addresses(
+        "left" if side == "left" else "right", aside.vlan
+    )
     return {
         "vlan": aside.vlan,
         "device": aside.device or default.device,
@@ -333,7 +334,7 @@ def _dut(
     document: Document | None,
     default: str,
     *,
-    turned: bool = False,
+    swapped: bool = False,
 ) -> tuple[DutSettings, Driver]:
     driver_name = testbed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
@@ -343,7 +344,7 @@ def _dut(
     options = dict(testbed.dut.options) if name == driver_name else {}
     options = laid_over(options, kind.from_flags(options, expanded(flags.dut_params)))
     with within(None if flags.dut_params else document, ("dut", "options")):
-        driver = make_driver(name, options, turned=turned)
+        driver = make_driver(name, options, swapped=swapped)
         return DutSettings(driver=name, options=options), driver
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.config.flags import expanded
 from v6t.core.config.validation import validated, within
-from v6t.intent.device import Aside
+from v6t.intent.device import BackgroundVlan
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 
@@ -80,13 +80,13 @@ def links_of(
         initiator: which of them is the technology's left one (ST-01).
     """
     one, other = _link(left), _link(right)
-    return Links(one, other) if initiator == "left" else Links(other, one, turned=True)
+    return Links(one, other) if initiator == "left" else Links(other, one, swapped=True)
 
 
 def _link(settings: LinkSettings) -> Link:
     values = settings.model_dump(mode="json")
-    aside = values.pop("background")
-    return Link(**values, background=Aside(**aside) if aside else None)
+    vlan = values.pop("background")
+    return Link(**values, background=BackgroundVlan(**vlan) if vlan else None)
 
 
 def on_device(

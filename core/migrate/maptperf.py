@@ -81,7 +81,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
         "file: preset and procedure have the scripts' defaults.",
         "psid_offset is 0, the only one the peer knows; RFC 7597's default is 6.",
         "The peer leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
-        "Foreground and background are spread evenly here; the peer sends them in bursts (GEN-14).",
+        "Foreground and background are spread evenly here; the peer sends them in bursts.",
         "Frame sizes are of the IPv6 frame; the peer's argument differs by operation mode.",
     ]
     imported.became = p.became()

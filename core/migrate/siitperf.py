@@ -91,10 +91,10 @@ def read_siitperf(path: Path) -> Imported:
         "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
         "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
         "defaults, and there is no background.",
-        "siitperf's scripts report the last rate tried; v6t the highest that passed (TP-03).",
+        "siitperf's scripts report the last rate tried; v6t the highest that passed.",
         "The device's own addresses are not in the file: --dry-run prints those that were chosen.",
         "Neighbours of the device are the tester's two link addresses; siitperf needs a static "
-        "entry for every host (GEN-27).",
+        "entry for every host.",
     ]
     imported.became = p.became()
     return imported

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.base.entry_points import Extensions
-from v6t.intent.device import Links
+from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Modifier(ABC):
     """The section that asks for it."""
     driven: ClassVar[bool] = False
     """It needs a driver, which does it to the device."""
-    settings: ClassVar[Mapping[str, Any]] = {}
-    """What the device is told beside the technology's own; see ``IntentSettings``."""
+    requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
+    """What the device must do beyond its technology."""
 
     in_streams: ClassVar[bool] = False
     """It is done while a stream is sent: see :meth:`during`."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from v6t.core.modifiers.routing import INTERVAL_S, Routing
+from v6t.intent.device import DeviceRequirements
 
 
 class Bgp(Routing):
     """The updates of a speaker that the driver starts, in place of the driver's own commands."""
 
     name = "bgp"
-    settings: ClassVar[Mapping[str, Any]] = {"updates": True, "speaker": True}
+    requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
 
     @property
     def words(self) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from v6t.core.modifiers.base import Modifier
+from v6t.intent.device import DeviceRequirements
 
 
 class OneFilter(Modifier):
@@ -14,7 +12,7 @@ class OneFilter(Modifier):
     name = "filters-1"
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
     driven = True
-    settings: ClassVar[Mapping[str, Any]] = {"filters": 1}
+    requirements = DeviceRequirements(filters=1)
 
     @property
     def words(self) -> str:
@@ -28,7 +26,7 @@ class ManyFilters(OneFilter):
     """The thirteenth of 25 lets the test traffic pass."""
 
     name = "filters-25"
-    settings: ClassVar[Mapping[str, Any]] = {"filters": 25}
+    requirements = DeviceRequirements(filters=25)
 
     @property
     def words(self) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
+from v6t.intent.device import DeviceRequirements
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.trials.trial import Trial
 
@@ -22,7 +20,7 @@ class Routing(Modifier):
     source = "RFC 2544 section 11.3"
     driven = True
     in_streams = True
-    settings: ClassVar[Mapping[str, Any]] = {"updates": True}
+    requirements = DeviceRequirements(route_updates=True)
 
     @property
     def words(self) -> str:

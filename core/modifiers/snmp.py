@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from v6t.core.modifiers.management import Management
 from v6t.drivers.duts.plan import Plan
+from v6t.intent.device import DeviceRequirements
 
 
 class Snmp(Management):
     """An agent that the driver starts on the device is asked whether the device forwards."""
 
     name = "snmp"
-    settings: ClassVar[Mapping[str, Any]] = {"agent": True}
+    requirements = DeviceRequirements(snmp_agent=True)
 
     @property
     def words(self) -> str:

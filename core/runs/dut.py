@@ -249,13 +249,14 @@ def restore(
 
 def any_plugin(driver: str) -> str | None:
     """A technology that a driver's device can be, where it does not matter which; None: it does."""
+    from v6t.core.config.compatibility import technologies_for
     from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 
     if driver not in drivers() or driver_type(driver).of_parts:
         return None
-    possible = driver_type(driver).technologies or names()
+    possible = technologies_for(driver) or names()
     return next((name for name in possible if name in names()), None)
 
 

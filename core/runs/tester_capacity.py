@@ -37,7 +37,8 @@ from v6t.procedures.tester_rate import (
 )
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
-from v6t.trials.trial import Measure, Mode
+from v6t.trials.result import Measure
+from v6t.trials.trial import Mode
 
 UNKNOWN = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
@@ -231,8 +232,8 @@ def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, Stream
         if bound.tester.loops_back
         else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
-        *([asdict(a) for a in bound.technology.links.asides or ()]),
-        *(("turned",) if bound.technology.links.turned else ()),
+        *([asdict(a) for a in bound.technology.links.background_vlans or ()]),
+        *(("turned",) if bound.technology.links.swapped else ()),
         {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
     ]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

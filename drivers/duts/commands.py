@@ -20,7 +20,7 @@ from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.redaction import add_secrets_of
 from v6t.intent.device import Port
-from v6t.intent.families import IntentSettings
+from v6t.intent.families import DeviceConfig
 
 
 class Lost(str, Enum):
@@ -114,10 +114,8 @@ class Commands(ABC):
     noun: ClassVar[str] = "driver"
     """What follows the name in messages."""
     title: ClassVar[str]
-    technologies: ClassVar[tuple[str, ...]]
-    """Names of plugins it can be a device for; none: any."""
-    part_technologies: ClassVar[tuple[str, ...]] = ()
-    """The same of parts of a chain that are no plugins by themselves."""
+    accepts: ClassVar[tuple[type[DeviceConfig], ...]]
+    """Configurations that it can make a device of; ``DeviceConfig`` itself: any."""
     executed: ClassVar[str]
     """What of it was run with real frames, for the documentation and ``v6t dut plan``."""
     versions: ClassVar[tuple[str, ...]] = ("",)
@@ -221,17 +219,17 @@ class Commands(ABC):
             raise self.part.retold(exc) from exc
 
     def _plan(self, intent: Intent, facts: Facts) -> Plan:
-        self.check_technology(intent.technology)
+        self.check_supported(intent, in_chain=self.part is not None)
         self.refuse(intent, facts)
         plan = self.steps(intent, facts)
-        settings = IntentSettings.of(intent)
-        if settings.filters:
-            plan = self._filtered(intent, facts, settings.filters, plan)
-        if settings.agent:
+        required = intent.requirements
+        if required.filters:
+            plan = self._filtered(intent, facts, required.filters, plan)
+        if required.snmp_agent:
             plan = self._answering(intent, facts, plan)
-        if settings.updates:
-            plan = self._updated(intent, facts, plan, spoken=settings.speaker)
-        if settings.reconfigures:
+        if required.route_updates:
+            plan = self._updated(intent, facts, plan, spoken=required.bgp_speaker)
+        if required.live_change:
             plan = self._reconfigured(intent, facts, plan)
         ssh = self.options.ssh
         # the session is in the machine's own namespace: nothing in another one takes its way
@@ -251,7 +249,7 @@ class Commands(ABC):
         return None
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Filters of what is forwarded; see :attr:`IntentSettings.filters`. No steps: it makes none."""
+        """Return the filters of what is forwarded (RFC 2544, section 11.4); none: it has no filters."""
         return ()
 
     def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
@@ -310,21 +308,33 @@ class Commands(ABC):
         return replace(plan, steps=(*plan.steps, change.kept), beside=change)
 
     @classmethod
-    def check_technology(cls, technology: str) -> None:
-        """Refuse what it can never be.
+    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+        """Refuse a device that no version of this implementation can be, whatever its options.
+
+        Args:
+            intent: what the device must be.
+            in_chain: whether it is a part of a chain.
 
         Raises:
-            UsageError: with what it can be.
+            UsageError: with the configurations that it accepts.
         """
-        known = (*cls.technologies, *cls.part_technologies)
-        if cls.technologies and technology not in known:
-            parts = ", ".join(cls.part_technologies)
-            raise UsageError(
-                f"the {cls.name} driver cannot make a device for {technology}",
-                f"it can be: {', '.join(cls.technologies)}" + (parts and f"; in a chain: {parts}"),
-                technology=technology,
-                code="unsupported-by-device",
-            )
+        if not isinstance(intent.configuration, cls.accepts):
+            raise cls.unsupported(intent)
+
+    @classmethod
+    def unsupported(cls, intent: Intent, hint: str = "") -> UsageError:
+        """Return the error for a device that this implementation cannot be.
+
+        Args:
+            intent: what the device must be.
+            hint: what to do instead; empty: the configurations that it accepts.
+        """
+        return UsageError(
+            f"the {cls.name} driver cannot make a device for {intent.technology}",
+            hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
+            technology=intent.technology,
+            code="unsupported-by-device",
+        )
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
@@ -338,7 +348,7 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     for own in sides:
         name = getattr(options, own)
         wanted = getattr(intent.links, own).dut_mac.lower()
-        side = intent.links.port(own)  # as the testbed file calls it
+        side = intent.links.port_of(own)  # as the testbed file calls it
         if name in untouchable:
             raise DutError(
                 f"the {side} interface {name} is not touched: {untouchable[name]}",

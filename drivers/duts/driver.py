@@ -39,8 +39,8 @@ class ReferencePart(Protocol):
         """Its oracle; None: it has none."""
 
     @property
-    def turned(self) -> bool:
-        """The oracle's left is the part's right."""
+    def mirrored(self) -> bool:
+        """Whether the oracle's left is the part's right."""
 
 
 class DeviceTechnology(Oracle, Protocol):
@@ -81,8 +81,8 @@ class Driver(Commands):
     """There is no device: the tester's ports are joined."""
     of_parts: ClassVar[bool] = False
     """The technology says which devices there are."""
-    aside: ClassVar[bool] = False
-    """The background can have VLANs of its own (MIX-04)."""
+    has_background_vlans: ClassVar[bool] = False
+    """Whether it can give the background VLANs of its own."""
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
@@ -110,8 +110,8 @@ class Driver(Commands):
         Raises:
             UsageError: the technology, or with what else would work.
         """
-        self.check_technology(intent.technology)
-        if intent.links.asides is not None and not self.aside:
+        self.check_supported(intent)
+        if intent.links.background_vlans is not None and not self.has_background_vlans:
             raise UsageError(
                 f"the {self.name} driver gives the background no VLANs of its own",
                 "leave links.*.background out, or choose another driver",

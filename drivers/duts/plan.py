@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from v6t.intent.device import DutIntent
+from v6t.intent.device import DeviceIntent
 
 Checker = Callable[[str], "str | None"]
 """Reads a command's output; returns what is wrong with it, or None."""
-Intent = DutIntent
+Intent = DeviceIntent
 """What a device must be."""
 
 

@@ -15,6 +15,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
+from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Reach
@@ -39,10 +40,10 @@ class Unconfigured(WithoutCommands):
     """What stands between the ports as it is: there is nothing to configure, and nobody drives it."""
 
     noun = "device"
-    technologies = ()
+    accepts = (DeviceConfig,)
     executed = "with real frames of every technology"
     configures = False
-    aside = True
+    has_background_vlans = True
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """There is no plan for it."""
@@ -104,7 +105,7 @@ class Reference(Unconfigured):
 
         links = translation.links
         return ReferenceDevice(
-            translation, frame_octets(links), self.options.faults, turned=links.turned
+            translation, frame_octets(links), self.options.faults, swapped=links.swapped
         )
 
     def audited_device(
@@ -118,4 +119,6 @@ class Reference(Unconfigured):
         from v6t.drivers.lab.setup import frame_octets
 
         links = technology.links
-        return PacketModelDevice(build_model(technology), frame_octets(links), turned=links.turned)
+        return PacketModelDevice(
+            build_model(technology), frame_octets(links), swapped=links.swapped
+        )

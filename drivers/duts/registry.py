@@ -19,19 +19,19 @@ names = DRIVERS.names
 driver_type = DRIVERS.load
 
 
-def make_driver(name: str, options: Mapping[str, Any], *, turned: bool = False) -> Driver:
+def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:
     """A driver with its options.
 
     Args:
         name: of the driver.
         options: of the testbed file, where left and right are ports of the tester.
-        turned: the technology's left is the tester's right (ST-01), so that the driver's is, too.
+        swapped: the technology's left is the tester's right (ST-01), so that the driver's is, too.
 
     Raises:
         UsageError: no such driver, or an option is wrong.
     """
     driver = driver_type(name)(options)
-    if turned and isinstance(driver.options, DutOptions):
+    if swapped and isinstance(driver.options, DutOptions):
         own = driver.options
         driver.options = own.model_copy(update={"left": own.right, "right": own.left})
     return driver

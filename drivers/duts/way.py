@@ -166,7 +166,7 @@ def check_way(way: Way, intent: Intent, plan: Plan) -> None:
         for what, net in () if way.vrf else (*_of_sides(intent), *_of_steps(plan)):
             if peer.address in net and net.prefixlen >= peer.length:
                 _refuse(what, peer)
-        for what, net in _claimed("", intent.settings):
+        for what, net in _claimed("", intent.configuration.to_json()):
             if peer.address in net:
                 _refuse(f"{what} {net}", peer)
 
@@ -182,10 +182,10 @@ def _refuse(what: str, peer: Peer) -> None:
 def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
     """What the device's links and routes will attract."""
     for name, side in (("left", intent.left), ("right", intent.right)):
-        for text in side.get("addresses", ()):
-            yield f"{name} address {text}", ip_network(text, strict=False)
-        for text in side.get("routes", {}):
-            yield f"{name} route {text}", ip_network(text, strict=False)
+        for interface in side.addresses:
+            yield f"{name} address {interface}", interface.network
+        for net in side.routes:
+            yield f"{name} route {net}", net
 
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:

@@ -15,11 +15,12 @@ from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.intent.device import Links, Port, hosts_on
+from v6t.intent.device import Links, Port, host_arguments
 from v6t.profiles.dns.envelope import Layout
 from v6t.profiles.dns.zone import Zone
 from v6t.trials.queries import Answers, Queries
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 
 LEAD_S = 0.05
 """Time between the order to ask and the first query."""
@@ -51,7 +52,7 @@ class Resolving:
         """
         self._zone = zone
         self._fresh = 0
-        left, right = links.at(LEFT), links.at(RIGHT)
+        left, right = links.link_at(LEFT), links.link_at(RIGHT)
         behind = Layout(zone.server.version, right.vlan)
         before = behind if loopback else Layout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
@@ -59,7 +60,7 @@ class Resolving:
         common = {**place, "zone": zone}
 
         def worker(kind: str, side: Port, **more: Any) -> Worker:
-            hosts = None if loopback else hosts_on(links.at(side))
+            hosts = None if loopback else host_arguments(links.link_at(side))
             spec = {"kind": kind, "interface": side, "hosts": hosts, **common, **more}
             return Worker(kind, spec)
 
@@ -76,13 +77,13 @@ class Resolving:
         for worker in (self._client, self._server):
             worker.ask("introduce")
         time.sleep(trial.pause_s)
-        own_share = 1.0 if asked.alone else asked.own_aaaa
+        own_share = 1.0 if asked.is_selftest else asked.native_aaaa_share
         self._server.ask("arm", own_share=own_share, cached=asked.cached_names)
-        known = self._ask_before(asked) if asked.cached else 0
+        known = self._ask_before(asked) if asked.cached_share else 0
         self._server.ask("recount")
         began = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        names = Names(self._first(asked), asked.cached, known)
+        names = Names(self._first(asked), asked.cached_share, known)
         sent = self._ask(Pace.of(trial), names, own_share, asked.timeout_s, trial.residual_wait_s)
         self._fresh += names.fresh(trial.frames)
         heard = self._server.ask("report")
@@ -131,7 +132,9 @@ class Resolving:
         """Have names answered until all are in the cache: how many are, from the first on."""
         for _ in range(ROUNDS):
             pace = Pace(((asked.cached_names, ASKED_BEFORE_QPS),))
-            found = self._ask(pace, Names(0), asked.own_aaaa, BEFORE_TIMEOUT_S, BEFORE_TIMEOUT_S)
+            found = self._ask(
+                pace, Names(0), asked.native_aaaa_share, BEFORE_TIMEOUT_S, BEFORE_TIMEOUT_S
+            )
             if not found["unanswered"]:
                 return asked.cached_names
         # those before the first that is never answered

@@ -81,15 +81,15 @@ class PacketModelDut:
 class PacketModelDevice(WorkerDevice):
     """A model in the place of a device."""
 
-    def __init__(self, model: PacketModel, octets: int, *, turned: bool = False) -> None:
+    def __init__(self, model: PacketModel, octets: int, *, swapped: bool = False) -> None:
         """Prepare the device; its process starts later.
 
         Args:
             model: of the device.
             octets: longest frame, without FCS.
-            turned: the model's left is the lab's right.
+            swapped: the model's left is the lab's right.
         """
-        super().__init__(octets, turned, kind="model", model=model)
+        super().__init__(octets, swapped, kind="model", model=model)
 
     def flush(self) -> None:
         """Empty the model's connection table."""

@@ -10,7 +10,7 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
-from v6t.drivers.tester import Translation
+from v6t.drivers.tester import ReferenceTranslation
 from v6t.intent.device import Links
 
 
@@ -84,15 +84,15 @@ class LabDevice(ABC):
 class WorkerDevice(LabDevice):
     """A process between two AF_PACKET rings."""
 
-    def __init__(self, octets: int, turned: bool, **spec: Any) -> None:
+    def __init__(self, octets: int, swapped: bool, **spec: Any) -> None:
         """Remember; nothing is started yet.
 
         Args:
             octets: longest frame, without FCS.
-            turned: its left is the lab's right.
+            swapped: its left is the lab's right.
             spec: what the process is made of, see ``v6t.drivers.embedded.worker``.
         """
-        left, right = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
+        left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
         self._spec = {**spec, "left": left, "right": right, "frame_octets": octets}
         self._worker: Worker | None = None
 
@@ -120,11 +120,11 @@ class ReferenceDevice(WorkerDevice):
 
     def __init__(
         self,
-        oracle: Translation,
+        oracle: ReferenceTranslation,
         octets: int,
         faults: Faults | None = None,
         *,
-        turned: bool = False,
+        swapped: bool = False,
     ) -> None:
         """Remember; nothing is started yet.
 
@@ -132,9 +132,9 @@ class ReferenceDevice(WorkerDevice):
             oracle: its brain.
             octets: longest frame, without FCS.
             faults: how it misbehaves.
-            turned: the oracle's left is the device's right.
+            swapped: the oracle's left is the device's right.
         """
-        super().__init__(octets, turned, kind="dut", oracle=oracle, faults=faults)
+        super().__init__(octets, swapped, kind="dut", oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -166,7 +166,7 @@ class Bed:
 
     def open(self) -> Lab:
         """Make the lab, start the device."""
-        left, right = self._links.at(LEFT).mtu, self._links.at(RIGHT).mtu
+        left, right = self._links.link_at(LEFT).mtu, self._links.link_at(RIGHT).mtu
         device = self.device
         try:
             lab = self.lab = Lab(

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from v6t.base.errors import DutError
+
 HIDDEN = "********"
 SHORTEST_SECRET = 4
 """Characters; a shorter value is hidden only where a keyword such as ``password`` precedes it."""
@@ -49,6 +51,7 @@ _QUESTIONS = tuple(
     for end in (":", ": ", "? ")
 )
 
+_ENVIRONMENT = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _secrets: set[str] = set()
 
 
@@ -72,6 +75,35 @@ def add_secret(value: str) -> None:
     """Hide a value from now on, wherever :func:`redact` finds it."""
     if len(value) >= SHORTEST_SECRET:
         _secrets.add(value)
+
+
+def names_environment(text: str) -> bool:
+    """Return whether a text contains a reference ``{env:NAME}`` to an environment variable."""
+    return _ENVIRONMENT.search(text) is not None
+
+
+def fill_in_environment(text: str) -> tuple[str, list[str]]:
+    """Replace each reference ``{env:NAME}`` by the variable's value, which logs hide from then on.
+
+    Returns:
+        The text to type and the values in it.
+
+    Raises:
+        DutError: a variable is not set.
+    """
+    values = []
+    for name in _ENVIRONMENT.findall(text):
+        value = os.environ.get(name, "")
+        if not value:
+            raise DutError(
+                f"the environment variable {name} is not set",
+                f"export {name} and repeat the command",
+                code="missing-setting",
+            )
+        add_secret(value)
+        values.append(value)
+        text = text.replace(f"{{env:{name}}}", value)
+    return text, values
 
 
 def add_secrets_of(options: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
     from v6t.trials.tcp import Tcp
-    from v6t.trials.trial import Ability, Mode
+    from v6t.trials.trial import Capability, Mode
 
 THIS_MACHINE = "this machine"
 
@@ -84,7 +84,7 @@ class Trex(TesterKind):
         """Refuse a pair's VLAN where the first pair has none, or one beside it for the background."""
         for number, pair in enumerate(self.options.pairs):
             for name in ("left", "right"):
-                side, link = getattr(pair, name), links.at(name)
+                side, link = getattr(pair, name), links.link_at(name)
                 if side is None or side.vlan is None:
                     continue
                 if link.vlan is None or link.background is not None:
@@ -113,25 +113,27 @@ class Trex(TesterKind):
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
-        options = self.options.turned() if links.turned else self.options
+        options = self.options.with_swapped_ports() if links.swapped else self.options
         return TrexTester(options, links, device, loopback=loopback, delays=delays)
 
     def prober(self, links: Any, bed: Bed | None) -> Prober:
         """TRex's ports: nobody else can send where these are a NIC's."""
         from v6t.drivers.trex.probing import TrexProber
 
-        return TrexProber(self.options.turned() if links.turned else self.options, links, bed)
+        return TrexProber(
+            self.options.with_swapped_ports() if links.swapped else self.options, links, bed
+        )
 
     @property
     def no_negative(self) -> tuple[str, str] | None:
         """Only what is told apart by each frame's trailer is told from others."""
         return NOT_TOLD_APART if self._by_ports else None
 
-    def most_fps(self, needs: frozenset[Ability], mode: Mode) -> float:
+    def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
         """What takes a stamp in every frame."""
         return stamped_fps(mode) if needs & OF_EVERY_FRAME.keys() else math.inf
 
-    def counted_by(self, needs: frozenset[Ability], mode: Mode, most_fps: float) -> str:
+    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         """By stamps as far as these reach, if nothing else is asked or better (GEN-24)."""
         if self._by_ports:
             return "ports"
@@ -155,7 +157,7 @@ class Trex(TesterKind):
         own = self.options
         return own.by_trailer is None and own.start != "always" and not self.in_lab
 
-    def _marks(self, needs: frozenset[Ability], most_fps: float) -> bool | None:
+    def _marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
         """Whether such trials are marked; None: some are, or a server decides that is not known yet."""
         own = self.options
         if needs:
@@ -233,7 +235,7 @@ class Trex(TesterKind):
                 f"higher than it is said to be ('{STAMPED}' in journal.jsonl says which)"
             )
 
-    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """TRex's lists and identifiers bound them; see :mod:`v6t.drivers.trex.listed`."""
         from v6t.drivers.trex import tables
 

@@ -24,7 +24,7 @@ from v6t.drivers.trex.server_config import (
     queues_unread,
     through_af_packet,
 )
-from v6t.intent.device import hosts_on
+from v6t.intent.device import host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]
@@ -279,13 +279,13 @@ class TrexOptions(StrictModel):
         """The server to attach to is on another host than the one where one would be started."""
         return self.server not in LOCAL
 
-    def turned(self) -> TrexOptions:
+    def with_swapped_ports(self) -> TrexOptions:
         """The same where left and right are the other way round (ST-01)."""
         pairs = tuple(
-            pair.model_copy(update={**_turned(pair), "left": pair.right, "right": pair.left})
+            pair.model_copy(update={**_swap_ports(pair), "left": pair.right, "right": pair.left})
             for pair in self.pairs
         )
-        return self.model_copy(update={**_turned(self), "pairs": pairs})
+        return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
     def all_ports(self) -> tuple[int, ...]:
@@ -368,7 +368,7 @@ class TrexOptions(StrictModel):
         by_port = {}
         for of in (None, *self.pairs):
             for number, name in enumerate(("left", "right")):
-                hosts = hosts_on(getattr(links, name))
+                hosts = host_arguments(getattr(links, name))
                 side = None if of is None else getattr(of, name)
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
@@ -403,7 +403,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _turned(of: TrexOptions | Pair) -> dict[str, Any]:
+def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
     """Ports and interfaces of a pair, right before left."""
     return {"ports": of.ports[::-1], "interfaces": of.interfaces and of.interfaces[::-1]}
 

@@ -6,11 +6,12 @@ two devices (RFC 8219 section 4.2) has parts of both; a device may have several,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from v6t.plugins.base import DutIntent, Link, Part, PluginParams
+from v6t.intent.families import ChainConfig, DeviceConfig
+from v6t.plugins.base import DeviceIntent, Link, Links, Part, PluginParams
 
 _Params = TypeVar("_Params", bound=PluginParams)
 
@@ -18,29 +19,34 @@ TAYGA = {"queue_length": 5000, "mend_checksums": True}
 """Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
 CHAIN = "chain"
 """The driver that combines the drivers of the parts."""
+CONFIGURATION = ChainConfig()
 
 
-def chained(
+def chain_intent(
     technology: str,
     parts: Sequence[Part],
-    settings: dict[str, Any],
-    links: Any,
-    wholes: Sequence[Part] = (),
-) -> DutIntent:
-    """One intent for all parts; its outer sides are those of the outermost ones.
+    links: Links,
+    alternatives: Sequence[Part] = (),
+    configuration: DeviceConfig = CONFIGURATION,
+) -> DeviceIntent:
+    """Build the intent of a chain, whose outer links are those of its outermost parts.
 
     Args:
-        technology: its name.
-        parts: from left to right.
-        settings: of its own.
+        technology: name of the technology.
+        parts: parts from left to right.
         links: both cables.
-        wholes: what may stand in the place of several parts.
+        alternatives: parts that can each stand for several others.
+        configuration: that of a single device in place of the chain.
     """
-    listed = {**settings, "parts": [part.listed() for part in parts]}
-    if wholes:
-        listed["wholes"] = [part.listed() for part in wholes]
-    left, right = parts[0].intent.left, parts[-1].intent.right
-    return DutIntent(technology, listed, links, left, right)
+    return DeviceIntent(
+        technology,
+        configuration,
+        links,
+        parts[0].intent.left,
+        parts[-1].intent.right,
+        tuple(part.part_intent for part in parts),
+        tuple(part.part_intent for part in alternatives),
+    )
 
 
 def shared_names(model: type[PluginParams], whole: PluginParams) -> list[str]:
@@ -66,12 +72,6 @@ def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
 
 
-def only_ipv4(intent: DutIntent) -> DutIntent:
-    """An intent without IPv6 addresses and neighbours."""
-
-    def side(side_intent: Mapping[str, Any]) -> dict[str, Any]:
-        neighbours = {a: mac for a, mac in side_intent["neighbours"].items() if ":" not in a}
-        addresses = [a for a in side_intent["addresses"] if ":" not in a]
-        return {**side_intent, "addresses": addresses, "neighbours": neighbours}
-
-    return replace(intent, left=side(intent.left), right=side(intent.right))
+def without_ipv6(intent: DeviceIntent) -> DeviceIntent:
+    """Return an intent without IPv6 addresses and neighbors."""
+    return replace(intent, left=intent.left.select_version(4), right=intent.right.select_version(4))

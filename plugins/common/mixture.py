@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
+from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Link, Links, PluginParams
 from v6t.plugins.common.addresses import device, tester
@@ -37,14 +37,14 @@ class Mixture(PluginParams):
     bg_dport: DestinationPorts = Field(
         default_factory=destination_range, description="background destination ports"
     )
-    n: int = Field(2, ge=1, description="foreground is m of n frames (GEN-14)")
+    n: int = Field(2, ge=1, description="foreground is m of n frames")
     m: int = Field(
         2,
         ge=0,
         description="foreground is m of n frames; n = m: no background, m = 0: background only",
     )
-    ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames (GEN-26)")
-    df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames (GEN-07)")
+    ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames")
+    df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames")
 
     @property
     def only_background(self) -> bool:
@@ -115,19 +115,24 @@ class LinkParams(PortParams):
     tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
 
     def link_intent(
-        self, side: str, link: Link, ipv4: tuple[IPv4Interface, IPv4Address] | None
-    ) -> dict[str, Any]:
-        """Addresses, static neighbours and still no routes of a link, for a DUT intent.
+        self,
+        side: str,
+        link: Link,
+        ipv4: tuple[IPv4Interface, IPv4Address] | None,
+        routes: Mapping[Any, object] | None = None,
+    ) -> LinkIntent:
+        """Describe a link for a device intent.
 
         Args:
             side: ``left`` or ``right``.
             link: the cable.
             ipv4: the device's and the tester's address; None: the link carries IPv6 only.
+            routes: networks behind the tester, each with its next hop.
         """
         own, tester = getattr(self, f"dut_{side}_ipv6"), getattr(self, f"tester_{side}_ipv6")
         if ipv4 is None:
-            return link_side(link, [own], [tester])
-        return link_side(link, [ipv4[0], own], [ipv4[1], tester])
+            return LinkIntent.describe(link, [own], [tester], routes)
+        return LinkIntent.describe(link, [ipv4[0], own], [ipv4[1], tester], routes)
 
 
 def sending_link(links: Links, direction: Direction) -> Link:
@@ -194,10 +199,10 @@ def background(
     size += tag_octets(link)
     for each in (links.left, links.right):
         check_mtu(size - tag_octets(link) + tag_octets(each), each, "IPv6")
-    vlan, aside = None, links.asides
-    if aside is not None:
-        ends = IPv6Address(aside[0].tester), IPv6Address(aside[1].tester)
-        vlan = aside[0 if direction == "forward" else 1].vlan
+    vlan, vlans = None, links.background_vlans
+    if vlans is not None:
+        ends = IPv6Address(vlans[0].tester), IPv6Address(vlans[1].tester)
+        vlan = vlans[0 if direction == "forward" else 1].vlan
     src, dst = ends if direction == "forward" else ends[::-1]
     sport, dport = params.bg_sport.variable("bg_sport"), params.bg_dport.variable("bg_dport")
     layers = (

@@ -83,7 +83,7 @@ class ReferenceDevice:
             "reverse": (right, left, reverse),
         }
         self._beside: ReferenceDevice | None = None
-        if links.asides is not None:
+        if links.background_vlans is not None:
             native, other = {6: route_all(6)}, _aside(links)
             self._beside = ReferenceDevice(other, native, native)
 

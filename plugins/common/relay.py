@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from v6t.intent.device import link_side
-from v6t.intent.families import IntentSettings
-from v6t.plugins.base import DutIntent
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import DeviceConfig
+from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.common.stateless import StatelessTechnology
 
@@ -18,27 +18,27 @@ class Relay(StatelessTechnology):
     params: RelayParams
 
     @abstractmethod
-    def settings(self) -> IntentSettings:
-        """What the device must know beside its links' addresses and routes."""
+    def configuration(self) -> DeviceConfig:
+        """Return the rules or the table of the relay."""
 
     @abstractmethod
     def left_addresses(self) -> list[str]:
         """The relay's addresses with prefix length on the left link."""
 
-    def dut_intent(self) -> DutIntent:
-        """Settings, both links with static neighbours, routes to the customers."""
+    def dut_intent(self) -> DeviceIntent:
+        """Describe the configuration, and both links with the routes to the customers."""
         p, links = self.params, self.links
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=self.settings().listed(),
+            configuration=self.configuration(),
             links=links,
-            left=link_side(
+            left=LinkIntent.describe(
                 links.left,
                 self.left_addresses(),
                 [p.tester_left_ipv6],
                 dict.fromkeys(p.customers, p.tester_left_ipv6),
             ),
-            right=link_side(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.server_ipv4, p.tester_right_ipv6],

@@ -29,7 +29,7 @@ class RelayParams(Mixture):
         IPv6Interface("2001:db8:7::1/64"), description="the relay's IPv6 address on the right link"
     )
     fw_sport: Policy = Field(
-        "random", description="forward source ports, within the customer's port set (MAP-15)"
+        "random", description="forward source ports, within the customer's port set"
     )
     fw_dport: DestinationPorts = Field(
         default_factory=destination_range, description="forward destination ports"
@@ -39,7 +39,7 @@ class RelayParams(Mixture):
         "random", description="reverse destination ports, within the customer's port set"
     )
     negative_percent: int = negative_share(
-        "share of forward frames the relay must drop: spoofed ones (MAP-09) [%]"
+        "share of forward frames the relay must drop: spoofed ones [%]"
     )
 
     @property

@@ -39,6 +39,5 @@ def asked(plugin: Technology) -> Iterator[str]:
         yield "its zone is another one after pickling"
     intent = plugin.dut_intent()
     for side, address in (("left", zone.resolver), ("right", zone.asker)):
-        side_addresses = [str(a).partition("/")[0] for a in getattr(intent, side)["addresses"]]
-        if str(address) not in side_addresses:
+        if address not in [own.ip for own in getattr(intent, side).addresses]:
             yield f"the device has no address {address} on the {side}, where the zone has it"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import descriptions
+from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.conformance.cases import Case
 
@@ -47,10 +47,8 @@ def described(plugin: Technology) -> Iterator[str]:
     intent = plugin.dut_intent()
     if intent.technology != plugin.name:
         yield f"dut_intent() is of '{intent.technology}'"
-    try:
-        json.dumps([intent.settings, intent.left, intent.right])
-    except TypeError as exc:
-        yield f"dut_intent() holds what is no JSON: {exc}"
+    if not isinstance(intent.configuration, DeviceConfig):
+        yield f"the configuration of dut_intent() is {intent.configuration!r}, not a DeviceConfig"
 
 
 def pickled(plugin: Technology) -> Iterator[str]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from v6t.base.errors import UsageError
-from v6t.plugins.map.rules import MapRule, PortSet
+from v6t.plugins.common.ports import PortSet
+from v6t.plugins.map_rules import MapRule
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 
@@ -56,8 +57,8 @@ class Translation:
     lowest_ipv6_mtu: int
 
     def ipv6(self, host: IPv4Address) -> IPv6Address:
-        """IPv6 address of a host of the customer."""
-        return self.rule.map_address(host, self.psid, host)
+        """Compute the IPv6 address of a host of the customer."""
+        return self.rule.map_address(host, self.psid, whole_host=True)
 
     def peer(self, ipv4: IPv4Address) -> IPv6Address:
         """IPv6 address of everybody else."""

@@ -9,12 +9,13 @@ from ipaddress import (
     IPv4Network,
     IPv6Address,
     IPv6Interface,
+    IPv6Network,
 )
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
+from v6t.intent.device import LinkIntent
 from v6t.plugins.base import Links
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.mixture import Mixture, negative_share
@@ -28,7 +29,7 @@ from v6t.plugins.common.ports import (
 from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel, checked_ports
 from v6t.plugins.map.mapt_params import DmrParams
 from v6t.plugins.map.params import RuleParams
-from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
+from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET, MapRule
 
 DEFAULT_PSID = 9
 
@@ -52,7 +53,7 @@ class CustomerParams(Mixture):
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
     fw_dport: Policy = Field(
-        "random", description="forward destination ports, within the customer's port set (MAP-15)"
+        "random", description="forward destination ports, within the customer's port set"
     )
     rv_sport: Policy = Field(
         "random", description="reverse source ports, within the customer's port set"
@@ -115,8 +116,7 @@ class MapCeParams(CustomerParams, RuleParams):
                 f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}",
                 code="outside-prefix",
             )
-        length = rule.ipv4_prefix.prefixlen + rule.embedded_suffix_len if rule.prefix_ce else 32
-        network = IPv4Network((int(self.ce_ipv4), length), strict=False)
+        network = IPv4Network((int(self.ce_ipv4), rule.ce_prefix_len), strict=False)
         if network.network_address != self.ce_ipv4:
             raise UsageError(
                 f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix",
@@ -208,9 +208,9 @@ class LwB4Params(CustomerParams):
 
 
 def customer_sides(
-    params: CustomerParams, links: Links, remote: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Left and right link of a customer's device, for a DUT intent.
+    params: CustomerParams, links: Links, remote: IPv6Network | IPv6Address
+) -> tuple[LinkIntent, LinkIntent]:
+    """Describe left and right link of a customer's device.
 
     Args:
         params: of the device.
@@ -218,10 +218,10 @@ def customer_sides(
         remote: IPv6 prefix or address of the relay's side.
     """
     p = params
-    left = link_side(
+    left = LinkIntent.describe(
         links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {remote: p.tester_left_ipv6}
     )
-    right = link_side(
+    right = LinkIntent.describe(
         links.right,
         [p.dut_right_ipv4, p.dut_right_ipv6],
         [p.tester_right_ipv4, p.tester_right_ipv6],

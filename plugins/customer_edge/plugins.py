@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from v6t.intent.families import CustomerEdge as CustomerEdgeSettings
+from v6t.intent.families import CustomerConfig, LwB4Config, MapECeConfig, MapTCeConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import (
     RAISED_MTU,
@@ -15,7 +15,7 @@ from v6t.plugins.audit_views import (
 from v6t.plugins.audit_views import (
     CustomerEdge as CustomerEdgeView,
 )
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.customer_edge.customer import DROP_REASONS, Translation, Tunnel
 from v6t.plugins.customer_edge.params import (
@@ -27,7 +27,7 @@ from v6t.plugins.customer_edge.params import (
     customer_sides,
 )
 from v6t.plugins.customer_edge.traffic import customer_traffic
-from v6t.plugins.map.intent import rule_setting
+from v6t.plugins.map.intent import rule_config
 from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.profiles.model import FramePair, Traffic
 
@@ -53,28 +53,12 @@ class CustomerEdge(StatelessTechnology):
             check_whole(p.df, sizes.ipv6, self.links.left, way.lowest_ipv6_mtu)
         return customer_traffic(p, self.links, direction, sizes, seed)
 
-    def dut_intent(self) -> DutIntent:
-        """Address, ports, the way to the relay, both links; no NAPT."""
-        p = self.params
-        customer = p.customer
-        way = customer.way
-        remote = str(way.dmr) if isinstance(way, Translation) else f"{way.remote}/128"
-        left, right = customer_sides(p, self.links, remote)
-        return DutIntent(
-            technology=self.name,
-            settings=CustomerEdgeSettings(
-                ipv4=customer.ipv4,
-                psid=customer.ports.psid,
-                psid_len=customer.ports.psid_len,
-                psid_offset=customer.ports.psid_offset,
-                napt=False,
-                mtu=self.links.left.mtu,
-                **self._way(way),
-            ).listed(),
-            links=self.links,
-            left=left,
-            right=right,
-        )
+    def dut_intent(self) -> DeviceIntent:
+        """Describe address, ports, the path to the relay and both links, without NAPT."""
+        way = self.params.customer.way
+        remote = way.dmr if isinstance(way, Translation) else way.remote
+        left, right = customer_sides(self.params, self.links, remote)
+        return DeviceIntent(self.name, self._configuration(way), self.links, left, right)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
@@ -123,15 +107,22 @@ class CustomerEdge(StatelessTechnology):
         )
         return edge, translator
 
-    def _way(self, way: Tunnel | Translation) -> dict[str, Any]:
-        p = self.params
-        more: dict[str, Any] = {}
+    def _configuration(self, way: Tunnel | Translation) -> CustomerConfig:
+        p, customer = self.params, self.params.customer
+        ports = customer.ports
+        values: dict[str, Any] = {
+            "ipv4": customer.ipv4,
+            "psid": ports.psid,
+            "psid_len": ports.psid_len,
+            "psid_offset": ports.psid_offset,
+        }
         if isinstance(p, MapCeParams):
-            more["rule"] = rule_setting(p.rule)
-            more["end_user_prefix"] = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
+            values["rule"] = rule_config(p.rule)
+            values["end_user_prefix"] = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
         if isinstance(way, Translation):
-            return {**more, "dmr": way.dmr, "lowest_ipv6_mtu": way.lowest_ipv6_mtu}
-        return {**more, "tunnel_local": way.local, "tunnel_remote": way.remote}
+            return MapTCeConfig(**values, dmr=way.dmr, lowest_ipv6_mtu=way.lowest_ipv6_mtu)
+        kind = MapECeConfig if "rule" in values else LwB4Config
+        return kind(**values, tunnel_local=way.local, tunnel_remote=way.remote)
 
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.customer_edge.reference import customer_device

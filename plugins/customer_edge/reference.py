@@ -24,7 +24,7 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel
-from v6t.plugins.map.rule_arrays import RuleArray
+from v6t.plugins.map_rules import RuleArray
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
@@ -58,20 +58,15 @@ class _Own:
     """Which addresses and ports are the customer's."""
 
     def __init__(self, customer: Customer) -> None:
-        ports = customer.ports
+        self._ports = customer.ports
         self._mask = np.uint64(int(customer.ipv4.netmask))
         self._net = np.uint64(int(customer.ipv4.network_address))
-        shared = ports.psid_len > 0
-        self._low = np.uint64(ports.low_bits if shared else 0)
-        self._psid_mask = np.uint64((1 << ports.psid_len) - 1)
-        self._psid = np.uint64(ports.psid)
-        self._floor = np.uint64(1 << 16 - ports.psid_offset if shared and ports.psid_offset else 0)
 
     def verdict(self, ipv4: U64, port: U64) -> Reasons:
-        """0 for the customer's, else the reason to drop."""
+        """Return 0 for the customer's, else the reason to drop."""
         reason = np.zeros(len(ipv4), dtype=np.uint8)
-        owned = (port >> self._low & self._psid_mask) == self._psid
-        reason[~owned | (port < self._floor)] = BAD_PORT
+        psid, owned = self._ports.find_psids(port)
+        reason[~owned | (psid != self._ports.psid)] = BAD_PORT
         reason[(ipv4 & self._mask) != self._net] = NOT_THE_CUSTOMERS
         return reason
 
@@ -124,7 +119,7 @@ class _Translated:
     def __init__(self, customer: Customer, way: Translation, links: Links) -> None:
         self._own = _Own(customer)
         self._rule = RuleArray(way.rule, whole_host=True)
-        self._psid = np.uint64(way.psid << way.rule.low_bits if way.rule.psid_len else 0)
+        self._port = np.uint64(customer.ports.ranges[0][0])
         self._dmr = Rfc6052Array(way.dmr)
         prefix = way.rule.end_user_prefix(customer.ipv4.network_address, way.psid)
         self._mask = np.uint64(int(prefix.netmask) >> 64)
@@ -138,7 +133,7 @@ class _Translated:
         ours = (high & self._mask) == self._net
         server, from_relay = self._dmr.to_ipv4(packets[:, 8:24])
         ours &= from_relay
-        host, _, consistent = self._rule.claimed(high, low)
+        host, _, consistent = self._rule.decode_address(high, low)
         good = ours & plain_ipv6(packets)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
         if good.any():
@@ -168,7 +163,7 @@ class _Translated:
         reason[(reason == 0) & (octets > limit)] = TOO_BIG
         reason[~plain] = NOT_FORWARDED
         good = reason == 0
-        high, low, _ = self._rule.map_address(ipv4[good], np.full(int(good.sum()), self._psid))
+        high, low, _ = self._rule.map_address(ipv4[good], np.full(int(good.sum()), self._port))
         source = np.concatenate([octets8(high), octets8(low)], axis=1)
         server, _ = self._dmr.to_ipv6(packets[good, 16:20])
         outgoing = four_to_six(packets[good], source, server)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 
+from v6t.packets.address_layouts import HOST, IPV4
+from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import (
@@ -15,13 +17,26 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.ports import Policy
+from v6t.plugins.common.ports import (
+    Policy,
+    Varying,
+    choose_ce_port,
+    vary_ce_port,
+    vary_peer_port,
+)
 from v6t.plugins.customer_edge.customer import Customer, Translation
 from v6t.plugins.customer_edge.params import CustomerParams
-from v6t.plugins.map.fields import Varying, ce_port, fixed_ce_port, peer_port
-from v6t.profiles.model import Binding, FramePair, Layer, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import (
+    FramePair,
+    Layer,
+    Role,
+    Traffic,
+    TrafficClass,
+    Variable,
+    bind_layout,
+)
 
-_HOST = "host"
+_ADDRESS = variable_layout(IPV4, 32)
 
 
 def customer_traffic(
@@ -45,18 +60,16 @@ def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficC
     if isinstance(customer.way, Translation):
         way = customer.way
         headers = (ipv6(params, way.peer(params.server_ipv4), way.ipv6(host)),)
-        # the identifier of a MAP address holds the host's address (erratum 5225 of RFC 7599)
-        end = 111 if way.rule.iid_format == "rfc7597" else 103
-        variables, bindings = _hosts(customer, "IPv6.dst", end)
+        variables, bindings = _vary_host(customer, "IPv6.dst", way.rule.host_address_layout)
     else:
         headers = (
             ipv6(params, customer.way.remote, customer.way.local),
             ipv4(params, params.server_ipv4, host),
         )
-        variables, bindings = _hosts(customer, "IP.dst", 31)
+        variables, bindings = _vary_host(customer, "IP.dst")
     own, more = _own_port(customer, params.fw_dport, "UDP.dport")
-    peer, peers = peer_port(params.fw_sport, "UDP.sport")
-    ports = {"sport": params.fw_sport.min, "dport": fixed_ce_port(customer.ports, source=False)}
+    peer, peers = vary_peer_port(params.fw_sport, "UDP.sport")
+    ports = {"sport": params.fw_sport.min, "dport": choose_ce_port(customer.ports, source=False)}
     return TrafficClass(
         "fg",
         Role.FOREGROUND,
@@ -69,10 +82,10 @@ def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficC
 
 def _reverse(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficClass:
     customer = params.customer
-    variables, bindings = _hosts(customer, "IP.src", 31)
+    variables, bindings = _vary_host(customer, "IP.src")
     own, more = _own_port(customer, params.rv_sport, "UDP.sport")
-    peer, peers = peer_port(params.rv_dport, "UDP.dport")
-    ports = {"sport": fixed_ce_port(customer.ports, source=True), "dport": params.rv_dport.min}
+    peer, peers = vary_peer_port(params.rv_dport, "UDP.dport")
+    ports = {"sport": choose_ce_port(customer.ports, source=True), "dport": params.rv_dport.min}
     header = ipv4(params, customer.ipv4.network_address, params.server_ipv4)
     return TrafficClass(
         "fg",
@@ -85,15 +98,22 @@ def _reverse(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficC
 
 
 def _own_port(customer: Customer, policy: Policy, field: str) -> Varying:
-    return ce_port(customer.ports, policy, field, psid=customer.ports.psid)
+    return vary_ce_port(customer.ports, policy, field, psid=customer.ports.psid)
 
 
-def _hosts(customer: Customer, field: str, end: int) -> tuple[list[Variable], list[Binding]]:
-    """Hosts of a customer with a prefix, at the bits of ``field`` that end with ``end``."""
+def _vary_host(customer: Customer, field: str, address: BitLayout = _ADDRESS) -> Varying:
+    """Vary the hosts of a customer with an IPv4 prefix.
+
+    Args:
+        customer: the customer.
+        field: of the address.
+        address: how the field holds the host's IPv4 address.
+    """
     bits = customer.host_bits
     if not bits:
         return [], []
-    return [Variable(_HOST, bits)], [Binding(_HOST, field, end - bits + 1, end)]
+    host = BitLayout(32, {HOST: bits}, (BitCopy(HOST, 32 - bits, bits),))
+    return [Variable(HOST, bits)], bind_layout(address.compose(ipv4=host), field)
 
 
 def _strays(customer: Customer, good: TrafficClass, direction: Direction) -> list[TrafficClass]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
-from v6t.intent.families import DsLite, Softwires
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import AftrTunnelConfig, DsLiteAftrConfig
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.plugins.audit_views import Nat, TunnelEnd, first_hosts
-from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.base import DeviceIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4, part_params
+from v6t.plugins.common.chain import CHAIN, between, chain_intent, part_params, without_ipv6
 from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
@@ -153,17 +153,20 @@ class DsLiteAftr(StatefulTechnology):
         several = p.initiator_count > 1
         first = p.internal_ipv4 if several else p.initiator_ipv4
         b4s = span(p.b4_ipv6, p.initiator_count, "b4_ipv6")
-        tunnels = DutIntent(
+        tunnels = DeviceIntent(
             "softwire",
-            Softwires(
+            AftrTunnelConfig(
                 aftr=p.aftr_ipv6.ip,
-                b4=(p.b4_ipv6, p.initiator_count),
+                first_b4=p.b4_ipv6,
+                b4_count=p.initiator_count,
                 customer=p.initiator_ipv4,
                 internal=first,
-            ).listed(),
+            ),
             own,
-            link_side(links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {b4s: p.tester_left_ipv6}),
-            link_side(here, [_HERE], []),
+            LinkIntent.describe(
+                links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {b4s: p.tester_left_ipv6}
+            ),
+            LinkIntent.describe(here, [_HERE], []),
         )
         end = SoftwireEnd(
             p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own
@@ -175,7 +178,7 @@ class DsLiteAftr(StatefulTechnology):
             dut_left_ipv4=_THERE,
             tester_left_ipv4=_HERE.partition("/")[0],
         )
-        intent = only_ipv4(Nat44(nat, Links(there, links.right)).dut_intent())
+        intent = without_ipv6(Nat44(nat, Links(there, links.right)).dut_intent())
         return (
             Part("softwire", self.name, tunnels, reference=end),
             Part("nat", self.name, intent, "nftables", stateful=True),
@@ -205,16 +208,16 @@ class DsLiteAftr(StatefulTechnology):
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return self.params.audit_variants()
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Tunnels, public addresses and ports; as a whole for one device, and part by part."""
         p = self.params
-        settings = DsLite(
+        configuration = DsLiteAftrConfig(
             aftr=p.aftr_ipv6.ip,
-            b4=(p.b4_ipv6, p.initiator_count),
+            first_b4=p.b4_ipv6,
+            b4_count=p.initiator_count,
             inside4=tuple(networks(p.initiator_ipv4, 1)),
             pool4=p.pool,
             ports=p.public.span,
-            mtu=self.links.left.mtu,
             **p.limits,
         )
-        return chained(self.name, self.parts, settings.listed(), self.links)
+        return chain_intent(self.name, self.parts, self.links, configuration=configuration)

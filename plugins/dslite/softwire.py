@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.packets import decode, inet
 from v6t.plugins.common.octets import octets4, u32, u64
+from v6t.plugins.common.ports import PortSet
 from v6t.plugins.common.reference_device import (
     COMMON_REASONS,
     EXHAUSTED,
@@ -25,7 +26,6 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.customer_edge.customer import Customer, Tunnel
-from v6t.plugins.map.rules import PortSet
 from v6t.plugins.reference import Reference
 from v6t.plugins.tunnel.ipip import (
     PORTED,

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address, tester
+from v6t.plugins.common.ports import PortSet
 from v6t.plugins.common.text import network6
 from v6t.plugins.customer_edge.customer import checked_ports
 from v6t.plugins.map.params import RuleParams
-from v6t.plugins.map.rules import PortSet
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.plugins.translation import rfc6052
 
@@ -183,7 +183,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         if self.m != self.n:
             raise UsageError(
                 "there is no background between two IPv4 networks: it could not be told from the "
-                "foreground (MIX-03)",
+                "foreground",
                 "set n = m",
                 code="no-background",
             )
@@ -235,7 +235,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
             ranges = len(self.port_set.ranges)
             of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
             raise UsageError(
-                f"{self.endpoints} source ports do not fit the {of} of {self.outside.count} (DD-03)",
+                f"{self.endpoints} source ports do not fit the {of} of {self.outside.count}",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
                 "(ea_len, psid_len, psid_offset)",
                 code="not-enough-addresses",

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Network, IPv6Network
-from typing import Any
+from ipaddress import IPv4Interface, IPv4Network
+from typing import Any, cast
 
-from v6t.intent.device import link_side
-from v6t.intent.families import AddressTable, DsLite, Softwire
+from v6t.intent.device import Address, LinkIntent, Network
+from v6t.intent.families import (
+    AftrTunnelConfig,
+    B4Config,
+    ClatConfig,
+    DsLiteAftrConfig,
+    Nat44Config,
+)
 from v6t.packets.direction import Direction
-from v6t.plugins.base import DutIntent, Links, Part, Technology
-from v6t.plugins.common.chain import TAYGA, between, only_ipv4, part_params, shared_names
+from v6t.plugins.base import DeviceIntent, Links, Part, Technology
+from v6t.plugins.common.chain import TAYGA, between, part_params, shared_names, without_ipv6
 from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.softwire import B4, SoftwireEnd
@@ -27,7 +33,7 @@ from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
-from v6t.plugins.translation.rfc6052 import embed, places
+from v6t.plugins.translation.rfc6052 import embed_network
 
 CE, PE = "CE", "PE"
 _INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
@@ -39,32 +45,27 @@ def parts_of(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     return _VARIANTS[params.variant](params, links)
 
 
-def wholes_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
-    """What may stand in the place of several parts: an AFTR in one piece."""
+def alternatives_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
+    """Return the parts that can stand for several others: an AFTR in one piece."""
     if params.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
     _, near = _middle(params)
-    settings = {
-        **nat.intent.settings,
-        "aftr": str(params.tunnel_ipv6),
-        "b4": [str(params.ce_middle_ipv6.ip), 1],
-        "mtu": params.middle_mtu,
-    }
-    intent = DutIntent(
+    nat44 = cast(Nat44Config, nat.intent.configuration)
+    intent = DeviceIntent(
         "dslite-aftr",
-        DsLite.model_validate(settings).listed(),
+        DsLiteAftrConfig(
+            aftr=params.tunnel_ipv6,
+            first_b4=params.ce_middle_ipv6.ip,
+            b4_count=1,
+            **{name: getattr(nat44, name) for name in nat44.model_fields_set},
+        ),
         Links(near, links.right),
         softwire.intent.left,
         nat.intent.right,
     )
     covered = (softwire.name, nat.name)
-    return (Part("aftr", PE, intent, "vpp", stateful=True, covers=covered),)
-
-
-def embedded(prefix: IPv6Network, net: IPv4Network) -> IPv6Network:
-    """The IPv6 network behind a /96 that stands for an IPv4 network."""
-    return IPv6Network((int(prefix.network_address) | int(net.network_address), 96 + net.prefixlen))
+    return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=covered),)
 
 
 def covering(first: Any, count: int) -> IPv4Network:
@@ -82,10 +83,10 @@ def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
     return between(p.ce_mac, p.pe_mac, p.middle_mtu)
 
 
-def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DutIntent:
+def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DeviceIntent:
     """The NAT44 of either device; IPv4 only."""
     params = part_params(Nat44Params, p, **_connections(p), **fields)
-    return only_ipv4(Nat44(params, links).dut_intent())
+    return without_ipv6(Nat44(params, links).dut_intent())
 
 
 def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Any]:
@@ -106,7 +107,7 @@ def _ce(
     kind: type[Technology],
     params: Any,
     to_ipv4: Direction | None = None,
-    behind: Mapping[str, Any] | None = None,
+    behind: Mapping[Network, Address] | None = None,
 ) -> Part:
     """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here.
 
@@ -119,16 +120,19 @@ def _ce(
     """
     near, _ = _middle(p)
     technology = kind(params, Links(near, inner))
-    inner_intent = technology.dut_intent()
+    single = technology.dut_intent()
+    to_napt = {IPv4Network(p.public_first): IPv4Interface(_INNER_LEFT).ip}
     intent = replace(
-        inner_intent,
+        single,
+        configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left={**inner_intent.right, "routes": {str(p.public_first): _INNER_LEFT.partition("/")[0]}},
-        right={**inner_intent.left, **({"routes": behind} if behind else {})},
-        settings={**inner_intent.settings, "ipv6_side": "right"},
+        left=replace(single.right, routes=to_napt),
+        right=replace(single.left, routes=behind or single.left.routes),
     )
     named = {name: name for name in shared_names(kind.params_model, p)}
-    return Part("ce", CE, intent, reference=technology, turned=True, to_ipv4=to_ipv4, params=named)
+    return Part(
+        "ce", CE, intent, reference=technology, mirrored=True, to_ipv4=to_ipv4, params=named
+    )
 
 
 def _pe(
@@ -143,7 +147,7 @@ def _pe(
     _, near = _middle(p)
     technology = kind(params, Links(near, links.right))
     servers = networks(p.responder_ipv4, p.responder_count)
-    right = link_side(
+    right = LinkIntent.describe(
         links.right,
         [p.dut_right_ipv4],
         [p.tester_right_ipv4],
@@ -199,14 +203,10 @@ def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     )
 
 
-def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[str, str]:
+def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[Network, Address]:
     """The servers behind the DMR, rather than all of it: a translator may take that for itself."""
-    via = str(p.pe_middle_ipv6.ip)
-    routes = {}
-    for net in networks(p.responder_ipv4, p.responder_count):
-        last = places(ce.dmr_prefix.prefixlen)[net.prefixlen - 1]
-        routes[str(IPv6Network((int(embed(ce.dmr_prefix, net[0])), last + 1)))] = via
-    return routes
+    servers = networks(p.responder_ipv4, p.responder_count)
+    return {embed_network(ce.dmr_prefix, net): p.pe_middle_ipv6.ip for net in servers}
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -237,25 +237,31 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = _middle(p)
     here, there = between(*_INNER, links.right.mtu)
     b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
-    tunnel = Softwire(b4=b4, aftr=aftr, mtu=p.middle_mtu, ipv6_side="left")
-    own_tunnel = tunnel.model_copy(update={"ipv6_side": "right"})
+    tunnel = AftrTunnelConfig(
+        aftr=aftr,
+        first_b4=b4,
+        b4_count=1,
+        customer=p.initiator_ipv4,
+        internal=p.initiator_ipv4,
+    )
+    b4_tunnel = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
     cable = _cable(p)
     ce = Part(
         "b4",
         CE,
-        DutIntent("b4", own_tunnel.listed(), Links(links.left, near), left, cable[0]),
+        DeviceIntent("b4", b4_tunnel, Links(links.left, near), left, cable[0]),
         reference=B4(b4, aftr, Links(near, links.left)),
-        turned=True,
+        mirrored=True,
     )
     own = Links(far, here)
     nat_ipv4 = _INNER_RIGHT.partition("/")[0]
     servers = networks(p.responder_ipv4, p.responder_count)
-    inner = link_side(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
+    inner = LinkIntent.describe(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
     softwire = Part(
         "softwire",
         PE,
-        DutIntent("softwire", tunnel.listed(), own, cable[1], inner),
+        DeviceIntent("softwire", tunnel, own, cable[1], inner),
         reference=SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own),
     )
     nat = _nat44(
@@ -267,38 +273,36 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     return ce, softwire, Part("nat", PE, nat, "nftables", stateful=True)
 
 
-def _customers(p: Ipv4aasParams, links: Links, inside: Sequence[IPv4Network]) -> dict[str, Any]:
+def _customers(p: Ipv4aasParams, links: Links, inside: Sequence[IPv4Network]) -> LinkIntent:
     """The left link: the customer's networks behind the tester."""
     ways = dict.fromkeys(inside, p.tester_left_ipv4)
-    return link_side(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
+    return LinkIntent.describe(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
 
 
-def _cable(p: Ipv4aasParams) -> tuple[dict[str, Any], dict[str, Any]]:
+def _cable(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
     """The middle link as CE and PE have it, without routes."""
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
     near, far = _middle(p)
-    return link_side(near, [ce], [pe.ip]), link_side(far, [pe], [ce.ip])
+    return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = _middle(p)
     inside = covering(p.initiator_ipv4, p.initiator_count)
-    clients = embedded(p.clat_prefix, inside)
+    clients = embed_network(p.clat_prefix, inside)
     servers = networks(p.responder_ipv4, p.responder_count)
-    pe = str(p.pe_middle_ipv6.ip)
-    cable = _cable(p)[0]
-    clat = DutIntent(
+    to_servers = {embed_network(p.plat_prefix, net): p.pe_middle_ipv6.ip for net in servers}
+    clat = DeviceIntent(
         "clat",
-        AddressTable(
+        ClatConfig(
             eam=((inside, clients),),
             prefix=p.plat_prefix,
             ipv6_side="right",
             lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-            mtu=p.middle_mtu,
-        ).listed(),
+        ),
         Links(links.left, near),
         _customers(p, links, [inside]),
-        {**cable, "routes": {str(embedded(p.plat_prefix, net)): pe for net in servers}},
+        replace(_cable(p)[0], routes=to_servers),
     )
     plat = part_params(
         Nat64Params,

@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.intent.device import PartIntent
 from v6t.packets.header_policy import HeaderPolicy
-from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
-from v6t.plugins.common.chain import CHAIN, chained
+from v6t.plugins.base import DeviceIntent, DeviceRole, Link, Links, Part
+from v6t.plugins.common.chain import CHAIN, chain_intent
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
-from v6t.plugins.ipv4aas.parts import CE, PE, parts_of, wholes_of
+from v6t.plugins.ipv4aas.parts import CE, PE, alternatives_of, parts_of
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.sizes import (
     IPV6_SIZES,
@@ -78,14 +79,14 @@ class Ipv4aas(StatefulTechnology):
         for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
             if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
                 continue
-            own = own or self._listed(p)
+            own = own or self._parts_of(p)
             rest = {n: value for n, value in given.items() if n != name}
             changed = [rest]
             if isinstance(given[name], (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
                 changed.append({**rest, name: given[name] + 1})
             try:
-                alike = all(self._listed(type(p)(**params)) == own for params in changed)
+                alike = all(self._parts_of(type(p)(**params)) == own for params in changed)
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
@@ -95,9 +96,10 @@ class Ipv4aas(StatefulTechnology):
                     code="setting-untellable",
                 )
 
-    def _listed(self, params: Ipv4aasParams) -> list[dict[str, Any]]:
+    def _parts_of(self, params: Ipv4aasParams) -> list[PartIntent]:
         parts = parts_of(params, self.links)
-        return [part.listed() for part in (*parts, *wholes_of(params, parts, self.links))]
+        every = (*parts, *alternatives_of(params, parts, self.links))
+        return [part.part_intent for part in every]
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -128,7 +130,7 @@ class Ipv4aas(StatefulTechnology):
             cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
                 f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
-                "down (DD-03)"
+                "down"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
@@ -138,7 +140,7 @@ class Ipv4aas(StatefulTechnology):
             )
         cautions.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
-            "own rate follows, and the latency of each is lower (DD-04)"
+            "own rate follows, and the latency of each is lower"
         )
         return tuple(cautions)
 
@@ -164,16 +166,10 @@ class Ipv4aas(StatefulTechnology):
         out = translated_ends(direction, self._crossed(packets), initial, learned, hops=_DEVICES)
         return Packets(out, 4, pool_reasons(self.params.public, learned))
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Both devices, part by part."""
-        p = self.params
-        settings: dict[str, Any] = {
-            "variant": p.variant,
-            "stateful": CE if p.ce_stateful else PE,
-            "mtu": p.middle_mtu,
-        }
-        wholes = wholes_of(p, self.parts, self.links)
-        return chained(self.name, self.parts, settings, self.links, wholes)
+        alternatives = alternatives_of(self.params, self.parts, self.links)
+        return chain_intent(self.name, self.parts, self.links, alternatives)
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Whole on the middle link; see the base class."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.plugins.audit_views import PSID_OFFSETS, Customer, SharedAddressRelay, Softwire
-from v6t.plugins.map.rules import PortSet
+from v6t.plugins.common.ports import PortSet
 
 if TYPE_CHECKING:
     from v6t.plugins.lw4o6.binding_table import BindingTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ import numpy as np
 from v6t.base.errors import UsageError
 from v6t.intent.binding_table import read_softwires
 from v6t.plugins.common.discards import forwardable
-from v6t.plugins.common.octets import octets4, octets8
+from v6t.plugins.common.octets import octets4
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.packets.address_layouts import GeneratedSoftwires
     from v6t.packets.arrays import U8, U64
 
 
@@ -81,31 +82,24 @@ class BindingTable:
         )
 
 
-def generated(
-    count: int,
-    pool: IPv4Network,
-    b4_prefix: IPv6Network,
-    psid_len: int,
-    psid_offset: int,
-    br: IPv6Address,
+def generate_table(
+    softwires: GeneratedSoftwires, count: int, psid_offset: int, br: IPv6Address
 ) -> BindingTable:
-    """Row ``i``: address ``i >> psid_len`` of the pool, PSID the low bits of ``i``.
+    """Generate the rows of the first softwires.
 
-    The lwB4 has the ``/64`` number ``i`` of the prefix and RFC 7596's interface identifier (the
-    IPv4 address and the PSID).
+    Args:
+        softwires: how rows follow from their numbers.
+        count: number of rows.
+        psid_offset: of all rows.
+        br: the lwAFTR's address.
     """
-    index = np.arange(count, dtype=np.uint64)
-    ipv4 = np.uint64(int(pool.network_address)) + (index >> np.uint64(psid_len))
-    psid = index & np.uint64((1 << psid_len) - 1)
-    high = np.uint64(int(b4_prefix.network_address) >> 64) | index
-    b4 = np.concatenate([octets8(high), octets8(ipv4 << np.uint64(16) | psid)], axis=1)
-    same = np.ones(count, dtype=np.uint64)
+    number = np.arange(count, dtype=np.uint64)
     return BindingTable(
-        ipv4,
-        psid,
-        same * np.uint64(psid_len),
-        same * np.uint64(psid_offset),
-        b4,
+        softwires.ipv4_layout.encode_words(softwire=number)[0],
+        softwires.psid_layout.encode_words(softwire=number)[0],
+        np.full(count, softwires.psid_len, dtype=np.uint64),
+        np.full(count, psid_offset, dtype=np.uint64),
+        softwires.b4_layout.encode_octets(softwire=number),
         np.broadcast_to(np.frombuffer(br.packed, dtype=np.uint8), (count, 16)),
     )
 

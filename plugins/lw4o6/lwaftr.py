@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.families import BindingTable, GeneratedTable, TableFile
+from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.direction import Direction
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.lw4o6.audit_view import lwaftr_variants, lwaftr_view
@@ -36,8 +36,8 @@ class LightweightAftr(Relay):
         """Foreground, background and spoofed frames as the parameters say."""
         return lw_traffic(self.params, self.links, direction, sizes, seed)
 
-    def settings(self) -> BindingTable:
-        """How to make the binding table: a million rows are not written out."""
+    def configuration(self) -> LwAftrConfig:
+        """Describe the binding table without its rows, which may be a million."""
         p = self.params
         table: GeneratedTable | TableFile = GeneratedTable(
             softwires=p.softwires,
@@ -48,9 +48,7 @@ class LightweightAftr(Relay):
         )
         if p.binding_table is not None:
             table = TableFile(file=str(p.binding_table))
-        return BindingTable(
-            table=table, br_address=p.br_address, hairpinning=False, mtu=self.links.left.mtu
-        )
+        return LwAftrConfig(table=table, br_address=p.br_address)
 
     def left_addresses(self) -> list[str]:
         """List the address on the link and all others of the lwAFTR."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.common.text import hosts4, network6
-from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
+from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.compiler.instructions import MAX_LIST
 
@@ -32,6 +33,9 @@ DROP_REASONS = (
 
 _MOST_ROUTES = 256
 """Above that, one prefix that holds all lwB4s stands for theirs."""
+
+GENERATED_TABLE = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
+"""Settings of the table that v6t generates where no file is given."""
 
 ALL = 0
 """``simulated`` value for "every row of the table"."""
@@ -81,20 +85,18 @@ class LwAftrParams(TunnelRelayParams):
         """Bits of a generated row's number."""
         return (self.softwires - 1).bit_length()
 
+    @cached_property
+    def generated(self) -> GeneratedSoftwires:
+        """The softwires of the generated table."""
+        return GeneratedSoftwires(self.pool, self.b4_network, self.psid_len, self.index_bits)
+
     def table(self) -> BindingTable:
-        """All rows; from the file, or generated."""
-        from v6t.plugins.lw4o6.binding_table import generated, read_table
+        """Return all rows; from the file, or generated."""
+        from v6t.plugins.lw4o6.binding_table import generate_table, read_table
 
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
-        return generated(
-            self.softwires,
-            self.pool,
-            self.b4_network,
-            self.psid_len,
-            self.psid_offset,
-            self.br_address,
-        )
+        return generate_table(self.generated, self.softwires, self.psid_offset, self.br_address)
 
     @property
     def customers(self) -> list[str]:
@@ -122,6 +124,7 @@ class LwAftrParams(TunnelRelayParams):
             self._check_generated()
             rows = self.softwires
         else:
+            self._refuse_generated_settings()
             rows = len(self.table())
             if (self.simulated or rows) > MAX_LIST:
                 raise UsageError(
@@ -137,6 +140,16 @@ class LwAftrParams(TunnelRelayParams):
             )
         self._check_server()
         return self
+
+    def _refuse_generated_settings(self) -> None:
+        """Refuse settings of a generated table next to a table from a file."""
+        unused = sorted(self.model_fields_set & GENERATED_TABLE)
+        if unused:
+            raise UsageError(
+                f"binding_table names a file with all rows, so {' and '.join(unused)} cannot be set",
+                f"delete {' and '.join(unused)}, or delete binding_table to generate a table",
+                code="conflict",
+            )
 
     def _check_generated(self) -> None:
         if self.psid_len and self.psid_offset + self.psid_len > 16:

@@ -7,11 +7,13 @@ prefix, the IPv4 address and the PSID. Rows from a file are listed, in lists of 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
 from v6t.base.errors import UsageError
+from v6t.packets.address_layouts import SOFTWIRE
+from v6t.packets.bit_layout import BitLayout, variable_layout
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import (
@@ -23,12 +25,10 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
+from v6t.plugins.common.ports import PortSet, choose_ce_port, vary_ce_port, vary_peer_port
 from v6t.plugins.lw4o6.params import LwAftrParams
-from v6t.plugins.map.fields import ce_port, fixed_ce_port, peer_port
-from v6t.plugins.map.rules import PortSet
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import (
-    Binding,
     FramePair,
     Kind,
     Layer,
@@ -36,36 +36,46 @@ from v6t.profiles.model import (
     Traffic,
     TrafficClass,
     Variable,
+    bind_layout,
+    list_ipv6_addresses,
 )
 
-_ROW = "softwire"
 _MAX_GROUPS = 56
 """Classes of foreground; a direction has 64 streams."""
-_COLUMNS = ((0, 48), (48, 48), (96, 32))
-"""Stretches of an IPv6 address that a variable can hold."""
 
 
 @dataclass(frozen=True)
-class _Group:
+class _SoftwireGroup:
     """Softwires with one port sharing and one lwAFTR address.
 
     Attributes:
         ports: the port set of the template's softwire.
-        ipv4, b4, br: addresses of the template's softwire.
+        br: the lwAFTR's address.
         variables: what varies from softwire to softwire.
-        in_b4, in_ipv4, in_port: variable, first and last bit of the field, then of the variable.
+        b4, ipv4: addresses from the variables.
+        template: values of the variables for the template's softwire.
+        psid: PSID from the variables; None: it does not vary.
         share: number of softwires.
     """
 
     ports: PortSet
-    ipv4: IPv4Address
-    b4: IPv6Address
     br: IPv6Address
     variables: tuple[Variable, ...]
-    in_b4: tuple[tuple[str, int, int, int, int], ...]
-    in_ipv4: tuple[tuple[str, int, int, int, int], ...]
-    in_port: tuple[tuple[str, int, int, int, int], ...]
+    b4: BitLayout
+    ipv4: BitLayout
+    template: Mapping[str, int]
+    psid: BitLayout | None
     share: int
+
+    @property
+    def b4_address(self) -> IPv6Address:
+        """The lwB4's address in the template."""
+        return IPv6Address(self.b4.encode(**self.template))
+
+    @property
+    def ipv4_address(self) -> IPv4Address:
+        """The lwB4's IPv4 address in the template."""
+        return IPv4Address(self.ipv4.encode(**self.template))
 
 
 def lw_traffic(
@@ -91,53 +101,49 @@ def lw_traffic(
 
 
 def _forward(
-    params: LwAftrParams, group: _Group, links: Links, sizes: FramePair, name: str
+    params: LwAftrParams, group: _SoftwireGroup, links: Links, sizes: FramePair, name: str
 ) -> TrafficClass:
-    own, more = ce_port(group.ports, params.fw_sport, "UDP.sport")
-    peer, peers = peer_port(params.fw_dport, "UDP.dport")
-    ports = {"sport": fixed_ce_port(group.ports, source=True), "dport": params.fw_dport.min}
+    indices, bindings = vary_ce_port(
+        group.ports, params.fw_sport, "UDP.sport", psid_layout=group.psid
+    )
+    peer, more = vary_peer_port(params.fw_dport, "UDP.dport")
+    ports = {"sport": choose_ce_port(group.ports, source=True), "dport": params.fw_dport.min}
     layers = (
         *ethernet(links, "forward"),
-        ipv6(params, group.b4, group.br),
-        ipv4(params, group.ipv4, params.server_ipv4),
+        ipv6(params, group.b4_address, group.br),
+        ipv4(params, group.ipv4_address, params.server_ipv4),
         Layer("UDP", ports),
     )
-    bindings = [
-        *_bind(group.in_b4, "IPv6.src"),
-        *_bind(group.in_ipv4, "IP.src"),
-        *_bind(group.in_port, "UDP.sport"),
-    ]
-    variables = (*group.variables, *own, *peer)
+    addresses = bind_layout(group.b4, "IPv6.src") + bind_layout(group.ipv4, "IP.src")
+    variables = (*group.variables, *indices, *peer)
     return TrafficClass(
-        name, Role.FOREGROUND, layers, sizes.ipv6, variables, (*bindings, *more, *peers)
+        name, Role.FOREGROUND, layers, sizes.ipv6, variables, (*addresses, *bindings, *more)
     )
 
 
 def _reverse(
-    params: LwAftrParams, group: _Group, links: Links, sizes: FramePair, name: str
+    params: LwAftrParams, group: _SoftwireGroup, links: Links, sizes: FramePair, name: str
 ) -> TrafficClass:
-    own, more = ce_port(group.ports, params.rv_dport, "UDP.dport")
-    peer, peers = peer_port(params.rv_sport, "UDP.sport")
-    ports = {"sport": params.rv_sport.min, "dport": fixed_ce_port(group.ports, source=False)}
+    indices, bindings = vary_ce_port(
+        group.ports, params.rv_dport, "UDP.dport", psid_layout=group.psid
+    )
+    peer, more = vary_peer_port(params.rv_sport, "UDP.sport")
+    ports = {"sport": params.rv_sport.min, "dport": choose_ce_port(group.ports, source=False)}
     layers = (
         *ethernet(links, "reverse"),
-        ipv4(params, params.server_ipv4, group.ipv4),
+        ipv4(params, params.server_ipv4, group.ipv4_address),
         Layer("UDP", ports),
     )
-    bindings = [*_bind(group.in_ipv4, "IP.dst"), *_bind(group.in_port, "UDP.dport")]
-    variables = (*group.variables, *own, *peer)
+    addresses = bind_layout(group.ipv4, "IP.dst")
+    variables = (*group.variables, *indices, *peer)
     return TrafficClass(
-        name, Role.FOREGROUND, layers, sizes.ipv4, variables, (*bindings, *more, *peers)
+        name, Role.FOREGROUND, layers, sizes.ipv4, variables, (*addresses, *bindings, *more)
     )
 
 
-def _bind(places: tuple[tuple[str, int, int, int, int], ...], field: str) -> list[Binding]:
-    return [Binding(n, field, a, b, c, d) for n, a, b, c, d in places]
-
-
-def _groups(params: LwAftrParams, direction: Direction, seed: int) -> Iterator[_Group]:
+def _groups(params: LwAftrParams, direction: Direction, seed: int) -> Iterator[_SoftwireGroup]:
     if params.binding_table is None:
-        yield _generated(params, direction, seed)
+        yield _generate_group(params, direction, seed)
         return
     import numpy as np
 
@@ -154,63 +160,44 @@ def _groups(params: LwAftrParams, direction: Direction, seed: int) -> Iterator[_
             "simulate fewer, or unify the table",
             code="beyond-trex",
         )
-    for (offset, length, _), members in kinds.items():
-        ipv4_address, psid, b4, br = table.softwire(members[0])
+    for (offset, length, br), members in kinds.items():
         chosen = np.array(members)
         variables = [Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())]
-        in_port = []
         if length:
             psids = table.psid[chosen].tolist()
             variables.append(Variable("psid", length, Kind.LIST, values=psids))
-            in_port.append(("psid", offset, offset + length - 1, 0, length - 1))
-        in_b4 = []
-        for first, width in _COLUMNS:
-            octets = table.b4[chosen][:, first // 8 : (first + width) // 8]
-            values = [int.from_bytes(o.tobytes(), "big") for o in octets]
-            variables.append(Variable(f"b4_{first}", width, Kind.LIST, values=values))
-            in_b4.append((f"b4_{first}", first, first + width - 1, 0, width - 1))
-        yield _Group(
-            PortSet(offset, length, psid),
-            ipv4_address,
-            b4,
-            br,
+        listed, b4 = list_ipv6_addresses("b4", [octets.tobytes() for octets in table.b4[chosen]])
+        variables += listed
+        yield _SoftwireGroup(
+            PortSet(offset, length, int(table.psid[members[0]])),
+            IPv6Address(br),
             tuple(variables),
-            tuple(in_b4),
-            (("ipv4", 0, 31, 0, 31),),
-            tuple(in_port),
+            b4,
+            variable_layout("ipv4", 32),
+            {variable.name: variable.values[0] for variable in variables},
+            variable_layout("psid", length) if length else None,
             len(members),
         )
 
 
-def _generated(params: LwAftrParams, direction: Direction, seed: int) -> _Group:
-    width, k, a = params.index_bits, params.psid_len, params.psid_offset
-    ports = PortSet(a, k, 0)
-    first = params.pool.network_address
-    b4 = IPv6Address(int(params.b4_network.network_address) | int(first) << 16)
-    fixed = _Group(ports, first, b4, params.br_address, (), (), (), (), 1)
-    if not width:
-        return fixed
-    upper, shared = max(0, width - k), min(width, k)
-    in_b4 = [(_ROW, 64 - width, 63, 0, width - 1)]
-    in_ipv4, in_port = [], []
-    if upper:
-        in_ipv4.append((_ROW, 32 - upper, 31, 0, upper - 1))
-        in_b4.append((_ROW, 112 - upper, 111, 0, upper - 1))
-    if shared:
-        in_port.append((_ROW, a + k - shared, a + k - 1, upper, width - 1))
-        in_b4.append((_ROW, 128 - shared, 127, upper, width - 1))
+def _generate_group(params: LwAftrParams, direction: Direction, seed: int) -> _SoftwireGroup:
+    width, table = params.index_bits, params.generated
     count = params.simulated or params.softwires
-    if count <= MAX_LIST:
+    variables: tuple[Variable, ...] = ()
+    if width and count <= MAX_LIST:
         rows = _sample(params.softwires, count, direction, seed)
-        variable = Variable(_ROW, width, Kind.LIST, values=tuple(rows))
-    else:
-        variable = Variable(_ROW, width, Kind.PERMUTATION, low=0, high=count - 1)
-    return replace(
-        fixed,
-        variables=(variable,),
-        in_b4=tuple(in_b4),
-        in_ipv4=tuple(in_ipv4),
-        in_port=tuple(in_port),
+        variables = (Variable(SOFTWIRE, width, Kind.LIST, values=tuple(rows)),)
+    elif width:
+        variables = (Variable(SOFTWIRE, width, Kind.PERMUTATION, low=0, high=count - 1),)
+    return _SoftwireGroup(
+        PortSet(params.psid_offset, params.psid_len, 0),
+        params.br_address,
+        variables,
+        table.b4_layout,
+        table.ipv4_layout,
+        {SOFTWIRE: 0},
+        table.psid_layout,
+        1,
     )
 
 
@@ -221,7 +208,7 @@ def _sample(rows: int, count: int, direction: Direction, seed: int) -> list[int]
     return chosen
 
 
-def _spoofed(params: LwAftrParams, group: _Group, good: TrafficClass) -> list[TrafficClass]:
+def _spoofed(params: LwAftrParams, group: _SoftwireGroup, good: TrafficClass) -> list[TrafficClass]:
     """Frames like the foreground's with one thing wrong that a lwAFTR must notice."""
     classes = []
     wrong = IPv6Address(int(group.br) ^ 1 << 127)
@@ -232,7 +219,7 @@ def _spoofed(params: LwAftrParams, group: _Group, good: TrafficClass) -> list[Tr
     layers = replaced(good, "IP", src=str(params.server_ipv4))
     classes.append(negative_like(good, "spoof-ipv4", layers=layers, bindings=bindings))
     if _one_softwire_each(params) and all(v.kind is Kind.LIST for v in group.variables):
-        names = {place[0] for place in group.in_port}
+        names = group.psid.variables if group.psid else ()
         # one more than the PSID is another softwire's, or nobody's
         moved = tuple(
             replace(b, add=1) if b.variable in names and b.field == "UDP.sport" else b

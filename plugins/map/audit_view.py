@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from v6t.plugins.map.mape_params import MapEParams
     from v6t.plugins.map.mapt_params import MapTParams
     from v6t.plugins.map.params import MapParams
-    from v6t.plugins.map.rules import MapRule
+    from v6t.plugins.map_rules import MapRule
 
 _NESTED_BITS, _PREFIX_BITS = 4, 2
 """IPv4 suffix bits of the nested rule, and of a CE's prefix."""
@@ -31,7 +31,7 @@ def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address
     matches = [rule for rule in rules if ipv4 in rule.ipv4_prefix]
     longest = max((rule.ipv4_prefix.prefixlen for rule in matches), default=0)
     for rule in matches:
-        psid = rule.psid_of(port)
+        psid = rule.find_psid(port)
         if rule.ipv4_prefix.prefixlen == longest and psid is not None:
             return rule.map_address(ipv4, psid)
     return None
@@ -122,11 +122,11 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     rule = params.rule
 
     def customer(ea: int) -> Customer:
-        ipv4, psid = rule.ce_of(ea) if rule.ea_len else (base, params.psid)
+        ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (base, params.psid)
         return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
 
     base, ratio = rule.ipv4_prefix.network_address, rule.sharing_ratio if rule.ea_len else 1
-    served = params.served_ea(params, 0)
+    served = params.find_served_ea(params, 0)
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
     chosen = next((ea for ea in candidates if any(ea in some for some in served)), preferred)

@@ -1,15 +1,15 @@
-"""MAP rules for a DUT intent, in no vendor's words."""
+"""MAP rules in the form of a device intent."""
 
 from __future__ import annotations
 
-from v6t.intent.families import Rule
+from v6t.intent.families import MapRuleConfig
 from v6t.plugins.map.params import MapParams
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule
 
 
-def rule_setting(rule: MapRule) -> Rule:
-    """A rule."""
-    return Rule(
+def rule_config(rule: MapRule) -> MapRuleConfig:
+    """Convert a rule for a device intent."""
+    return MapRuleConfig(
         ipv6_prefix=rule.ipv6_prefix,
         ipv4_prefix=rule.ipv4_prefix,
         ea_len=rule.ea_len,
@@ -20,6 +20,6 @@ def rule_setting(rule: MapRule) -> Rule:
     )
 
 
-def rule_settings(params: MapParams) -> tuple[Rule, ...]:
-    """All rules."""
-    return tuple(rule_setting(d.rule) for d in params.all_domains)
+def rule_configs(params: MapParams) -> tuple[MapRuleConfig, ...]:
+    """Convert the rules of all domains."""
+    return tuple(rule_config(d.rule) for d in params.all_domains)

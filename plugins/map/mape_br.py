@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.families import MapRelay
+from v6t.intent.families import MapERelayConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.audit_view import customer_tunnel, mape_view, relay_variants
-from v6t.plugins.map.intent import rule_settings
+from v6t.plugins.map.intent import rule_configs
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
-from v6t.plugins.map.relay_traffic import relay_traffic
+from v6t.plugins.map.traffic import relay_traffic
 from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 
@@ -45,13 +45,9 @@ class MapEBorderRelay(Relay):
             lambda ce, own: (ipv6(p, ce, p.br_address), ipv4(p, own, p.server_ipv4)),
         )
 
-    def settings(self) -> MapRelay:
-        """Rules and the BR's address."""
-        return MapRelay(
-            rules=rule_settings(self.params),
-            br_address=self.params.br_address,
-            mtu=self.links.left.mtu,
-        )
+    def configuration(self) -> MapERelayConfig:
+        """Return the rules and the relay's address."""
+        return MapERelayConfig(rules=rule_configs(self.params), br_address=self.params.br_address)
 
     def left_addresses(self) -> list[str]:
         """The link's, and the BR's if it is another one."""

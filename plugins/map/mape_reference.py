@@ -24,8 +24,7 @@ from v6t.plugins.common.reference_device import (
     route,
     route_all,
 )
-from v6t.plugins.map.rule_arrays import RuleArray, map_addresses
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class MapERelay:
         high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
         reason = np.full(len(ipv6), NO_RULE, dtype=np.uint8)
         for rule in self._by_ipv6:
-            inside = (high & rule.mask6) == rule.net6
+            inside = rule.contains_ipv6(high)
             if inside.any():
                 violation = _check(rule, high, low, ipv4, port)
                 reason = np.where(inside, violation, reason).astype(np.uint8)
@@ -91,7 +90,9 @@ class MapERelay:
     def _from_ipv4(self, packets: U8) -> Handled:
         if packets.shape[1] < _SHORTEST:
             return dropped(len(packets), NOT_FORWARDED)
-        destinations = map_addresses(self._by_ipv4, u32(packets[:, 16:20]), u16(packets[:, 22:24]))
+        destinations = find_destinations(
+            self._by_ipv4, u32(packets[:, 16:20]), u16(packets[:, 22:24])
+        )
         reason = np.where(destinations.owned, 0, NO_PORT).astype(np.uint8)
         reason[~destinations.known] = NO_DESTINATION
         reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
@@ -104,11 +105,11 @@ class MapERelay:
 
 
 def _check(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> Reasons:
-    """0 for consistent packets, else the reason to drop."""
+    """Return 0 for consistent packets, else the reason to drop."""
     right_high, right_low, owned = rule.map_address(source, port)
-    _, _, consistent = rule.claimed(high, low)
+    _, _, consistent = rule.decode_address(high, low)
     verdict = np.zeros(len(high), dtype=np.uint8)
     verdict[~owned | (right_high != high) | (right_low != low)] = BAD_PORT
-    verdict[(right_low & ~rule.psid_field) != (low & ~rule.psid_field)] = BAD_SOURCE
+    verdict[(right_low ^ low) & rule.mask_without_psid != 0] = BAD_SOURCE
     verdict[~consistent] = BAD_IID
     return verdict

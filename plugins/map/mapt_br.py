@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.families import MapRelay
+from v6t.intent.families import MapTRelayConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import RAISED_MTU, Translator, prefix_variants
 from v6t.plugins.common.mixture import ipv6
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.audit_view import mapt_view, relay_variants
-from v6t.plugins.map.intent import rule_settings
+from v6t.plugins.map.intent import rule_configs
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
-from v6t.plugins.map.relay_traffic import relay_traffic
+from v6t.plugins.map.traffic import relay_traffic
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.model import FramePair, Traffic
@@ -57,14 +57,11 @@ class MapTBorderRelay(Relay):
             whole_host=True,
         )
 
-    def settings(self) -> MapRelay:
-        """Rules and the DMR."""
+    def configuration(self) -> MapTRelayConfig:
+        """Return the rules and the DMR."""
         p = self.params
-        return MapRelay(
-            rules=rule_settings(p),
-            dmr=p.dmr_prefix,
-            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-            mtu=self.links.left.mtu,
+        return MapTRelayConfig(
+            rules=rule_configs(p), dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu
         )
 
     def left_addresses(self) -> list[str]:

@@ -36,7 +36,7 @@ class DmrParams(PluginParams):
 
     dmr: str = Field(
         "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses (MAP-11)",
+        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
     )
     lowest_ipv6_mtu: int = Field(
         LOWEST_IPV6_MTU,

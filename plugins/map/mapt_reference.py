@@ -23,8 +23,7 @@ from v6t.plugins.common.reference_device import (
     route,
     route_all,
 )
-from v6t.plugins.map.rule_arrays import RuleArray, map_addresses
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
@@ -78,15 +77,15 @@ class MapTRelay:
         reason = np.full(len(ipv6), NO_RULE, dtype=np.uint8)
         address = np.zeros(len(ipv6), dtype=np.uint64)
         for rule in self._by_ipv6:
-            inside = (high & rule.mask6) == rule.net6
+            inside = rule.contains_ipv6(high)
             if not inside.any():
                 continue
-            claimed, psid, consistent = rule.claimed(high, low)
-            owner, owned = rule.psid_of(number)
+            ipv4, psid, consistent = rule.decode_address(high, low)
+            owner, owned = rule.find_psids(number)
             verdict = np.where(owned & (owner == psid), 0, BAD_PORT)
             verdict[~consistent] = BAD_IID
             reason = np.where(inside, verdict, reason).astype(np.uint8)
-            np.copyto(address, claimed, where=inside)
+            np.copyto(address, ipv4, where=inside)
         return octets4(address), reason
 
     def destination(self, ipv4: U8, port: U8) -> tuple[U8, Reasons]:
@@ -96,7 +95,7 @@ class MapTRelay:
             ipv4: ``(n, 4)`` destination addresses.
             port: ``(n, 2)`` destination ports.
         """
-        destinations = map_addresses(self._by_ipv4, u32(ipv4), u16(port))
+        destinations = find_destinations(self._by_ipv4, u32(ipv4), u16(port))
         reason = np.where(destinations.owned, 0, NO_PORT).astype(np.uint8)
         reason[~destinations.known] = NO_DESTINATION
         return destinations.ipv6, reason

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.address_layouts import IidFormat
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.common.text import hosts4
-from v6t.plugins.map.overlap import served_ea
-from v6t.plugins.map.rules import IidFormat, MapRule, rule_from_text
+from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
 
 ALL_CES = 0
 """``ces`` value for "drawn uniformly from the whole rule"."""
@@ -119,7 +119,7 @@ class Domain(RuleParams):
 class MapParams(RelayParams, Domain):
     """What all relays can be told; further domains beside the first go to ``domains``."""
 
-    domains: tuple[Domain, ...] = Field((), description="further MAP domains (MAP-13)")
+    domains: tuple[Domain, ...] = Field((), description="further MAP domains")
 
     @model_validator(mode="after")
     def _domains(self) -> MapParams:
@@ -162,7 +162,7 @@ class MapParams(RelayParams, Domain):
 
     def _check_overlap(self, domain: Domain) -> None:
         low, high = domain.ea_bounds
-        room = sum(map(len, self.served_ea(domain, low)))
+        room = sum(map(len, self.find_served_ea(domain, low)))
         if room == high - low + 1:
             return
         most = min(room, LISTED_CES)
@@ -176,10 +176,10 @@ class MapParams(RelayParams, Domain):
                 code="not-enough-addresses",
             )
 
-    def served_ea(self, domain: Domain, low: int) -> list[range]:
-        """EA values from ``low`` on whose CEs no rule of another domain takes over (MAP-13)."""
-        others = [d.rule for d in self.all_domains if d is not domain]
-        return served_ea(domain.rule, low, domain.ea_bounds[1], others)
+    def find_served_ea(self, domain: Domain, low: int) -> list[range]:
+        """Find the EA values from ``low`` on whose CEs no rule of another domain takes over."""
+        rules = [d.rule for d in self.all_domains if d is not domain]
+        return find_served_ea(domain.rule, low, domain.ea_bounds[1], rules)
 
     @property
     def all_domains(self) -> tuple[Domain, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.device import link_side
-from v6t.intent.families import Nat as NatSettings
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Nat44Config
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.sizes import IPV4_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
@@ -85,27 +85,26 @@ class Nat44(StatefulTechnology):
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return self.params.audit_variants()
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Clients, public addresses and ports, both links with routes to all test hosts."""
         p, links = self.params, self.links
         inside = networks(p.initiator_ipv4, p.initiator_count)
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=NatSettings(
+            configuration=Nat44Config(
                 inside4=tuple(inside),
                 pool4=p.pool,
                 ports=p.public.span,
-                mtu=min(links.left.mtu, links.right.mtu),
                 **p.limits,
-            ).listed(),
+            ),
             links=links,
-            left=link_side(
+            left=LinkIntent.describe(
                 links.left,
                 [p.dut_left_ipv4, p.dut_left_ipv6],
                 [p.tester_left_ipv4, p.tester_left_ipv6],
                 dict.fromkeys(inside, p.tester_left_ipv4),
             ),
-            right=link_side(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

@@ -15,16 +15,16 @@ from ipaddress import (
     IPv4Network,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
-from v6t.intent.families import AddressTable, Nat
-from v6t.plugins.base import DutIntent, Embedded, Links, Part
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Nat66Config, SiitConfig
+from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
+from v6t.plugins.common.chain import CHAIN, TAYGA, between, chain_intent
 from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.common.text import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
@@ -154,22 +154,21 @@ class Nat46(StatefulTechnology):
         here, there = between(*_MACS, links.right.mtu)
         four, six = p.mapping
         inside = networks(p.initiator_ipv4, p.initiator_count)
-        left = link_side(
+        left = LinkIntent.describe(
             links.left,
             [p.dut_left_ipv4],
             [p.tester_left_ipv4],
             dict.fromkeys(inside, p.tester_left_ipv4),
         )
-        middle = link_side(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
-        siit = DutIntent(
+        middle = LinkIntent.describe(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
+        siit = DeviceIntent(
             "siit",
-            AddressTable(
+            SiitConfig(
                 eam=((four, six),),
                 prefix=p.prefix,
                 ipv6_side="right",
                 lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-                mtu=links.right.mtu,
-            ).listed(),
+            ),
             Links(links.left, here),
             left,
             middle,
@@ -180,16 +179,15 @@ class Nat46(StatefulTechnology):
             )
             for net in inside
         ]
-        nat = DutIntent(
+        nat = DeviceIntent(
             "nat66",
-            Nat(
+            Nat66Config(
                 inside6=tuple(clients),
                 pool6=p.pool,
                 ports=p.public.span,
-                mtu=links.right.mtu,
-            ).listed(),
+            ),
             Links(there, links.right),
-            link_side(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
+            LinkIntent.describe(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
             p.right_side(links),
         )
         return (
@@ -197,8 +195,6 @@ class Nat46(StatefulTechnology):
             Part("nat66", self.name, nat, "nftables66", stateful=True),
         )
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """The translation and the public addresses, part by part."""
-        four, six = self.params.mapping
-        settings: dict[str, Any] = {"servers": [str(four), str(six)], "mtu": self.links.right.mtu}
-        return chained(self.name, self.parts, settings, self.links)
+        return chain_intent(self.name, self.parts, self.links)

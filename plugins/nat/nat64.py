@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
-from v6t.intent.families import Nat64 as Nat64Settings
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Nat64Config
+from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import (
     GLOBAL_HOST,
@@ -23,7 +25,7 @@ from v6t.plugins.audit_views import (
     first_hosts,
     prefix_variants,
 )
-from v6t.plugins.base import DutIntent, Embedded
+from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
@@ -132,8 +134,7 @@ class Nat64Params(PoolParams):
             )
         last = self.responder_ipv4 + (self.responder_count - 1)
         varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
-        together = self.suffix_last - 71 if self.servers.prefixlen < 64 else 32
-        if varying > together > 0:
+        if varying > self.server_layout.copies[-1].length:
             raise UsageError(
                 f"{self.responder_count} addresses of the Responder do not lie together behind a "
                 f"/{self.servers.prefixlen} (RFC 6052 section 2.2)",
@@ -143,12 +144,9 @@ class Nat64Params(PoolParams):
         return self
 
     @property
-    def suffix_last(self) -> int:
-        """Bit of an IPv6 address that holds the last one of an embedded IPv4 address."""
-        length = self.servers.prefixlen
-        if length == 96:
-            return 127
-        return length + 31 + (8 if length + 32 > 64 else 0)
+    def server_layout(self) -> BitLayout:
+        """How an IPv6 address holds the IPv4 address of a server."""
+        return embedded_address_layout(self.servers)
 
 
 class Nat64(StatefulTechnology):
@@ -174,7 +172,8 @@ class Nat64(StatefulTechnology):
     def address_fields(self) -> list[TupleField]:
         """The Responder's addresses within the prefix, which may not be a /96."""
         p = self.params
-        behind, source = p.suffix_last, super().address_fields()[1]
+        suffix, source = p.server_layout.copies[-1], super().address_fields()[1]
+        behind = suffix.destination + suffix.length - 1
         if p.initiator_offset != 14:
             counted = int(p.initiator_ipv6) // p.initiator_step & 0xFFFF
             last_bit = 8 * p.initiator_offset + 15
@@ -237,26 +236,25 @@ class Nat64(StatefulTechnology):
             **self.params.audit_variants(),
         }
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """The prefix, public addresses and ports, both links with routes to all test hosts."""
         p, links = self.params, self.links
         clients = _covering(p.initiator_ipv6, p.last_initiator)
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=Nat64Settings(
+            configuration=Nat64Config(
                 prefix=p.servers,
                 clients=p.initiator_count,
                 inside6=(clients,),
                 pool4=p.pool,
                 ports=p.public.span,
-                mtu=links.left.mtu,
                 **p.limits,
-            ).listed(),
+            ),
             links=links,
-            left=link_side(
+            left=LinkIntent.describe(
                 links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}
             ),
-            right=link_side(
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

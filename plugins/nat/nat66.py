@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.device import link_side
-from v6t.intent.families import Nat as NatSettings
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Nat66Config
 from v6t.plugins.audit_views import TWO_HOSTS, TWO_PUBLIC_ADDRESSES, Nat, first_hosts
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
@@ -75,20 +75,19 @@ class Nat66(StatefulTechnology):
         count = max(2, self.params.pool_count)
         return {TWO_PUBLIC_ADDRESSES: {"pool_count": count}}
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Clients, public addresses and ports, both links with routes to all test hosts."""
         p, links = self.params, self.links
         clients = span(p.initiator_ipv6, p.initiator_count, "initiator_ipv6")
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=NatSettings(
+            configuration=Nat66Config(
                 inside6=(clients,),
                 pool6=p.pool,
                 ports=p.public.span,
-                mtu=min(links.left.mtu, links.right.mtu),
-            ).listed(),
+            ),
             links=links,
-            left=link_side(
+            left=LinkIntent.describe(
                 links.left,
                 [p.dut_left_ipv6],
                 [p.tester_left_ipv6],

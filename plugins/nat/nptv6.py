@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.families import Npt
+from v6t.intent.families import NptConfig
 from v6t.plugins.audit_views import PrefixTranslator
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.mixture import (
     LinkParams,
     background_of,
@@ -142,20 +142,17 @@ class Nptv6(StatelessTechnology):
         expired = negative_like(made, "expired", layers=replaced(made, "IPv6", hlim=1))
         return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Both prefixes, and the ways to the inside and to the server."""
         p = self.params
-        left = p.link_intent("left", self.links.left, None)
-        right = p.link_intent("right", self.links.right, None)
-        left["routes"][str(p.inside)] = str(p.tester_left_ipv6)
-        right["routes"][f"{p.server}/128"] = str(p.tester_right_ipv6)
-        mtu = min(self.links.left.mtu, self.links.right.mtu)
-        return DutIntent(
+        to_inside = {p.inside: p.tester_left_ipv6}
+        to_server = {p.server: p.tester_right_ipv6}
+        return DeviceIntent(
             technology=self.name,
-            settings=Npt(internal=p.inside, external=p.outside, mtu=mtu).listed(),
+            configuration=NptConfig(internal=p.inside, external=p.outside),
             links=self.links,
-            left=left,
-            right=right,
+            left=p.link_intent("left", self.links.left, None, to_inside),
+            right=p.link_intent("right", self.links.right, None, to_server),
         )
 
     def audit_views(self) -> tuple[PrefixTranslator]:

@@ -15,9 +15,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import link_side
-from v6t.intent.families import Dns64 as Dns64Settings
-from v6t.plugins.base import DutIntent, Embedded, PluginParams
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Dns64Config
+from v6t.plugins.base import DeviceIntent, Embedded, PluginParams
 from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.resolving import Resolving
@@ -117,8 +117,7 @@ class Dns64(Resolving):
             resolver=p.dut_left_ipv6.ip,
             asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
             server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
-            prefix=p.servers.network_address.packed,
-            places=rfc6052.octets_of(p.servers),
+            prefix=p.servers,
             own=p.own_prefix.network_address.packed[:12],
             first=int(p.names.network_address),
             count=p.names.num_addresses,
@@ -126,22 +125,21 @@ class Dns64(Resolving):
             ports=(20_000, p.client_ports),
         )
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=Dns64Settings(
+            configuration=Dns64Config(
                 prefix=p.servers,
                 resolver=p.dut_left_ipv6.ip,
                 clients=p.dut_left_ipv6.network,
                 zone=SUFFIX,
                 server=self.zone.server,
-                mtu=min(links.left.mtu, links.right.mtu),
-            ).listed(),
+            ),
             links=links,
-            left=link_side(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
-            right=link_side(
+            left=LinkIntent.describe(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
+            right=LinkIntent.describe(
                 links.right,
                 [p.dut_right_ipv4, p.dut_right_ipv6],
                 [p.tester_right_ipv4, p.tester_right_ipv6],

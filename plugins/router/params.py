@@ -59,12 +59,8 @@ class Ipv4HostBits(HostBits):
 class RouterParams(LinkParams):
     """What both routers can be told."""
 
-    left_networks: int = Field(
-        1, ge=1, le=256, description="destination networks on the left (GEN-09)"
-    )
-    right_networks: int = Field(
-        1, ge=1, le=256, description="destination networks on the right (GEN-09)"
-    )
+    left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
+    right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
     negative_percent: int = negative_share(
         "share of frames the router must drop: their TTL or hop limit ends at it [%]"
     )
@@ -115,12 +111,12 @@ class RouterParams(LinkParams):
             if hosts.offset not in offsets:
                 raise UsageError(
                     f"{side}_hosts cannot begin at octet {hosts.offset} of an address",
-                    "choose " + ", ".join(map(str, offsets)) + " (GEN-11)",
+                    "choose " + ", ".join(map(str, offsets)),
                     code="out-of-range",
                 )
             if networks > 1 and hosts.policy != "fixed":
                 raise UsageError(
-                    f"{side}_networks and {side}_hosts cannot both vary (GEN-09)",
+                    f"{side}_networks and {side}_hosts cannot both vary",
                     f"set {side}_networks to 1, or the policy of {side}_hosts to fixed",
                     code="conflict",
                 )
@@ -143,10 +139,10 @@ class Ipv4RouterParams(RouterParams):
     left_ipv4: IPv4Address = address("198.18.0.2", "the host on the left (RFC 2544 appendix C.2.2)")
     right_ipv4: IPv4Address = Field(IPv4Address("198.19.0.2"), description="the host on the right")
     left_hosts: Ipv4HostBits = Field(
-        default_factory=Ipv4HostBits, description="varying bits of hosts on the left (GEN-11)"
+        default_factory=Ipv4HostBits, description="varying bits of hosts on the left"
     )
     right_hosts: Ipv4HostBits = Field(
-        default_factory=Ipv4HostBits, description="varying bits of hosts on the right (GEN-11)"
+        default_factory=Ipv4HostBits, description="varying bits of hosts on the right"
     )
     dut_left_ipv4: IPv4Interface = Field(
         IPv4Interface("192.168.18.1/30"), description="the router's IPv4 address on the left"
@@ -183,10 +179,10 @@ class Ipv6RouterParams(RouterParams):
     left_ipv6: IPv6Address = address("2001:2::2", "the host on the left (RFC 5180)")
     right_ipv6: IPv6Address = address("2001:2:0:8000::2", "the host on the right")
     left_hosts: HostBits = Field(
-        default_factory=HostBits, description="varying bits of hosts on the left (GEN-11)"
+        default_factory=HostBits, description="varying bits of hosts on the left"
     )
     right_hosts: HostBits = Field(
-        default_factory=HostBits, description="varying bits of hosts on the right (GEN-11)"
+        default_factory=HostBits, description="varying bits of hosts on the right"
     )
 
     @model_validator(mode="after")

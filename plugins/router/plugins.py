@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from v6t.intent.families import IntentSettings
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import Router as RouterView
-from v6t.plugins.base import DutIntent
+from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.mixture import (
     background_of,
     ethernet,
@@ -64,24 +65,22 @@ class Router(StatelessTechnology):
         )
         return mixed(p, direction, [(foreground, 1)], behind, [expired], p.negative_percent, seed)
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """Addresses, static neighbours, and a route to every network of either side."""
-        return DutIntent(
+        return DeviceIntent(
             technology=self.name,
-            settings=IntentSettings(mtu=min(self.links.left.mtu, self.links.right.mtu)).listed(),
+            configuration=RouterConfig(),
             links=self.links,
             left=self._side("left"),
             right=self._side("right"),
         )
 
-    def _side(self, side: Side) -> dict[str, Any]:
+    def _side(self, side: Side) -> LinkIntent:
         p = self.params
-        ipv4 = None
-        if self.version == 4:
-            ipv4 = (getattr(p, f"dut_{side}_ipv4"), getattr(p, f"tester_{side}_ipv4"))
-        intent = p.link_intent(side, getattr(self.links, side), ipv4)
-        gateway = next(iter(intent["neighbours"]))
-        return {**intent, "routes": {str(net): gateway for net in p.reach(side)}}
+        gateway = getattr(p, f"tester_{side}_ipv{self.version}")
+        ipv4 = (getattr(p, f"dut_{side}_ipv4"), gateway) if self.version == 4 else None
+        routes = dict.fromkeys(p.reach(side), gateway)
+        return p.link_intent(side, getattr(self.links, side), ipv4, routes)
 
     def _foreground(self, direction: Direction, sizes: FramePair) -> TrafficClass:
         p = self.params

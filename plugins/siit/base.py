@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from v6t.intent.families import AddressTable as AddressTableSettings
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import SiitConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import AddressTable, AuditView, Translator
-from v6t.plugins.base import DutIntent, Link
+from v6t.plugins.base import DeviceIntent, Link
 from v6t.plugins.common.mixture import (
     background_of,
     ethernet,
@@ -48,6 +49,7 @@ class StatelessTranslator(StatelessTechnology):
     rfc_frame_sizes = IPV6_SIZES
     prefix_side: ClassVar[Literal["six", "four"]] = "four"
     """The link whose hosts are behind the RFC 6052 prefix."""
+    family: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
@@ -66,32 +68,29 @@ class StatelessTranslator(StatelessTechnology):
         negative = self._unmapped(foreground) if p.negative_percent else []
         return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         """The address table, both links, static neighbours and routes to all test hosts."""
         p = self.params
         prefix = p.mappings.prefix
-        sides: dict[str, dict[str, Any]] = {}
+        sides: dict[str, LinkIntent] = {}
         for side, is_ipv6 in (("left", self.ipv6_is_left), ("right", not self.ipv6_is_left)):
             addresses = None if is_ipv6 else (p.dut_ipv4, p.tester_ipv4)
-            intent = p.link_intent(side, getattr(self.links, side), addresses)
-            via6 = str(getattr(p, f"tester_{side}_ipv6"))
+            via6 = getattr(p, f"tester_{side}_ipv6")
             if is_ipv6:
                 networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-                hosts = {str(net): via6 for net in networks}
-                hosts[f"{p.bg_ipv6_side}/128"] = via6
+                hosts = {**dict.fromkeys(networks, via6), p.bg_ipv6_side: via6}
             else:
-                hosts = {str(net): str(p.tester_ipv4) for net in p.ipv4_hosts.networks()}
-                hosts[f"{p.bg_ipv4_side}/128"] = via6
-            sides[side] = {**intent, "routes": hosts}
-        return DutIntent(
+                to_ipv4 = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
+                hosts = {**to_ipv4, p.bg_ipv4_side: via6}
+            sides[side] = p.link_intent(side, getattr(self.links, side), addresses, hosts)
+        return DeviceIntent(
             technology=self.name,
-            settings=AddressTableSettings(
+            configuration=self.family(
                 eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
                 prefix=None if prefix is None else prefix.ipv6,
                 ipv6_side="left" if self.ipv6_is_left else "right",
                 lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                mtu=self._ipv6_link.mtu,
-            ).listed(),
+            ),
             links=self.links,
             left=sides["left"],
             right=sides["right"],

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.families import ClatConfig
 from v6t.plugins.audit_views import (
     GLOBAL_HOST,
     RAISED_MTU,
@@ -79,6 +80,7 @@ class Clat(StatelessTranslator):
     ip_versions = (6, 4)
     sides = ("PLAT", "customer")
     prefix_side = "six"
+    family = ClatConfig
     params: ClatParams
 
     def audit_params(self) -> dict[str, Any]:

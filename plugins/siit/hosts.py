@@ -16,23 +16,21 @@ from ipaddress import (
     IPv6Network,
     summarize_address_range,
 )
-from itertools import groupby
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.ports import KINDS, Policy
 from v6t.plugins.translation.eam import Eam, Mapping, Mappings
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.model import Binding, Kind, Variable
+from v6t.profiles.model import Binding, Kind, Variable, bind_layout, list_ipv6_addresses
 
 MAX_RANGE = 1 << 20
 """Addresses of a range that are looked at one by one."""
 MAX_COVER = 4
 """A route may cover so many times the hosts that it is for."""
-_COLUMNS = ((0, 48), (48, 48), (96, 32))
-"""Stretches of an IPv6 address that a variable can hold."""
 
 
 class HostRange(PluginParams):
@@ -69,24 +67,23 @@ class Host:
 
     Attributes:
         ipv4, ipv6: both forms of the host that the template frame shows.
-        variables: what varies.
-        in_ipv4, in_ipv6: bits of the variables and of the address: variable, first, last bit of
-            the address, first, last bit of the variable.
+        variables4, variables6: what varies in each form.
+        in_ipv4, in_ipv6: each form from its variables; None: it does not vary.
     """
 
     ipv4: IPv4Address
     ipv6: IPv6Address
     variables4: tuple[Variable, ...] = ()
     variables6: tuple[Variable, ...] = ()
-    in_ipv4: tuple[tuple[str, int, int, int, int], ...] = ()
-    in_ipv6: tuple[tuple[str, int, int, int, int], ...] = ()
+    in_ipv4: BitLayout | None = None
+    in_ipv6: BitLayout | None = None
 
     def vary(self, version: int, field: str) -> tuple[list[Variable], list[Binding]]:
-        """Variables and bindings for the address ``field`` of a header."""
-        variables, places = (
+        """Return variables and bindings for the address ``field`` of a header."""
+        variables, layout = (
             (self.variables4, self.in_ipv4) if version == 4 else (self.variables6, self.in_ipv6)
         )
-        return list(variables), [Binding(n, field, a, b, c, d) for n, a, b, c, d in places]
+        return list(variables), bind_layout(layout, field) if layout else []
 
 
 def host(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
@@ -112,18 +109,16 @@ def host(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
     variable = Variable(
         name, bits, KINDS[wanted.policy], low=int(first) & ones, high=int(last) & ones
     )
-    runs = []
-    places = [(bit, mapping.place(32 - bits + bit)) for bit in range(bits)]
-    for _, group in groupby(places, key=lambda pair: pair[1] - pair[0]):
-        run = list(group)
-        runs.append((name, run[0][1], run[-1][1], run[0][0], run[-1][0]))
+    in_ipv4 = BitLayout(
+        32, {name: bits}, (BitCopy(name, 32 - bits, bits),), int(first) >> bits << bits
+    )
     return Host(
         first,
         _both_ways(mappings, first),
         (variable,),
         (variable,),
-        ((name, 32 - bits, 31, 0, bits - 1),),
-        tuple(runs),
+        in_ipv4,
+        mapping.layout.compose(ipv4=in_ipv4),
     )
 
 
@@ -234,19 +229,15 @@ def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host
     elif wanted.policy == "dec":
         chosen.reverse()
     packed = [ipv6[row].tobytes() for row in chosen]
-    listed = []
-    for first, width in _COLUMNS:
-        start, end = first // 8, (first + width) // 8
-        values = tuple(int.from_bytes(p[start:end], "big") for p in packed)
-        listed.append((Variable(f"{name}_{first}", width, Kind.LIST, values=values), first, width))
-    own = Variable(name, 32, Kind.LIST, values=tuple(int(numbers[row]) for row in chosen))
+    variables6, in_ipv6 = list_ipv6_addresses(name, packed)
+    in_order = Variable(name, 32, Kind.LIST, values=tuple(int(numbers[row]) for row in chosen))
     return Host(
         IPv4Address(int(numbers[chosen[0]])),
         IPv6Address(packed[0]),
-        (own,),
-        tuple(v for v, _, _ in listed),
-        ((name, 0, 31, 0, 31),),
-        tuple((v.name, first, first + width - 1, 0, width - 1) for v, first, width in listed),
+        (in_order,),
+        variables6,
+        variable_layout(name, 32),
+        in_ipv6,
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import Links, link_side
+from v6t.intent.device import LinkIntent, Links
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.stateful.four_tuples import last_address
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
@@ -36,7 +36,7 @@ class Pool6Params(ConnectionParams):
         if self.n != self.m:
             raise UsageError(
                 "there is no background beside a device whose right side is IPv6: it could not be "
-                "told from the foreground (MIX-03)",
+                "told from the foreground",
                 "set n = m",
                 code="no-background",
             )
@@ -56,11 +56,11 @@ class Pool6Params(ConnectionParams):
     def responder(self) -> IPv6Address:
         return self.responder_ipv6
 
-    def right_side(self, links: Links) -> dict[str, Any]:
+    def right_side(self, links: Links) -> LinkIntent:
         """The right link of an intent: addresses, neighbours, the way to the Responder."""
         servers = span(self.responder_ipv6, self.responder_count, "responder_ipv6")
         testers = [self.tester_right_ipv6]
-        return link_side(
+        return LinkIntent.describe(
             links.right, [self.dut_right_ipv6], testers, dict.fromkeys([servers], testers[0])
         )
 

@@ -1,4 +1,4 @@
-"""Address mappings for whole arrays: octets in, octets out, and which rows have a mapping."""
+"""Address mappings of arrays: octets to octets, and which rows have a mapping."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.address_layouts import IPV4, embedded_address_layout
+from v6t.packets.bit_layout import BitCopy
 from v6t.plugins.common.octets import octets4, octets8, u32, u64
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.translation import rfc6052
@@ -15,19 +17,23 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
 
+_NONE = BitCopy(IPV4, 128, 0)
+"""The copy of a mapping without a suffix."""
+
+
 class Rfc6052Array:
-    """RFC 6052 addresses behind one prefix: a matter of moving four octets."""
+    """RFC 6052 addresses behind one prefix."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        """Find the places.
+        """Find the octets that hold the IPv4 address.
 
         Args:
-            prefix: of one of RFC 6052's lengths.
+            prefix: of a length that RFC 6052 defines.
         """
-        rfc6052.check_prefix(prefix)
+        layout = embedded_address_layout(rfc6052.check_prefix(prefix))
+        self._places = layout.octet_places(IPV4)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
-        self._places = [p // 8 for p in rfc6052.places(prefix.prefixlen)[::8]]
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
         """``(n, 4)`` to ``(n, 16)``; every address has a form."""
@@ -43,24 +49,35 @@ class Rfc6052Array:
 
 
 class EamArray:
-    """Explicit address mappings, longest prefix first in each direction (RFC 7757)."""
+    """Explicit address mappings, longest prefix first in each direction (RFC 7757).
+
+    Each row of the table has its own layout, which copies the IPv4 suffix.
+    """
 
     def __init__(self, eams: tuple[Eam, ...]) -> None:
-        """Lay the table out in columns.
+        """Arrange the table in columns.
 
         Args:
             eams: at least one.
         """
         self._by_ipv4 = LongestMatch([e.ipv4 for e in eams])
         self._by_ipv6 = LongestMatch([e.ipv6 for e in eams])
-        numbers = [int(e.ipv6.network_address) for e in eams]
-        self._high = np.array([n >> 64 for n in numbers], dtype=np.uint64)
-        self._low = np.array([n & (1 << 64) - 1 for n in numbers], dtype=np.uint64)
+        layouts = [e.layout for e in eams]
+        ones = (1 << 64) - 1
+        self._high = np.array([layout.constant >> 64 for layout in layouts], dtype=np.uint64)
+        self._low = np.array([layout.constant & ones for layout in layouts], dtype=np.uint64)
         self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
-        self._mask = np.array([(1 << e.suffix_len) - 1 for e in eams], dtype=np.uint64)
-        # NumPy defines shifts by 64 bits and more as 0, which is what is meant here; a shift
-        # below 0 would be a huge number and is one of these, too
-        shift = np.array([e.shift for e in eams], dtype=np.int64)
+        self._mask = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
+        # NumPy computes 0 for shifts by 64 bits and more, which includes shifts below 0, as these
+        # become huge unsigned numbers.
+        shift = np.array(
+            [
+                128 - c.destination - c.length
+                for layout in layouts
+                for c in layout.copies or (_NONE,)
+            ],
+            dtype=np.int64,
+        )
         self._up = shift.astype(np.uint64)
         self._over = (64 - shift).astype(np.uint64)
         self._beyond = (shift - 64).astype(np.uint64)
@@ -86,14 +103,9 @@ class EamArray:
 
 
 class MappingsArray:
-    """A whole address table; see :class:`v6t.plugins.translation.eam.Mappings`."""
+    """A translator's address table; see :class:`v6t.plugins.translation.eam.Mappings`."""
 
     def __init__(self, mappings: Mappings) -> None:
-        """Prepare both parts.
-
-        Args:
-            mappings: the table.
-        """
         self._eams = EamArray(mappings.eams) if mappings.eams else None
         self._prefix = Rfc6052Array(mappings.prefix.ipv6) if mappings.prefix else None
 
@@ -105,11 +117,11 @@ class MappingsArray:
         """``(n, 16)`` to ``(n, 4)``."""
         return self._map(ipv6, "to_ipv4")
 
-    def _map(self, addresses: U8, way: str) -> tuple[U8, Mask]:
+    def _map(self, addresses: U8, method: str) -> tuple[U8, Mask]:
         if self._eams is None:
-            return getattr(self._prefix, way)(addresses)  # type: ignore[no-any-return]
-        out, known = getattr(self._eams, way)(addresses)
+            return getattr(self._prefix, method)(addresses)  # type: ignore[no-any-return]
+        out, known = getattr(self._eams, method)(addresses)
         if self._prefix is None or known.all():
             return out, known
-        other, inside = getattr(self._prefix, way)(addresses)
-        return np.where(known[:, None], out, other), known | inside
+        embedded, inside = getattr(self._prefix, method)(addresses)
+        return np.where(known[:, None], out, embedded), known | inside

@@ -2,83 +2,71 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
 from v6t.base.errors import UsageError
 from v6t.base.files import read_text
+from v6t.packets.address_layouts import IPV4, eam_layout, embedded_address_layout
+from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.translation import rfc6052
 
 
 @dataclass(frozen=True)
-class Eam:
-    """One mapping; the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
+class Mapping(ABC):
+    """An IPv6 prefix whose addresses represent those of an IPv4 prefix."""
 
     ipv4: IPv4Network
     ipv6: IPv6Network
 
-    def __post_init__(self) -> None:
-        if 128 - self.ipv6.prefixlen < self.suffix_len:
-            raise UsageError(
-                f"the {self.suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
-                "(RFC 7757 section 3)",
-                f"use an IPv6 prefix of at most /{128 - self.suffix_len}",
-                code="outside-prefix",
-            )
-
     @property
-    def suffix_len(self) -> int:
-        """Bits that are copied."""
-        return 32 - self.ipv4.prefixlen
-
-    @property
-    def shift(self) -> int:
-        """Bits behind the suffix in the IPv6 address."""
-        return 128 - self.ipv6.prefixlen - self.suffix_len
-
-    def place(self, bit: int) -> int:
-        """Bit of the IPv6 address that holds a bit of the IPv4 suffix, both from 0 on the left."""
-        return self.ipv6.prefixlen + bit - self.ipv4.prefixlen
+    @abstractmethod
+    def layout(self) -> BitLayout:
+        """How an IPv6 address holds an IPv4 address."""
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
-        """The IPv6 address of an address within the IPv4 prefix."""
-        suffix = int(ipv4) & ((1 << self.suffix_len) - 1)
-        return IPv6Address(int(self.ipv6.network_address) | suffix << self.shift)
+        """Compute the IPv6 address of an address within the IPv4 prefix."""
+        return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
-        """The IPv4 address of an address within the IPv6 prefix; what follows is ignored."""
-        suffix = int(ipv6) >> self.shift & ((1 << self.suffix_len) - 1)
+        """Compute the IPv4 address of an address within the IPv6 prefix; later bits are ignored."""
+        suffix = self.layout.decode(int(ipv6))[IPV4]
         return IPv4Address(int(self.ipv4.network_address) | suffix)
 
 
 @dataclass(frozen=True)
-class Rfc6052:
-    """A prefix of RFC 6052 as a mapping of all IPv4 addresses."""
-
-    ipv6: IPv6Network
-
-    ipv4 = IPv4Network("0.0.0.0/0")
+class Eam(Mapping):
+    """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
 
     def __post_init__(self) -> None:
-        rfc6052.check_prefix(self.ipv6)
+        suffix_len = 32 - self.ipv4.prefixlen
+        if 128 - self.ipv6.prefixlen < suffix_len:
+            raise UsageError(
+                f"the {suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
+                "(RFC 7757 section 3)",
+                f"use an IPv6 prefix of at most /{128 - suffix_len}",
+                code="outside-prefix",
+            )
 
-    def place(self, bit: int) -> int:
-        """Bit of the IPv6 address that holds a bit of the IPv4 address."""
-        return rfc6052.places(self.ipv6.prefixlen)[bit]
-
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
-        """See :func:`v6t.plugins.translation.rfc6052.embed`."""
-        return rfc6052.embed(self.ipv6, ipv4)
-
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
-        """See :func:`v6t.plugins.translation.rfc6052.extract`."""
-        return rfc6052.extract(self.ipv6, ipv6)
+    @cached_property
+    def layout(self) -> BitLayout:
+        return eam_layout(self.ipv4, self.ipv6)
 
 
-Mapping = Eam | Rfc6052
+class Rfc6052(Mapping):
+    """A prefix of RFC 6052, which maps all IPv4 addresses."""
+
+    def __init__(self, ipv6: IPv6Network) -> None:
+        super().__init__(IPv4Network("0.0.0.0/0"), rfc6052.check_prefix(ipv6))
+
+    @property
+    def layout(self) -> BitLayout:
+        return embedded_address_layout(self.ipv6)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ own follows from the address, too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.address_layouts import embedded_address_layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,8 +48,7 @@ class Zone:
     Attributes:
         client, resolver: who asks, and the device it asks, on the left.
         asker, server: the device as the authoritative server sees it, and that server, on the right.
-        prefix: 16 octets in which an IPv4 address is embedded (RFC 6052).
-        places: where the four octets of the IPv4 address go.
+        prefix: of synthesized AAAA records, which hold an IPv4 address (RFC 6052).
         own: 12 octets before the IPv4 address in AAAA records of names that have one.
         first, count: IPv4 addresses of the names.
         ttl_s: of all records.
@@ -60,8 +60,7 @@ class Zone:
     resolver: IPv6Address
     asker: IPv4Address | IPv6Address
     server: IPv4Address | IPv6Address
-    prefix: bytes
-    places: tuple[int, int, int, int]
+    prefix: IPv6Network
     own: bytes
     first: int
     count: int
@@ -81,10 +80,9 @@ class Zone:
 
     def answers(self, addresses: NDArray[np.uint32], share: float) -> U8:
         """``(n, 16)``: the AAAA record a client must be given (RFC 6147 section 5.1)."""
-        four = octets(addresses)
-        records = np.empty((len(four), 16), np.uint8)
-        records[:] = np.frombuffer(self.prefix, np.uint8)
-        records[:, self.places] = four
+        records = embedded_address_layout(self.prefix).encode_octets(
+            ipv4=addresses.astype(np.uint64)
+        )
         own = self.with_own(addresses, share)
         if own.any():
             records[own] = self.own_records(addresses[own])

@@ -16,7 +16,7 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.options import TrexOptions
-from v6t.intent.device import Link, Links, played
+from v6t.intent.device import Link, Links
 from v6t.profiles.expand import Expander
 from v6t.trials.trial import Trial
 
@@ -42,7 +42,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
     links = bind(run).technology.links
     assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
-    assert (links.at("left"), links.at("right")) == (links.right, links.left)
+    assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
     assert run.links_left.vlan == 7  # the files keep the tester's words
     streams = compile_point(bind(run).technology, bind(run).technology.frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
@@ -53,7 +53,7 @@ def test_the_device_has_its_private_side_there(run):
     driver = bind(run).driver
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
     plan = driver.plan(bind(run).intent, driver.example(bind(run).intent))
-    private = bind(run).intent.left["addresses"][0]
+    private = str(bind(run).intent.left.addresses[0])
     (step,) = [s for s in plan.steps if private in s.command and " addr " in s.command]
     assert "eth2" in step.command
     assert "eth1" not in step.command
@@ -74,19 +74,23 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     sides = {"left": {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01"}}
     options = TrexOptions(ports=(0, 1), interfaces=("03:00.0", "03:00.1"),
                           pairs=({"ports": (2, 3), "interfaces": ("04:00.0", "04:00.1"), **sides},))  # fmt: skip
-    turned = options.turned()
-    assert (turned.ports, turned.pairs[0].ports) == ((1, 0), (3, 2))
-    assert turned.all_interfaces == options.all_interfaces  # a port keeps its interface
-    links = Links(Link("02:00:00:00:0b:02", "02:00:00:00:0b:01"), Links().left, turned=True)
-    assert [macs[0][-5:] for macs in turned.all_macs(links)] == ["01:02", "0b:02", "0c:02", "0b:02"]
-    assert turned.turned() == options
+    swapped = options.with_swapped_ports()
+    assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
+    assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
+    links = Links(Link("02:00:00:00:0b:02", "02:00:00:00:0b:01"), Links().left, swapped=True)
+    assert [macs[0][-5:] for macs in swapped.all_macs(links)] == [
+        "01:02",
+        "0b:02",
+        "0c:02",
+        "0b:02",
+    ]
+    assert swapped.with_swapped_ports() == options
 
 
 def test_who_is_played_follows(run):
-    technology = bind(run).technology
-    intent = technology.dut_intent()
-    links = played(technology.links, intent.left, intent.right)
-    assert set(links.at("right").hosts) == set(intent.left["neighbours"])
+    intent = bind(run).technology.dut_intent()
+    hosts = intent.emulated_links.link_at("right").hosts
+    assert set(hosts) == set(map(str, intent.left.neighbors))
 
 
 def test_it_survives_the_files_of_a_run(run, tmp_path):
@@ -132,7 +136,9 @@ Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStatef
 
 
 def test_a_driver_without_interfaces_has_nothing_to_turn():
-    assert make_driver("reference", {}, turned=True).options == make_driver("reference", {}).options
+    assert (
+        make_driver("reference", {}, swapped=True).options == make_driver("reference", {}).options
+    )
 
 
 @pytest.mark.lab
@@ -158,5 +164,5 @@ def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
     finally:
         bench.close()
     for counted in result.directions.values():
-        assert counted.total("received") == 200
+        assert counted.count_frames("received") == 200
         assert counted.checked == counted.matched > 0

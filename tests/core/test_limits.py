@@ -9,6 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
+from v6t.intent.device import DeviceRequirements
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.trials.trial import Trial
 
@@ -104,8 +105,7 @@ def test_pool_below_the_source_ports_of_all_clients_is_refused(plugin):
 @pytest.mark.parametrize("driver", ["nftables", "iptables", "openbsd-pf"])
 def test_sessions_option_below_the_connections_is_refused(driver):
     device = make_driver(driver, {"sessions": 999})
-    intent = Nat44().dut_intent()
-    told = replace(intent, settings={**intent.settings, "sessions": 1000})
+    told = replace(Nat44().dut_intent(), requirements=DeviceRequirements(sessions=1000))
     with pytest.raises(UsageError) as caught:
         device.plan(told, device.example(told))
     assert caught.value.dut_params == {"sessions": 1000}

@@ -36,11 +36,14 @@ from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
+from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
-from v6t.trials.trial import Trial, TrialResult, result_from_json, result_to_json
+from v6t.trials.codec import result_from_json, result_to_json
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 from .support import v6t
 
@@ -167,7 +170,7 @@ def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
         other = {"left": "right", "right": "left"}[side]
         for at, hosts in (("saddr", side), ("daddr", other)):
             nets = allowed.partition(f"{at} {{ ")[2].partition(" }")[0].split(", ")
-            assert set(getattr(bound.intent, hosts)["routes"]) <= set(nets)
+            assert set(map(str, getattr(bound.intent, hosts).routes)) <= set(nets)
         assert sum(r.endswith("drop") for r in rules) == count - 1
     body = step.text.replace("    ", "\t")
     assert step.check is not None and step.check.checker(body) is None
@@ -197,7 +200,7 @@ def test_addresses_read_back_as_nftables_writes_them():
 
 def test_a_device_without_nftables_makes_no_filters():
     driver = make_driver("linux-router", {})
-    intent = replace(ROUTER4, settings={**ROUTER4.settings, "filters": 1})
+    intent = replace(ROUTER4, requirements=DeviceRequirements(filters=1))
     with pytest.raises(DutError, match="lacks the program nft"):
         driver.plan(intent, replace(driver.example(intent), programs=frozenset({"ip", "sysctl"})))
 
@@ -346,8 +349,12 @@ def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into
         assert first[:2] == [version, "saddr"] and first[-1] == "accept"
         sources, _, destinations = chain.splitlines()[0].partition("daddr")
         assert to in destinations
-        own = [n for n in getattr(bound.intent, side)["routes"] if (":" in n) == (version == "ip6")]
-        assert all(net in sources for net in own)
+        own = [
+            n
+            for n in getattr(bound.intent, side).routes
+            if n.version == (6 if version == "ip6" else 4)
+        ]
+        assert all(str(net) in sources for net in own)
     assert plan.steps[-1].check.checker(plan.steps[-1].text) is None
 
 
@@ -518,8 +525,8 @@ def test_a_real_router_under_each(modifier, tmp_path):
 @pytest.mark.skipif(not LAB or shutil.which("nft") is None, reason="needs a lab and nft")
 def test_what_filters_deny_does_not_pass_and_all_is_as_before():
     """Frames of hosts to whom the device has a route, but which the filters deny or do not know."""
-    asked = {**ROUTER4.settings, "filters": 25, "updates": True}
-    with standing("linux-router", replace(ROUTER4, settings=asked)) as bed:
+    requirements = DeviceRequirements(filters=25, route_updates=True)
+    with standing("linux-router", replace(ROUTER4, requirements=requirements)) as bed:
         session, net = bed.session, "203.0.113"
         first, second = session.update_routes(), session.update_routes()
         assert first != second and session.update_routes() == first

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.duts.registry import names
 
-PAIRS = [(t, d) for d in names() for t in driver_type(d).technologies]
+PAIRS = [(t, d) for d in names() for t in technologies_for(d)]
 
 
 def plain(technology, driver, **more):

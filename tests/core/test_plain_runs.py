@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
+from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.journal import read_journal
@@ -49,7 +50,7 @@ MODULES = {"jool": "jool", "nat46": "nat46", "ip6-tunnel": "ip6_tunnel"}
 PAIRS = [
     (technology, driver)
     for driver in names()
-    for technology in driver_type(driver).technologies
+    for technology in technologies_for(driver)
     if driver_type(driver).configures
 ]
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")

@@ -57,7 +57,7 @@ def test_json(tmp_path, monkeypatch):
     assert {p["media_fps"] for p in content["points"]} == {MEDIA_104_FPS}
     device = content["device_must_be"]
     assert device["technology"] == "mape-br"
-    assert device["settings"]["rules"][0]["ea_len"] == 13
+    assert device["configuration"]["rules"][0]["ea_len"] == 13
     assert device["left"]["routes"] == {"2001:db8:ce::/51": "2001:db8:6::2"}
     assert device["links"]["left"]["dut_mac"] == "02:00:00:00:01:01"
     assert tree(tmp_path) == {}

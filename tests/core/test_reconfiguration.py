@@ -18,6 +18,7 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
+from v6t.intent.families import Nat44Config
 
 LAB, WHY = available()
 DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),
@@ -60,14 +61,14 @@ def test_devices_that_have_nothing_to_change(plugin, dut, why):
 def test_spare_networks_overlap_nothing_of_the_run():
     intent = bind(resolve(flags=Flags("mape-br"))).technology.dut_intent()
     assert str(spare4(intent)) in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
-    taken = replace(intent, settings={"a": ["203.0.113.0/24", {"198.51.100.7": 1}, "192.0.2.0/25"]})
-    assert str(spare4(taken)) == "100.64.113.0/24"
-    assert (
-        str(spare6(replace(intent, settings={"x": "2001:db8:fffe::1/64"}))) == "2001:db8:fffd::/48"
-    )
-    full = ["203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.0.0/10", "192.88.99.0/24"]
+    pool = Nat44Config(inside4=["203.0.113.0/24", "192.0.2.0/25"], pool4=["198.51.100.7"])
+    assert str(spare4(replace(intent, configuration=pool))) == "100.64.113.0/24"
+    left = replace(intent.left, addresses=["2001:db8:fffe::1/64"])
+    assert str(spare6(replace(intent, left=left))) == "2001:db8:fffd::/48"
+    every = ["203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.0.0/10", "192.88.99.0/24"]
+    full = Nat44Config(inside4=every, pool4=[])
     with pytest.raises(UsageError, match="nothing is left"):
-        spare4(replace(intent, settings={"all": full}))
+        spare4(replace(intent, configuration=full))
 
 
 def test_what_a_change_reads_back():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
+from v6t.core.config.compatibility import can_be
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
@@ -46,7 +47,7 @@ def pairs():
             technology = load_plugin(plugin)
             if technology.stateful or technology.exchange != "frames":
                 continue
-            if kind.configures and plugin in kind.technologies:
+            if kind.configures and can_be(driver, plugin):
                 yield plugin, driver
 
 

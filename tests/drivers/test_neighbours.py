@@ -19,7 +19,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
 from v6t.drivers.trex import answering
-from v6t.intent.device import Aside, Link, Links, hosts_on, played
+from v6t.intent.device import BackgroundVlan, DeviceIntent, Link, LinkIntent, Links, host_arguments
+from v6t.intent.families import RouterConfig
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
@@ -29,6 +30,12 @@ LOCAL = "fe80::1"
 
 def hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **does):
     return Hosts(OWN, list(addresses), DEVICE, list(device), vlan, **does)
+
+
+def emulated(link):
+    """Return a link with a host of the tester on it."""
+    side = LinkIntent([f"{ROUTER4}/24"], {FOUR: OWN})
+    return DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
 
 
 def request(target=FOUR, sender=ROUTER4, **more):
@@ -110,9 +117,10 @@ def test_within_a_vlan():
 
 def test_the_background_s_vlan_has_a_host_of_its_own():
     """MIX-04: whoever resolves neighbours finds the tester on both VLANs of a cable."""
-    link = Link(OWN, DEVICE, vlan=7, background=Aside(8, "2001:2:0:b::1/64", "2001:2:0:b::2"))
-    side = {"addresses": [f"{ROUTER4}/24"], "neighbours": {FOUR: OWN}}
-    both = Hosts(**hosts_on(played(Links(link), side, {"addresses": [], "neighbours": {}}).left))
+    link = Link(
+        OWN, DEVICE, vlan=7, background=BackgroundVlan(8, "2001:2:0:b::1/64", "2001:2:0:b::2")
+    )
+    both = Hosts(**host_arguments(emulated(link)))
     asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload
     assert Ether(both.answer(bytes(asked)))[Dot1Q].vlan == 7
     beside = solicitation("2001:2:0:b::2", "2001:2:0:b::1")
@@ -146,17 +154,14 @@ def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
 
 
 def test_who_is_played_is_what_the_device_must_resolve():
-    side = {"addresses": [f"{ROUTER4}/24"], "neighbours": {FOUR: OWN}}
-    links = played(Links(Link(OWN, DEVICE, vlan=7)), side, {"addresses": [], "neighbours": {}})
-    assert hosts_on(links.left) == {
+    assert host_arguments(emulated(Link(OWN, DEVICE, vlan=7))) == {
         "mac": OWN,
         "addresses": [FOUR],
         "device_mac": DEVICE,
         "device": [f"{ROUTER4}/24"],
         "vlan": 7,
     }
-    assert hosts_on(links.right) is None
-    assert hosts_on(Links().left) is None
+    assert host_arguments(Links().left) is None
 
 
 @pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
@@ -183,8 +188,7 @@ def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path
     told = make_tester(bound).describe()
     assert told["answers_on"] == (["left", "right"] if answers else ["right"])
     assert told["learning_on"] == (["left", "right"] if introduces else ["right"])
-    intent = bound.technology.dut_intent()
-    given = hosts_on(played(bound.technology.links, intent.left, intent.right).left)
+    given = host_arguments(bound.technology.dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
     if given is not None:
         assert bool(Hosts(**given).introductions()) is introduces

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TunnelEnd
-from v6t.plugins.base import DutIntent, Expected, Links, Technology
+from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
     background_of,
@@ -106,6 +107,19 @@ class SixrdParams(LinkParams):
         return IPv4Address(int(self.customers.network_address) | number)
 
 
+class SixrdRelayConfig(DeviceConfig):
+    """A border relay of 6rd."""
+
+    family = "6rd-relay"
+
+    prefix: IPv6Network
+    """The 6rd prefix."""
+    customers: IPv4Network
+    """IPv4 addresses of the CEs."""
+    br_ipv4: IPv4Address
+    """Tunnel address of the relay."""
+
+
 class SixrdBorderRelay(Technology):
     """Takes IPv6 out of IPv4 towards the IPv6 internet, and puts it into IPv4 on the way back."""
 
@@ -169,20 +183,18 @@ class SixrdBorderRelay(Technology):
     def expect(self, direction: Direction, frames: Any) -> Expected:
         return self._device.expect(direction, frames)
 
-    def dut_intent(self) -> DutIntent:
-        p = self.params
-        left = p.link_intent("left", self.links.left, (p.dut_left_ipv4, p.tester_left_ipv4))
-        left["routes"][str(p.customers)] = str(p.tester_left_ipv4)
-        return DutIntent(
+    def dut_intent(self) -> DeviceIntent:
+        p, links = self.params, self.links
+        ends = (p.dut_left_ipv4, p.tester_left_ipv4)
+        to_customers = {p.customers: p.tester_left_ipv4}
+        return DeviceIntent(
             technology=self.name,
-            settings={
-                "prefix": str(p.prefix),
-                "customers": str(p.customers),
-                "br_ipv4": str(p.br_ipv4),
-            },
-            links=self.links,
-            left=left,
-            right=p.link_intent("right", self.links.right, None),
+            configuration=SixrdRelayConfig(
+                prefix=p.prefix, customers=p.customers, br_ipv4=p.br_ipv4
+            ),
+            links=links,
+            left=p.link_intent("left", links.left, ends, to_customers),
+            right=p.link_intent("right", links.right, None),
         )
 
     def audit_views(self) -> tuple[TunnelEnd]:

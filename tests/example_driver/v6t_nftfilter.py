@@ -12,6 +12,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked
+from v6t.intent.families import RouterConfig
 
 TABLE = "inet v6t_filter"
 
@@ -28,7 +29,7 @@ class NftFilter(LinuxDriver):
 
     name = "nft-filter"
     title = "Linux router behind an nftables filter of many rules"
-    technologies = ("ipv4-router", "ipv6-router")
+    accepts = (RouterConfig,)
     executed = "configured, verified with real frames and restored by the tests"
     versions = ("1.0",)
     programs: Mapping[str, str] = {"nft": "nftables"}

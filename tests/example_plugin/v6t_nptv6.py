@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.families import NptConfig
 from v6t.packets.direction import Direction
-from v6t.plugins.base import DutIntent, Expected, Links, Technology
+from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
     background_of,
@@ -130,15 +131,14 @@ class Nptv6(Technology):
     def expect(self, direction: Direction, frames: Any) -> Expected:
         return self._device.expect(direction, frames)
 
-    def dut_intent(self) -> DutIntent:
+    def dut_intent(self) -> DeviceIntent:
         p = self.params
-        left = p.link_intent("left", self.links.left, None)
-        left["routes"][str(p.inside)] = str(p.tester_left_ipv6)
-        return DutIntent(
+        to_inside = {p.inside: p.tester_left_ipv6}
+        return DeviceIntent(
             technology=self.name,
-            settings={"internal": str(p.inside), "external": str(p.outside)},
+            configuration=NptConfig(internal=p.inside, external=p.outside),
             links=self.links,
-            left=left,
+            left=p.link_intent("left", self.links.left, None, to_inside),
             right=p.link_intent("right", self.links.right, None),
         )
 

@@ -229,8 +229,7 @@ def test_nat64_is_emptied_by_a_new_instance(machine, bedded):
 @releases
 def test_what_jool_drops_is_in_its_telemetry(machine, bedded):
     """A pool of few ports is exhausted."""
-    intent = intents.nat64("64:ff9b::/96")
-    intent.settings["ports"] = [1024, 1033]
+    intent = intents.with_values(intents.nat64("64:ff9b::/96"), ports=(1024, 1033))
     bed = bedded(intent)
     frames_pass(bed, 5000, 10)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -324,7 +323,7 @@ def test_an_ordinary_user_with_doas(machine):
 def test_ports_run_out(machine):
     """PF says so by its own counter. Of a NAT44: af-to gives a port again, see the driver's page."""
     nat44 = INTENTS["nat44"]
-    few = replace(nat44, settings={**nat44.settings, "ports": [2000, 2009]})
+    few = intents.with_values(nat44, ports=(2000, 2009))
     with configured(machine, "nat44", few) as bed:
         pairs = list(answered(bed, "nat44", 5000, 10))
         assert {out["UDP"].sport for out, _ in pairs} == set(range(2000, 2010))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import ClassVar
 
-from v6t.plugins.base import DutIntent, Technology
+from v6t.intent.families import RouterConfig
+from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
     ethernet,
@@ -68,7 +69,7 @@ class Carried(Technology):
         return self._device.expect(direction, frames)
 
     def dut_intent(self):
-        return DutIntent(self.name, {}, self.links)
+        return DeviceIntent(self.name, RouterConfig(), self.links)
 
     @cached_property
     def _device(self):

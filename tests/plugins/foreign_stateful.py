@@ -70,7 +70,6 @@ class QueryNftables(Nftables):
     """The kernel's NAT44 of queries."""
 
     name = "nftables-queries"
-    technologies = (QueryNat.name,)
 
     def rules(self, pools, port):
         rules = [

@@ -10,6 +10,7 @@ from ipaddress import (
     IPv6Interface,
     ip_address,
     ip_interface,
+    ip_network,
 )
 
 import pytest
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.technology import make_technology, params_of
-from v6t.intent.device import Aside, Links
+from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
 
 from .test_contract import NAMES, PARAMS
@@ -45,18 +46,18 @@ def is_refused(case, links=None, **changed):
 def devices(intent):
     """The intent, and the intents of its parts."""
     yield intent.left, intent.right
-    for part in intent.settings.get("parts", ()):
-        yield part["left"], part["right"]
+    for part in intent.parts:
+        yield part.intent.left, part.intent.right
 
 
 def owners(intent):
     """Addresses of device and tester with the side and the user of each, the outer links only."""
     for side in ("left", "right"):
         given = getattr(intent, side)
-        for text in given["addresses"]:
-            yield ip_interface(text).ip, side, "device"
-        for text in given["neighbours"]:
-            yield ip_address(text), side, "tester"
+        for interface in given.addresses:
+            yield interface.ip, side, "device"
+        for address in given.neighbors:
+            yield address, side, "tester"
 
 
 def address_parameters():
@@ -103,7 +104,7 @@ def test_address_parameter_with_the_testers_address_on_another_link_is_refused(c
         # the tester itself may be a host behind its own link
         changed = technology(case, **{name: address}).dut_intent()
         here = getattr(changed, side)
-        assert str(address) in here["neighbours"] or f"{address}/128" in here["routes"]
+        assert address in here.neighbors or ip_network(address) in here.routes
         assert address not in other_hosts(changed, side), (side, address)
 
 
@@ -115,8 +116,7 @@ def unused(case, name, address):
 def other_hosts(intent, side):
     """Addresses of hosts and links on the opposite side."""
     there = intent.right if side == "left" else intent.left
-    routed = [ip_interface(net).ip for net in there["routes"]]
-    return [*routed, *(ip_address(a) for a in there["neighbours"])]
+    return [*(net.network_address for net in there.routes), *there.neighbors]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -298,15 +298,19 @@ def test_prefix_or_range_with_addresses_that_no_device_forwards_is_refused(plugi
 )
 def test_background_vlan_with_impossible_addresses_is_refused(device, tester):
     links = Links()
-    wrong = replace(links.left, vlan=7, background=Aside(8, device, tester))
-    right = replace(links.right, vlan=7, background=Aside.on("right", 8))
+    wrong = replace(links.left, vlan=7, background=BackgroundVlan(8, device, tester))
+    right = replace(
+        links.right, vlan=7, background=BackgroundVlan.with_default_addresses("right", 8)
+    )
     assert is_refused("ipv6-router", Links(wrong, right))
 
 
 def test_background_vlan_with_its_default_addresses_is_accepted():
     links = Links()
-    left = replace(links.left, vlan=7, background=Aside.on("left", 8))
-    right = replace(links.right, vlan=7, background=Aside.on("right", 8))
+    left = replace(links.left, vlan=7, background=BackgroundVlan.with_default_addresses("left", 8))
+    right = replace(
+        links.right, vlan=7, background=BackgroundVlan.with_default_addresses("right", 8)
+    )
     technology("ipv6-router", Links(left, right))
 
 
@@ -320,8 +324,8 @@ def test_public_address_that_is_the_devices_right_one_is_accepted():
 
 def test_default_route_is_accepted():
     intent = technology("ipv6-router").dut_intent()
-    routes = {**intent.left["routes"], "::/0": "2001:2:0:f000::2"}
-    check_addresses(replace(intent, left={**intent.left, "routes": routes}))
+    routes = {**intent.left.routes, "::/0": "2001:2:0:f000::2"}
+    check_addresses(replace(intent, left=replace(intent.left, routes=routes)))
 
 
 def test_names_of_the_contract_are_covered():
@@ -333,15 +337,16 @@ class TestTunnelAddress:
     FAR = "2404:9200:225:100::64"
 
     def addresses(self, plugin, **params):
-        return technology(plugin, **params).dut_intent().left["addresses"]
+        return [str(a) for a in technology(plugin, **params).dut_intent().left.addresses]
 
     def test_default_is_the_link_address(self, plugin):
         assert self.addresses(plugin) == ["2001:db8:6::1/64"]
 
     def test_outside_the_link_is_a_host_address(self, plugin):
-        made = technology(plugin, br_address=self.FAR)
-        assert made.dut_intent().left["addresses"] == ["2001:db8:6::1/64", f"{self.FAR}/128"]
-        assert made.dut_intent().settings["br_address"] == self.FAR
+        given = {"br_address": self.FAR}
+        assert self.addresses(plugin, **given) == ["2001:db8:6::1/64", f"{self.FAR}/128"]
+        configuration = technology(plugin, **given).dut_intent().configuration
+        assert str(configuration.br_address) == self.FAR
 
     def test_with_the_tester_in_its_network_is_the_link_address(self, plugin):
         given = {"br_address": "2001:db8:9::64", "tester_left_ipv6": "2001:db8:9::2"}

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
+from v6t.intent.device import LinkIntent
 from v6t.plugins.customer_edge.params import LwB4Params, MapCeParams, MapECeParams, MapTCeParams
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
@@ -23,7 +24,7 @@ from .test_mapt import SERVER, params, rules
 
 def settings_of(rule: MapRule, ea: int) -> dict[str, object]:
     """Parameters of a rule's CE number ``ea``."""
-    ipv4, psid = rule.ce_of(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
+    ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
     if not rule.ea_len and rule.ipv4_prefix.prefixlen < 32:
         psid = 0
     if rule.psid_len == 16 and not psid:
@@ -118,20 +119,23 @@ def test_figure_8_of_the_mapperf_paper():
     ports = frames[:, 34].astype(int) << 8 | frames[:, 35]
     assert (ports.min(), ports.max()) == (18432, 20479)
     intent = plugin.dut_intent()
-    assert intent.settings["end_user_prefix"] == "2001:db8:ce:17a9::/64"
-    assert intent.settings["tunnel_local"] == "2001:db8:ce:17a9:0:c000:2bd:9"
-    assert intent.settings["napt"] is False
-    assert intent.left["routes"] == {"2001:db8:6::1/128": "2001:db8:6::1"}
-    assert intent.right["routes"] == {"192.0.2.189/32": "192.168.19.2"}
+    assert str(intent.configuration.end_user_prefix) == "2001:db8:ce:17a9::/64"
+    assert str(intent.configuration.tunnel_local) == "2001:db8:ce:17a9:0:c000:2bd:9"
+    assert intent.left.routes == routes({"2001:db8:6::1/128": "2001:db8:6::1"})
+    assert intent.right.routes == routes({"192.0.2.189/32": "192.168.19.2"})
+
+
+def routes(texts):
+    return LinkIntent(routes=texts).routes
 
 
 def test_intents_say_how_packets_cross():
-    assert MapTCe().dut_intent().settings["dmr"] == "2001:db8:ffff::/64"
-    assert MapTCe().dut_intent().left["routes"] == {"2001:db8:ffff::/64": "2001:db8:6::1"}
-    settings_seen = LwB4().dut_intent().settings
-    assert settings_seen["tunnel_remote"] == "2001:db8:6::1"
-    assert settings_seen["ipv4"] == "198.18.0.1/32"
-    assert "rule" not in settings_seen
+    intent = MapTCe().dut_intent()
+    assert str(intent.configuration.dmr) == "2001:db8:ffff::/64"
+    assert intent.left.routes == routes({"2001:db8:ffff::/64": "2001:db8:6::1"})
+    lwb4 = LwB4().dut_intent().configuration
+    assert str(lwb4.tunnel_remote) == "2001:db8:6::1"
+    assert str(lwb4.ipv4) == "198.18.0.1/32"
 
 
 def test_a_stranger_in_the_tunnel_is_not_heard():

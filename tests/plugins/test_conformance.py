@@ -226,11 +226,11 @@ class Raising(MapEBorderRelay):
         return super().expect(direction, frames[goood])  # noqa: F821
 
 
-class NoJson(MapEBorderRelay):
-    """An intent that no file can hold."""
+class Untyped(MapEBorderRelay):
+    """An intent whose configuration is not a model."""
 
     def dut_intent(self):
-        return replace(super().dut_intent(), settings={"rules": {1, 2}})
+        return replace(super().dut_intent(), configuration={"rules": []})
 
 
 class Crooked(MapEBorderRelay):
@@ -273,7 +273,7 @@ FAULTS = [
     (Meddling, "expect() changes the frames it is given"),
     (Unmarked, "the last 16 octets, the tester's mark, are not those sent"),
     (Raising, "NameError: name 'goood' is not defined"),
-    (NoJson, "dut_intent() holds what is no JSON"),
+    (Untyped, "the configuration of dut_intent() is {'rules': []}, not a DeviceConfig"),
     (Crooked, "frame_pair refuses its own frame size of 9000 octets"),
     (Upside, "ip_versions says 4"),
     (ForwardsAll, "frames with a TTL or hop limit of 1 are forwarded"),

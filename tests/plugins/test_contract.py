@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.metadata import entry_points
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.intent import families as settings
+from v6t.intent import families
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -85,37 +84,33 @@ def test_devices_and_connections_are_told(case):
 
 
 FAMILIES = {
-    "clat": settings.AddressTable,
-    "dslite-aftr": settings.DsLite,
-    "lwaftr": settings.BindingTable,
-    "lwb4": settings.CustomerEdge,
-    "mape-br": settings.MapRelay,
-    "mape-ce": settings.CustomerEdge,
-    "mapt-br": settings.MapRelay,
-    "mapt-ce": settings.CustomerEdge,
-    "nat44": settings.Nat,
-    "nat64": settings.Nat64,
-    "nat66": settings.Nat,
-    "nptv6": settings.Npt,
-    "siit": settings.AddressTable,
+    "clat": families.ClatConfig,
+    "dslite-aftr": families.DsLiteAftrConfig,
+    "lwaftr": families.LwAftrConfig,
+    "lwb4": families.LwB4Config,
+    "mape-br": families.MapERelayConfig,
+    "mape-ce": families.MapECeConfig,
+    "mapt-br": families.MapTRelayConfig,
+    "mapt-ce": families.MapTCeConfig,
+    "nat44": families.Nat44Config,
+    "nat64": families.Nat64Config,
+    "nat66": families.Nat66Config,
+    "nptv6": families.NptConfig,
+    "siit": families.SiitConfig,
 }
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_driver_reads_what_the_plugin_meant(name):
-    """As JSON, which is how an intent stands in run directories and in parts of a chain."""
-    intent = made(name).dut_intent()
-    kept = json.loads(json.dumps(intent.settings))
-    read = settings.settings_of(replace(intent, settings=kept))
-    assert type(read) is FAMILIES[name]
-    assert read.listed() == {key: value for key, value in kept.items() if key != "parts"}
-    assert read.mtu == 1500
+def test_dut_intent_configuration_is_of_the_family_and_reads_back_from_json(name):
+    configuration = made(name).dut_intent().configuration
+    assert type(configuration) is FAMILIES[name]
+    kept = json.loads(json.dumps(configuration.to_json()))
+    assert FAMILIES[name].model_validate(kept) == configuration
 
 
-def test_an_intent_that_is_not_of_the_family_is_refused_in_a_sentence():
+def test_configuration_as_another_family_is_refused():
     intent = made("nat64").dut_intent()
-    odd = {**intent.settings, "prefix": "2001:db8::1/96"}
-    with pytest.raises(UsageError, match="the intent of nat64 has no usable prefix"):
-        settings.Nat64.of(replace(intent, settings=odd))
-    with pytest.raises(UsageError, match="the intent of nat64 has no usable rules"):
-        settings.MapRelay.of(intent)
+    assert intent.configuration_as(families.NatConfig) is intent.configuration
+    with pytest.raises(UsageError) as caught:
+        intent.configuration_as(families.MapERelayConfig)
+    assert caught.value.code == "unsupported-by-device"

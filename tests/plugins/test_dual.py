@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from ipaddress import IPv6Network
+from ipaddress import IPv4Address, IPv6Network
 from itertools import pairwise
 
 import numpy as np
@@ -134,7 +134,7 @@ def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
                 frames = np.array([list(row) for row in rows], dtype=np.uint8)
                 continue
             way = {"forward": "reverse", "reverse": "forward"}[direction]
-            made = part.reference.expect(way if part.turned else direction, frames)
+            made = part.reference.expect(way if part.mirrored else direction, frames)
             assert not made.reason.any(), part.name
             frames = made.frames[:, : made.length[0]]
         return frames
@@ -179,20 +179,20 @@ def test_sizes_are_those_between_the_devices(variant):
 def test_the_intent_lists_both_devices_and_which_is_stateful(variant):
     plugin, _ = dual(variant)
     intent = plugin.dut_intent()
-    parts = intent.settings["parts"]
-    stateful = [part["device"] for part in parts if part["stateful"]]
+    parts = intent.parts
+    stateful = [part.device for part in parts if part.stateful]
     wanted = "PE" if variant in ("464xlat", "ds-lite") else "CE"
     assert stateful == [wanted]
-    assert intent.settings["stateful"] == wanted
     assert {role.name: role.stateful for role in plugin.roles} == {
         "CE": wanted == "CE", "PE": wanted == "PE",
     }  # fmt: skip
-    assert [p["device"] for p in parts] == sorted(p["device"] for p in parts)
-    for one, other in pairwise(parts):
-        assert one["links"]["right"]["tester_mac"] == other["links"]["left"]["dut_mac"]
-        assert one["links"]["right"]["dut_mac"] == other["links"]["left"]["tester_mac"]
-    assert parts[0]["links"]["left"]["dut_mac"] == plugin.links.left.dut_mac
-    assert parts[-1]["links"]["right"]["dut_mac"] == plugin.links.right.dut_mac
+    assert [part.device for part in parts] == sorted(part.device for part in parts)
+    links = [part.intent.links for part in parts]
+    for one, other in pairwise(links):
+        assert one.right.tester_mac == other.left.dut_mac
+        assert one.right.dut_mac == other.left.tester_mac
+    assert links[0].left.dut_mac == plugin.links.left.dut_mac
+    assert links[-1].right.dut_mac == plugin.links.right.dut_mac
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -212,9 +212,9 @@ def test_the_papers_ce_has_the_papers_ports():
     """Lencse and Bazsó 2024, figure 23: 192.0.2.35 with PSID 3 of /53 and 11 EA bits."""
     plugin, _ = dual("map-t")
     napt, ce, _ = plugin.parts
-    assert napt.intent.settings["pool4"] == ["192.0.2.35"]
-    assert napt.intent.settings["ports"] == [24576, 32767]
-    assert ce.intent.settings["end_user_prefix"] == "2001:db8:ce:11b::/64"
+    assert napt.intent.configuration.pool4 == (IPv4Address("192.0.2.35"),)
+    assert napt.intent.configuration.ports == (24576, 32767)
+    assert str(ce.intent.configuration.end_user_prefix) == "2001:db8:ce:11b::/64"
 
 
 def test_a_source_outside_the_port_set_is_a_drop():
@@ -374,8 +374,8 @@ def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
     returned = [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
     made = end.reference.expect("reverse", np.array([list(r) for r in returned], dtype=np.uint8))
     assert rows_of(oracle.expect("reverse", back)) == rows_of(made)
-    inside = nat.intent.settings["inside4"]
-    assert inside == (["10.0.0.0/28"] if several else ["192.168.1.2/32"])
+    (inside,) = nat.intent.configuration.inside4
+    assert str(inside) == ("10.0.0.0/28" if several else "192.168.1.2/32")
 
 
 def test_the_tunnels_end_drops_what_is_no_softwires():

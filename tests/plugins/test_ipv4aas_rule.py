@@ -24,7 +24,7 @@ def parts(**given: object):
 
 def rules(**given: object):
     both = parts(**given)
-    return both["ce"].intent.settings["rule"], both["br"].intent.settings["rules"][0]
+    return both["ce"].intent.configuration.rule, both["br"].intent.configuration.rules[0]
 
 
 def test_ipv4aas_has_every_rule_parameter_of_the_relays():
@@ -36,20 +36,20 @@ def test_ipv4aas_has_every_rule_parameter_of_the_relays():
 @pytest.mark.parametrize("variant", ["map-e", "map-t"])
 def test_draft_rule_with_offset_4_reaches_ce_and_relay(variant):
     both = rules(variant=variant, psid_offset=4, iid_format="draft", initiator_ports=FEW_PORTS)
-    assert [(rule["psid_offset"], rule["iid_format"]) for rule in both] == [(4, "draft")] * 2
+    assert [(rule.psid_offset, rule.iid_format) for rule in both] == [(4, "draft")] * 2
 
 
 @pytest.mark.parametrize("variant", ["map-e", "map-t"])
 def test_rule_without_ea_bits_reaches_ce_and_relay(variant):
     both = rules(variant=variant, **ONE_ADDRESS)
-    assert [(rule["ea_len"], rule["psid"], rule["psid_len"]) for rule in both] == [(0, 0x34, 8)] * 2
+    assert [(rule.ea_len, rule.psid, rule.psid_len) for rule in both] == [(0, 0x34, 8)] * 2
 
 
 @pytest.mark.parametrize("variant", ["lw4o6", "map-e", "map-t"])
 def test_napt_takes_the_first_range_of_ports(variant):
     technology = Ipv4aas(Ipv4aasParams(variant=variant, psid_offset=4, initiator_ports=FEW_PORTS))
     assert technology.params.port_set.ranges[:2] == ((5632, 6143), (9728, 10239))
-    assert technology.parts[0].intent.settings["ports"] == [5632, 6143]
+    assert technology.parts[0].intent.configuration.ports == (5632, 6143)
     assert any("5632 to 6143" in text for text in technology.cautions)
 
 
@@ -85,8 +85,8 @@ def test_default_value_of_another_variant_is_accepted():
 def test_dslite_hands_its_limits_to_the_nat():
     limits = {"port_block": 2000, "udp_timeout_s": 77, "session_limit": 200_000}
     technology = DsLiteAftr(DsLiteParams(**limits))
-    settings = technology.parts[-1].intent.settings
-    assert {name: settings[name] for name in limits} == limits
+    configuration = technology.parts[-1].intent.configuration
+    assert {name: getattr(configuration, name) for name in limits} == limits
 
 
 def test_port_set_that_begins_at_port_0_is_used_from_port_1():

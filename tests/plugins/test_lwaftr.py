@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.packets import inet
+from v6t.packets.address_layouts import GeneratedSoftwires
+from v6t.plugins.common.ports import PortSet
 from v6t.plugins.common.text import network4, network6
-from v6t.plugins.lw4o6.binding_table import generated, read_table
+from v6t.plugins.lw4o6.binding_table import generate_table, read_table
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
 from v6t.plugins.lw4o6.params import LwAftrParams
-from v6t.plugins.map.rules import PortSet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
@@ -128,9 +129,8 @@ def test_a_million_softwires_are_met_exactly_once():
 
 
 def test_the_generated_table_is_the_documented_one():
-    table = generated(
-        5000, network4("198.18.0.0/15", ""), network6("2001:db8:b400::/40", ""), 6, 6, BR
-    )
+    pool, prefix = network4("198.18.0.0/15", ""), network6("2001:db8:b400::/40", "")
+    table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
     shown = [
         (str(ipv4), psid, str(b4), str(br))
         for ipv4, psid, b4, br in map(table.softwire, range(len(table)))
@@ -144,9 +144,8 @@ def test_every_port_has_at_most_one_softwire(length, data):
     """Port sets of different rows are disjoint, and a lookup finds the row that owns the port."""
     offset = data.draw(st.integers(0, 16 - length if length else 16))
     count = min(1 << length, 64) * 3
-    table = generated(
-        count, network4("10.0.0.0/16", ""), network6("2001:db8::/40", ""), length, offset, BR
-    )
+    pool, prefix = network4("10.0.0.0/16", ""), network6("2001:db8::/40", "")
+    table = generate_table(GeneratedSoftwires(pool, prefix, length, 8), count, offset, BR)
     ports = np.arange(65536, dtype=np.uint64)
     address = table.ipv4[0]
     rows = table.find(np.full(65536, address), ports)
@@ -210,6 +209,16 @@ def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_p
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("softwires", 10), ("ipv4_pool", "192.0.2.0/24"), ("psid_len", 6)],
+)
+def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
+    with pytest.raises(UsageError) as caught:
+        aftr(binding_table=str(table_file), **{name: value})
+    assert caught.value.code == "conflict"
+
+
 def test_table_that_is_a_directory_is_refused(tmp_path):
     with pytest.raises(UsageError, match="directory"):
         read_table(tmp_path, BR)
@@ -238,13 +247,11 @@ def test_a_changed_file_is_read_again(tmp_path):
 
 def test_the_intent_tells_where_the_rows_are(table_file):
     intent = aftr(softwires=70).dut_intent()
-    assert intent.settings["table"]["softwires"] == 70
-    assert intent.settings["hairpinning"] is False
-    assert intent.left["routes"] == {"2001:db8:b400::/40": "2001:db8:6::2"}
+    assert intent.configuration.table.softwires == 70
+    assert [str(net) for net in intent.left.routes] == ["2001:db8:b400::/40"]
     intent = aftr(binding_table=str(table_file)).dut_intent()
-    assert intent.settings["table"] == {"file": str(table_file)}
-    assert intent.left["addresses"] == [f"{BR}/64", f"{OTHER_BR}/128"]
-    (route,) = intent.left["routes"]
-    assert route == "2001:db8::/37"
+    assert intent.configuration.table.file == str(table_file)
+    assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
+    assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
     few = aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")
     assert int(IPv4Address("203.0.113.57")) not in few.params.table().ipv4

@@ -12,57 +12,24 @@ from v6t.audit.packet_device.maps import MapDomain
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.plugins.common.text import address4, address6, network4, network6
-from v6t.plugins.map.overlap import pick, served_ea
-from v6t.plugins.map.rules import MapRule, rule_from_text
+from v6t.plugins.map.traffic import value_at
+from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
 from v6t.plugins.translation import rfc6052
 
+from .drawn_rules import ces, masked, rules
+
 REPEATABLE = settings(derandomize=True, deadline=None)
-
-
-def masked(value: int, length: int, width: int) -> int:
-    return value >> width - length << width - length
-
-
-@st.composite
-def rules(draw, *, shared: bool | None = None) -> MapRule:
-    """Any legal rule: all a, PSID lengths, EA lengths and prefix lengths."""
-    explicit = draw(st.booleans()) if shared is None else False
-    if explicit:
-        o, r, k = 0, 32, draw(st.integers(1, 16))
-        n = draw(st.integers(0, 64))
-    else:
-        o = draw(st.integers(1 if shared else 0, 48))
-        least = 32 - o + 1 if shared else 0
-        r = draw(st.integers(max(0, least), min(32, 48 - o)))
-        n = draw(st.integers(0, 64 - o))
-        k = max(0, o - (32 - r))
-    a = draw(st.integers(0, 16 - k if k else 16))
-    ipv6 = masked(draw(st.integers(0, (1 << 128) - 1)), n, 128)
-    ipv4 = masked(draw(st.integers(0, (1 << 32) - 1)), r, 32)
-    form = draw(st.sampled_from(["rfc7597", "draft"]))
-    return MapRule(
-        IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, a, k if explicit else -1, form
-    )
-
-
-@st.composite
-def ces(draw):
-    """A rule, one of its CEs' EA value and PSID."""
-    rule = draw(rules())
-    ea = draw(st.integers(0, rule.ce_count - 1))
-    psid = rule.ce_of(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
-    return rule, ea, psid
 
 
 @settings(REPEATABLE, max_examples=400)
 @given(ces())
 def test_encoding_and_decoding_are_inverse(drawn):
     rule, ea, psid = drawn
-    ipv4 = rule.ce_of(ea)[0]
+    ipv4 = rule.decode_ea(ea)[0]
     assert ipv4 in rule.ipv4_prefix
-    assert rule.ea_bits(ipv4, psid) == ea
+    assert rule.encode_ea(ipv4, psid) == ea
     address = rule.map_address(ipv4, psid)
-    assert rule.decode(address) == (ipv4, psid)
+    assert rule.decode_address(address) == (ipv4, psid)
     prefix = rule.end_user_prefix(ipv4, psid)
     assert address in prefix
     assert prefix.subnet_of(rule.ipv6_prefix)
@@ -75,7 +42,7 @@ def test_encoding_and_decoding_are_inverse(drawn):
 @given(ces())
 def test_addresses_are_those_written_as_bits(drawn):
     rule, ea, psid = drawn
-    ipv4 = rule.ce_of(ea)[0]
+    ipv4 = rule.decode_ea(ea)[0]
     bits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
     assert MapDomain(rule).address(ipv4, bits) == rule.map_address(ipv4, psid)
 
@@ -84,13 +51,13 @@ def test_addresses_are_those_written_as_bits(drawn):
 @given(ces(), st.integers(0, 127))
 def test_no_other_address_decodes_to_the_same_ce(drawn, bit):
     rule, ea, psid = drawn
-    ipv4 = rule.ce_of(ea)[0]
+    ipv4 = rule.decode_ea(ea)[0]
     other = IPv6Address(int(rule.map_address(ipv4, psid)) ^ 1 << bit)
-    decoded = rule.decode(other)
+    decoded = rule.decode_address(other)
     if decoded is not None:
         # another CE, or another host behind the same one (erratum 5225)
         assert decoded != (ipv4, psid)
-        assert rule.map_address(decoded[0], decoded[1], decoded[0]) == other
+        assert rule.map_address(*decoded, whole_host=True) == other
 
 
 @settings(REPEATABLE, max_examples=200)
@@ -103,10 +70,10 @@ def test_port_sets_belong_to_one_ce_each(rule, data):
     both = sorted(mine.ranges + rule.port_set(other).ranges)
     assert all(last < first for (_, last), (first, _) in pairwise(both))
     for first, last in (*mine.ranges[:40], mine.ranges[-1]):
-        assert rule.psid_of(first) == rule.psid_of(last) == psid
+        assert rule.find_psid(first) == rule.find_psid(last) == psid
         assert first in mine
         assert last in mine
-    a, m = rule.psid_offset, rule.low_bits
+    a, m = rule.psid_offset, rule.ports.low_bits
     assert mine.count == (1 << m) * ((1 << a) - 1 if a else 1)
 
 
@@ -122,9 +89,9 @@ def test_all_port_sets_together_are_all_ports_but_the_excluded(a):
         )
         assert owned == list(range(1 << 16 - a if a else 0, 65536))
         # generalised modulus form (RFC 7597 appendix B)
-        ratio, size = 1 << k, 1 << rule.low_bits
+        ratio, size = 1 << k, 1 << rule.ports.low_bits
         for port in owned[::977]:
-            assert rule.psid_of(port) == port % (ratio * size) // size
+            assert rule.find_psid(port) == port % (ratio * size) // size
 
 
 @settings(REPEATABLE)
@@ -133,7 +100,7 @@ def test_without_sharing_every_port_is_the_ces(rule):
     if not rule.shared:
         assert rule.port_set(0).ranges == ((0, 65535),)
         assert rule.port_set(0).count == 65536
-        assert {rule.psid_of(p) for p in (0, 1, 1023, 65535)} == {0}
+        assert {rule.find_psid(p) for p in (0, 1, 1023, 65535)} == {0}
 
 
 @settings(REPEATABLE)
@@ -172,7 +139,7 @@ def small_rules(draw) -> MapRule:
 @given(small_rules(), st.lists(small_rules(), max_size=3))
 def test_ces_of_wider_rules_keep_clear_of_narrower_ones(rule, others):
     def taken(ea):
-        ce = rule.ce_of(ea)
+        ce = rule.decode_ea(ea)
         prefix = rule.end_user_prefix(*ce)
         pool = IPv4Network((int(ce[0]), min(32, rule.ipv4_prefix.prefixlen + rule.ea_len)))
         return any(
@@ -185,13 +152,13 @@ def test_ces_of_wider_rules_keep_clear_of_narrower_ones(rule, others):
         )
 
     low, high = min(1, rule.ce_count - 1), rule.ce_count - 1
-    ranges = served_ea(rule, low, high, others)
+    ranges = find_served_ea(rule, low, high, others)
     assert all(ranges)
     values = [ea for r in ranges for ea in r]
     assert values == [ea for ea in range(low, high + 1) if not taken(ea)]
-    assert [pick(ranges, k) for k in range(len(values))] == values
+    assert [value_at(ranges, k) for k in range(len(values))] == values
     with pytest.raises(IndexError):
-        pick(ranges, len(values))
+        value_at(ranges, len(values))
 
 
 FIGURE_8 = ("2001:db8:ce::/51", "192.0.2.0/24", 13, 0)

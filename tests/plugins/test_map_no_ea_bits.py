@@ -46,10 +46,10 @@ def test_rule_example_5_has_its_port_ranges():
 
 def test_rule_with_psid_has_no_other_ports():
     rule = MapEParams(**FIRST).rule
-    assert rule.psid_of(1232) == 0x34
-    assert rule.psid_of(1236) is None
-    assert rule.decode(CE_34) == (IPv4Address("192.0.2.18"), 0x34)
-    assert rule.decode(IPv6Address(int(CE_34) + 1)) is None
+    assert rule.find_psid(1232) == 0x34
+    assert rule.find_psid(1236) is None
+    assert rule.decode_address(CE_34) == (IPv4Address("192.0.2.18"), 0x34)
+    assert rule.decode_address(IPv6Address(int(CE_34) + 1)) is None
 
 
 @pytest.mark.parametrize("relay", [mape, mapt])
@@ -91,7 +91,7 @@ def test_owner_of_a_port_without_ea_bits_is_its_ce():
 
 
 def test_intent_rules_without_ea_bits_hold_psid_and_format():
-    rules = mape(domains=[SECOND], iid_format="draft").settings().rules
+    rules = mape(domains=[SECOND], iid_format="draft").configuration().rules
     assert [(r.psid, r.psid_len, r.iid_format) for r in rules] == [
         (0x34, 8, "draft"), (0x35, 8, "rfc7597"),
     ]  # fmt: skip

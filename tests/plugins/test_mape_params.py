@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
@@ -508,10 +507,11 @@ def test_the_device_is_told_what_the_traffic_needs():
     assert intent.technology == "mape-br"
     wanted = [("2001:db8:ce::/51", "192.0.2.0/24", 13, 0, 5, "rfc7597")]
     wanted += [("2001:db8:100::/40", "198.18.0.0/16", 20, 6, 4, "rfc7597")]
-    assert [tuple(r.values()) for r in intent.settings["rules"]] == wanted
-    assert intent.settings["br_address"] == "2001:db8:6::1"
-    assert set(intent.left["routes"]) == {"2001:db8:ce::/51", "2001:db8:100::/40"}
-    assert set(intent.left["routes"].values()) == set(intent.left["neighbours"])
-    assert intent.left["neighbours"] == {"2001:db8:6::2": plugin.links.left.tester_mac}
-    assert set(intent.right["neighbours"]) == {"203.0.113.56", "2001:db8:7::2"}
-    json.dumps([intent.settings, intent.left, intent.right])
+    configuration = intent.configuration.to_json()
+    assert [tuple(rule.values()) for rule in configuration["rules"]] == wanted
+    assert configuration["br_address"] == "2001:db8:6::1"
+    assert set(map(str, intent.left.routes)) == {"2001:db8:ce::/51", "2001:db8:100::/40"}
+    tester = IPv6Address("2001:db8:6::2")
+    assert set(intent.left.routes.values()) == {tester}
+    assert intent.left.neighbors == {tester: plugin.links.left.tester_mac}
+    assert set(map(str, intent.right.neighbors)) == {"203.0.113.56", "2001:db8:7::2"}

@@ -45,7 +45,9 @@ def ea_forward(frames, rule):
 
 def ea_reverse(frames, rule):
     suffix = number(frames, 30, 4) & np.uint64((1 << rule.suffix_len) - 1)
-    psid = number(frames, 36, 2) >> np.uint64(rule.low_bits) & np.uint64(rule.sharing_ratio - 1)
+    psid = number(frames, 36, 2) >> np.uint64(rule.ports.low_bits) & np.uint64(
+        rule.sharing_ratio - 1
+    )
     return suffix << np.uint64(rule.psid_len) | psid
 
 
@@ -67,11 +69,11 @@ def test_a_million_frames_pass_the_relays_own_check_evenly(direction, offset):
         sport, dport = ports(frames, direction)
         mine, theirs = (sport, dport) if direction == "forward" else (dport, sport)
         ea = (ea_forward if direction == "forward" else ea_reverse)(frames, rule)
-        assert ((mine >> rule.low_bits & 31) == (ea & np.uint64(31))).all()
+        assert ((mine >> rule.ports.low_bits & 31) == (ea & np.uint64(31))).all()
         ces += np.bincount(ea.astype(int), minlength=8192)
         own += np.bincount(mine, minlength=65536)
         peers += np.bincount(theirs, minlength=65536)
-        within = mine >> 16 - offset << rule.low_bits | mine & (1 << rule.low_bits) - 1
+        within = mine >> 16 - offset << rule.ports.low_bits | mine & (1 << rule.low_bits) - 1
         low += np.bincount(within, minlength=65536)
         # CE against remote port: values that no rule ties together
         lowest, span = (1, 49151) if direction == "forward" else (1024, 64512)
@@ -82,7 +84,7 @@ def test_a_million_frames_pass_the_relays_own_check_evenly(direction, offset):
     assert own[0] == 0
     if offset:
         allowed = np.arange(1024, 65536)
-        assert abs(deviation(low[1 << rule.low_bits : 1 << 16 - rule.psid_len])) < LIMIT
+        assert abs(deviation(low[1 << rule.ports.low_bits : 1 << 16 - rule.psid_len])) < LIMIT
     else:
         allowed = np.flatnonzero(np.arange(65536) & 2047)
         assert abs(deviation(low[1:2048])) < LIMIT
@@ -242,7 +244,7 @@ def test_ces_of_a_domain_around_another_stay_outside_it():
 
 def number_within(port, rule):
     """``A`` and ``j`` of a CE's port as one number."""
-    a, m = rule.psid_offset, rule.low_bits
+    a, m = rule.psid_offset, rule.ports.low_bits
     return port >> 16 - a << m | port & (1 << m) - 1 if a else port & (1 << m) - 1
 
 
@@ -258,8 +260,8 @@ def test_ports_of_the_ce(direction, policy, offset):
     own = ports(frames, direction)[direction == "reverse"]
     place = number_within(own, rule)
     assert own.min() > 0
-    low = 1 << rule.low_bits if offset else 1
-    top = (1 << offset + rule.low_bits) - 1
+    low = 1 << rule.ports.low_bits if offset else 1
+    top = (1 << offset + rule.ports.low_bits) - 1
     assert place.min() >= low
     assert place.max() <= top
     if policy == "fixed":

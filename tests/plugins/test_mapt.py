@@ -18,8 +18,7 @@ from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.mapt_reference import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, MapTRelay
-from v6t.plugins.map.rule_arrays import RuleArray
-from v6t.plugins.map.rules import MapRule, rule_from_text
+from v6t.plugins.map_rules import MapRule, RuleArray, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -102,13 +101,12 @@ def test_decode_after_encode_is_the_identity(rule, data):
     number = np.array(ports, dtype=">u2").view(np.uint8).reshape(-1, 2)
     ipv6, reason = relay.destination(ipv4, number)
     for row, port in enumerate(ports):
-        psid = rule.psid_of(port)
+        psid = rule.find_psid(port)
         assert (reason[row] == NO_PORT) == (psid is None)
         if psid is None:
             continue
         address = IPv4Address(ipv4[row].tobytes())
-        first = rule.ce_of(rule.ea_bits(address, psid))[0] if rule.prefix_ce else address
-        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(first, psid, address)
+        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(address, psid, whole_host=True)
     owned = reason == 0
     back, verdict = relay.source(ipv6[owned], number[owned])
     assert not verdict.any()
@@ -147,9 +145,9 @@ def test_a_wrong_bit_is_noticed(rule, data):
 @given(rules())
 def test_port_sets_of_different_ces_are_disjoint(rule):
     ports = np.arange(65536, dtype=np.uint64)
-    psid, owned = RuleArray(rule).psid_of(ports)
+    psid, owned = RuleArray(rule).find_psids(ports)
     for port in (0, 1, 1023, 1024, 4095, 32767, 65535):
-        wanted = rule.psid_of(port)
+        wanted = rule.find_psid(port)
         assert (int(psid[port]) if owned[port] else None) == wanted
     counts = np.bincount(psid[owned].astype(int), minlength=rule.sharing_ratio)
     assert len(counts) == rule.sharing_ratio
@@ -238,6 +236,6 @@ def test_refusals(given, why):
 
 def test_the_intent_names_the_dmr():
     intent = MapTBorderRelay().dut_intent()
-    assert intent.settings["dmr"] == "2001:db8:ffff::/64"
-    assert intent.settings["rules"][0]["ea_len"] == 13
-    assert "2001:db8:ce::/51" in intent.left["routes"]
+    assert str(intent.configuration.dmr) == "2001:db8:ffff::/64"
+    assert intent.configuration.rules[0].ea_len == 13
+    assert "2001:db8:ce::/51" in map(str, intent.left.routes)

@@ -9,7 +9,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
-from v6t.intent.device import Aside, Links
+from v6t.intent.device import BackgroundVlan, Links
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.nat.nat64 import Nat64Params
 from v6t.profiles.compiler.compile import compile_traffic
@@ -58,8 +58,10 @@ def test_a26_background_is_never_enumerated(name):
 
 
 ASIDE = Links(
-    replace(Links().left, vlan=100, background=Aside.on("left", 200)),
-    replace(Links().right, vlan=101, background=Aside.on("right", 201)),
+    replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
+    replace(
+        Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)
+    ),
 )
 
 
@@ -75,9 +77,9 @@ def test_mix04_the_background_has_vlans_of_its_own(name):
     plugin = plugin(plugin.params_model(n=2, m=1), ASIDE)
     intent = plugin.dut_intent()
     for side, vlan in (("left", 200), ("right", 201)):
-        beside = getattr(intent, side)["background"]
-        assert beside["vlan"] == vlan
-        assert not {*beside["neighbours"]} & {*getattr(intent, side)["neighbours"]}
+        given = getattr(intent, side)
+        assert getattr(intent.links, side).background.vlan == vlan
+        assert not {*given.background.neighbors} & {*given.neighbors}
     for direction, at in (("forward", 0), ("reverse", 1)):
         streams = compile_traffic(plugin.traffic(direction, plugin.frame_pair(SIZE), 1)).streams
         made = {s.role.value: Expander(s).frames(0, 20) for s in streams}

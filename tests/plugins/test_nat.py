@@ -169,18 +169,17 @@ def test_the_device_knows_clients_pool_and_all_hosts(case):
     plugin, _ = made(f"{case} hosts")
     intent = plugin.dut_intent()
     p = plugin.params
-    assert intent.settings["pool4"] == [str(p.pool_first + k) for k in range(p.pool_count)]
-    assert intent.settings["ports"] == [1024, 65535]
+    configuration = intent.configuration
+    assert configuration.pool4 == tuple(p.pool_first + k for k in range(p.pool_count))
+    assert configuration.ports == (1024, 65535)
     responders = {str(p.responder_ipv4 + k) for k in range(p.responder_count)}
-    from ipaddress import ip_network
-
-    routed_to = {str(a) for n in intent.right["routes"] for a in ip_network(n)}
+    routed_to = {str(a) for net in intent.right.routes for a in net}
     assert routed_to == responders
-    inside = intent.settings["inside4" if case == "nat44" else "inside6"]
+    inside = configuration.inside4 if case == "nat44" else configuration.inside6
     first = p.initiator_ipv4 if case == "nat44" else p.initiator_ipv6
-    assert all(any(first + k in ip_network(n) for n in inside) for k in range(p.initiator_count))
+    assert all(any(first + k in net for net in inside) for k in range(p.initiator_count))
     if case == "nat64":
-        assert intent.settings["clients"] == 64
+        assert configuration.clients == 64
 
 
 def test_the_well_known_prefix_has_a_short_name():

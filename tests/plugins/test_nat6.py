@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
@@ -148,18 +148,17 @@ def test_the_device_knows_clients_pool_and_all_hosts(case):
     plugin, _ = made(case)
     p = plugin.params
     intent = plugin.dut_intent()
-    settings = intent.settings
+    configuration = intent.configuration
     if case.startswith("nat46"):
         siit, nat = plugin.parts
-        assert settings["servers"] == ["198.19.3.192/30", "2001:2:0:1::5:40/126"]
-        assert siit.intent.settings["eam"] == [settings["servers"]]
-        settings = nat.intent.settings
-    assert settings["pool6"] == [str(p.pool_first + k) for k in range(3)]
-    (right,) = intent.right["routes"]
-    assert all(p.responder_ipv6 + k in IPv6Network(right) for k in range(4))
+        ((four, six),) = siit.intent.configuration.eam
+        assert (str(four), str(six)) == ("198.19.3.192/30", "2001:2:0:1::5:40/126")
+        configuration = nat.intent.configuration
+    assert configuration.pool6 == tuple(p.pool_first + k for k in range(3))
+    (right,) = intent.right.routes
+    assert all(p.responder_ipv6 + k in right for k in range(4))
     first = p.initiator_ipv6 if case.startswith("nat66") else IPv6Address("2001:db8:46::c612:2")
-    inside = [IPv6Network(net) for net in settings["inside6"]]
-    assert all(any(first + k in net for net in inside) for k in range(8))
+    assert all(any(first + k in net for net in configuration.inside6) for k in range(8))
 
 
 def test_the_rules_name_clients_addresses_and_ports():

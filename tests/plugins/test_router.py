@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
+from v6t.intent.device import LinkIntent
 from v6t.packets import inet
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams
 from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
@@ -35,7 +36,7 @@ def test_256_networks_on_either_side():
     assert addresses(frames(four, "forward", 100), 26, 30) == {IPv4Address("198.18.0.2").packed}
     for plugin in (four, six):
         intent = plugin.dut_intent()
-        assert len(intent.left["routes"]) == len(intent.right["routes"]) == 256
+        assert len(intent.left.routes) == len(intent.right.routes) == 256
 
 
 def test_pseudorandom_hosts_of_the_multiple_ip_paper():
@@ -54,8 +55,10 @@ def test_pseudorandom_hosts_of_the_multiple_ip_paper():
         for first in (22, 38):
             assert len(addresses(rows, first + 12, first + 14)) > 2500
             assert addresses(rows, first + 14, first + 16) == {b"\0\2"}
-    assert four.dut_intent().left["routes"] == {"198.18.0.0/16": "192.168.18.2"}
-    assert six.dut_intent().right["routes"] == {"2001:2:0:8000::/64": "2001:2:0:f001::2"}
+    to_left = {"198.18.0.0/16": "192.168.18.2"}
+    assert four.dut_intent().left.routes == LinkIntent(routes=to_left).routes
+    to_right = {"2001:2:0:8000::/64": "2001:2:0:f001::2"}
+    assert six.dut_intent().right.routes == LinkIntent(routes=to_right).routes
 
 
 def test_hexadecimal_limits_and_counters():

@@ -69,7 +69,7 @@ def test_rfc6052_there_and_back(prefix, addresses):
 @given(eams(), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20))
 def test_eam_there_and_back(eam, numbers):
     """Encode then decode is the identity for every legal pair of lengths."""
-    base, mask = int(eam.ipv4.network_address), (1 << eam.suffix_len) - 1
+    base, mask = int(eam.ipv4.network_address), int(eam.ipv4.hostmask)
     addresses = [IPv4Address(base | n & mask) for n in numbers]
     ipv6 = [eam.to_ipv6(a) for a in addresses]
     assert all(a in eam.ipv6 for a in ipv6)
@@ -81,9 +81,6 @@ def test_eam_there_and_back(eam, numbers):
     four, ok = array.to_ipv4(six)
     assert ok.all()
     assert four.tobytes() == octets(addresses).tobytes()
-    for bit in range(eam.ipv4.prefixlen, 32):
-        one = IPv4Address(base | 1 << 31 - bit)
-        assert int(eam.to_ipv6(one)) >> 127 - eam.place(bit) & 1
 
 
 @FAST

@@ -39,9 +39,9 @@ def test_every_host_of_a_range_is_met():
     assert hosts(plugin, "reverse", slice(26, 30)) == {
         IPv4Address(f"198.19.0.{n}").packed for n in range(250, 256)
     }
-    routes = plugin.dut_intent()
-    assert "2001:2::/121" in routes.left["routes"]
-    assert set(routes.right["routes"]) >= {"198.19.0.250/31", "198.19.0.252/30"}
+    intent = plugin.dut_intent()
+    assert "2001:2::/121" in map(str, intent.left.routes)
+    assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
 
 
 @pytest.mark.parametrize("length", rfc6052.PREFIX_LENGTHS)

@@ -91,7 +91,9 @@ def eam_lpm(v):
 def eam_rule(v):
     assert "identical prefixes rejected" in v["note"]
     fits = [["192.0.2.0/24", "2001:db8::/120"]]
-    assert mappings_from_text(fits, None).eams[0].shift == 0
+    assert mappings_from_text(fits, None).to_ipv6(IPv4Address("192.0.2.255")) == IPv6Address(
+        "2001:db8::ff"
+    )
     for table, why in (
         ([["192.0.2.0/24", "2001:db8::/121"]], "do not fit"),
         ([*fits, ["192.0.2.0/24", "2001:db9::/120"]], "same prefix 192.0.2.0/24"),

@@ -11,7 +11,8 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets import inet
-from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
+from v6t.plugins.common.ports import PortSet
+from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.nat.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.compiler.compile import compile_traffic
@@ -62,7 +63,7 @@ def map_address(v):
     rule, psid = rule_of(v), v["psid"] or 0
     got = calculated(v, ipv4=v["ipv4"], psid=psid)
     assert got["map_address"] == v["map_ipv6"]
-    assert rule.decode(IPv6Address(v["map_ipv6"])) == (IPv4Address(v["ipv4"]), psid)
+    assert rule.decode_address(IPv6Address(v["map_ipv6"])) == (IPv4Address(v["ipv4"]), psid)
     assert calculated(v, ipv6=v["map_ipv6"]) == got
     assert got["ipv4"] == v["ipv4"]
     assert got["psid"] == (psid if rule.shared else None)
@@ -89,12 +90,12 @@ def map_address(v):
         assert value == v.get(key, value), key
     for key in ("ea_bits", "ea_13bit"):
         if v.get(key) is not None:
-            assert rule.ea_bits(IPv4Address(v["ipv4"]), psid) == int(v[key], 16)
+            assert rule.encode_ea(IPv4Address(v["ipv4"]), psid) == int(v[key], 16)
     if v.get("ea_bits"):
-        assert rule.ce_of(int(v["ea_bits"], 16)) == (IPv4Address(v["ipv4"]), psid)
+        assert rule.decode_ea(int(v["ea_bits"], 16)) == (IPv4Address(v["ipv4"]), psid)
     if "port" in v:
         assert (v["port"] in rule.port_set(psid)) == v["port_in_set"]
-        assert rule.psid_of(v["port"]) == v["psid_from_port"]
+        assert rule.find_psid(v["port"]) == v["psid_from_port"]
         assert calculated(v, ipv4=v["ipv4"], port=v["port"]) == got
     if "nat44_range" in v:
         assert "-".join(map(str, got["port_ranges"][0])) == v["nat44_range"]
@@ -139,7 +140,7 @@ def tunnelled(v, source: str):
     frame = stream_frames(plugin, "forward", 1)["fg"]
     frame[0, 22:38] = list(IPv6Address(source).packed)
     ea = int(IPv6Address(source)) >> 128 - plugin.params.rule.ipv6_prefix.prefixlen - r["ea_len"]
-    ipv4 = plugin.params.rule.ce_of(ea & ((1 << r["ea_len"]) - 1))[0]
+    ipv4 = plugin.params.rule.decode_ea(ea & ((1 << r["ea_len"]) - 1))[0]
     frame[0, 66:70] = list(IPv4Address(v.get("ipv4_src", ipv4)).packed)
     frame[0, 74:76] = list(v["sport"].to_bytes(2, "big"))
     inet.finish_ipv4(frame, 54)
@@ -160,13 +161,13 @@ def negative_source_check(v):
     assert answer.length[0] == 0
     assert answer.reason[0] == REASONS[v["id"]]
     if "psid_from_port" in v:
-        assert rule_of(v).psid_of(v["sport"]) == v["psid_from_port"]
+        assert rule_of(v).find_psid(v["sport"]) == v["psid_from_port"]
 
 
 def port_set(v):
     a, k = v["psid_offset"], v["psid_len"]
     rule = rule_from_text("2001:db8::/40", "192.0.2.0/32", k, a)
-    assert rule.low_bits == v["m"] or not k
+    assert rule.ports.low_bits == v["m"] or not k
     assert rule.sharing_ratio == v["sharing_ratio"]
     for wanted in v["sets"]:
         ports = rule.port_set(wanted["psid"])
@@ -178,14 +179,14 @@ def port_set(v):
         second = ports.ranges[1] if len(ports.ranges) > 1 else None
         assert second == (wanted["second"] and tuple(wanted["second"]))
     low, high = v["excluded_low_ports"] or (0, -1)
-    excluded = [p for p in range(65536) if rule.psid_of(p) is None]
+    excluded = [p for p in range(65536) if rule.find_psid(p) is None]
     assert excluded == list(range(low, high + 1))
 
 
 def ipv4_prefix_ce(v):
     rule = rule_of(v)
     assert rule.prefix_ce
-    ipv4, psid = rule.ce_of(v["ce_index"])
+    ipv4, psid = rule.decode_ea(v["ce_index"])
     assert str(rule.end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
         assert str(rule.map_address(ipv4, psid)) == v["map_ipv6"]
@@ -193,7 +194,7 @@ def ipv4_prefix_ce(v):
         assert (got["ipv4"], got["map_address"]) == (v["ipv4_prefix"], v["map_ipv6"])
     else:
         host = IPv4Address(v["ipv4_host"])
-        assert str(rule.map_address(ipv4, psid, host)) == v["map_ipv6"]
+        assert str(rule.map_address(host, psid, whole_host=True)) == v["map_ipv6"]
 
 
 def configured(given):

@@ -6,7 +6,7 @@ intent says which parts there are; ``dut.options.parts`` may give each another d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,8 @@ from v6t.drivers.duts.session import Session, restore_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
-from v6t.intent.device import DutIntent, Link, Links
+from v6t.intent.device import DeviceIntent, DeviceRequirements, PartIntent
+from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
 
@@ -59,7 +60,7 @@ class Chain(WithoutCommands):
 
     name = "chain"
     title = "several parts one after the other, each with its own driver"
-    technologies = ("ipv4aas", "dslite-aftr", "nat46")
+    accepts = (DeviceConfig,)
     executed = "as its parts' drivers are"
     options_model = ChainOptions
     of_parts = True
@@ -70,14 +71,14 @@ class Chain(WithoutCommands):
         Raises:
             UsageError: the options name a part there is not, or a driver that cannot be it.
         """
-        listed = self._listed(intent)
-        names = [part["name"] for part in listed]
+        chosen = self._chosen_parts(intent)
+        names = [part.name for part in chosen]
         for name in self.options.parts:
             if name not in names:
                 instead = "".join(
-                    f"; {whole['name']} in place of {' and '.join(whole['covers'])}"
-                    for whole in intent.settings.get("wholes", ())
-                    if whole["name"] not in names
+                    f"; {part.name} in place of {' and '.join(part.replaces)}"
+                    for part in intent.alternatives
+                    if part.name not in names
                 )
                 raise UsageError(
                     f"there is no part '{name}' in this chain",
@@ -85,61 +86,66 @@ class Chain(WithoutCommands):
                     code="unknown-name",
                 )
         parts: list[Part] = []
-        for entry in listed:
-            driver = self._driver(entry, parts, turned=intent.links.turned)
+        for part in chosen:
+            driver = self._driver(part, parts, swapped=intent.links.swapped)
             try:
-                driver.check_technology(entry["technology"])
+                driver.check_supported(part.intent, in_chain=True)
             except UsageError as exc:  # another driver is the part's remedy, not the whole device's
                 raise UsageError(exc.message, exc.hint, code=exc.code) from exc
             parts.append(
                 Part(
-                    entry["name"],
-                    entry["device"],
-                    entry["stateful"],
-                    _intent(entry, intent.settings.get("sessions"), turned=intent.links.turned),
+                    part.name,
+                    part.device,
+                    part.stateful,
+                    _part_of(intent, part),
                     driver,
-                    entry["to_ipv4"],
+                    part.to_ipv4,
                 )
             )
         return tuple(parts)
 
-    def _listed(self, intent: Intent) -> list[Mapping[str, Any]]:
-        """The parts as the intent says them; a device that is several of them stands in their place."""
-        listed: list[Mapping[str, Any]] = list(intent.settings["parts"])
-        for whole in intent.settings.get("wholes", ()):
-            if whole["name"] in self.options.parts:
-                at = [part["name"] for part in listed].index(whole["covers"][0])
-                listed[at : at + len(whole["covers"])] = [whole]
-        return listed
+    @classmethod
+    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+        if not intent.parts:
+            raise cls.unsupported(intent, "name the driver of one device")
 
-    def _driver(self, entry: Mapping[str, Any], before: Sequence[Part], *, turned: bool) -> Driver:
-        """Of one part; where another is on its machine, it has a directory of its own there."""
-        chosen = self.options.parts.get(entry["name"], PartOptions())
-        name = chosen.driver or entry["driver"]
+    def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
+        """Return the parts, with the alternatives that the options name in place of others."""
+        parts = list(intent.parts)
+        for part in intent.alternatives:
+            if part.name in self.options.parts:
+                at = [each.name for each in parts].index(part.replaces[0])
+                parts[at : at + len(part.replaces)] = [part]
+        return parts
+
+    def _driver(self, part: PartIntent, before: Sequence[Part], *, swapped: bool) -> Driver:
+        """Make the driver of one part, with its own directory where it shares a machine."""
+        chosen = self.options.parts.get(part.name, PartOptions())
+        name = chosen.driver or part.driver
         if name == self.name:
             raise UsageError(
                 "a part of a chain is no chain",
                 "name the driver of one device",
                 code="chain-conflict",
             )
-        if not driver_type(name).configures and not entry["reference"]:
+        if not driver_type(name).configures and not part.has_reference:
             raise UsageError(
-                f"there is no reference translation for the part '{entry['name']}'",
+                f"there is no reference translation for the part '{part.name}'",
                 "it keeps connections: leave out its driver, or name another",
                 code="missing-reference",
             )
         if not driver_type(name).configures and chosen.options:
             raise UsageError(
-                f"the reference translation of '{entry['name']}' has no options",
+                f"the reference translation of '{part.name}' has no options",
                 code="invalid-intent",
             )
-        own = entry["options"] if name == entry["driver"] else {}
+        own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}
-        driver = make_driver(name, options, turned=turned)
-        directory = directory_beside(before, entry["name"], driver)
+        driver = make_driver(name, options, swapped=swapped)
+        directory = directory_beside(before, part.name, driver)
         if directory:
-            driver = make_driver(name, {**options, "state_dir": directory}, turned=turned)
-        driver.part = PartOf(entry["name"], entry.get("params", {}))
+            driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
+        driver.part = PartOf(part.name, part.params)
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -240,20 +246,22 @@ class Chain(WithoutCommands):
             else:
                 own = known[part.name]
                 octets = frame_octets(part.intent.links)
-                turned = own.turned != intent.links.turned
-                device = ReferenceDevice(own.reference, octets, turned=turned)
+                swapped = own.mirrored != intent.links.swapped
+                device = ReferenceDevice(own.reference, octets, swapped=swapped)
             lab_parts.append(LabPart(part, device))
-        return LabChain(self.name, lab_parts, turned=intent.links.turned)
+        return LabChain(self.name, lab_parts, swapped=intent.links.swapped)
 
 
 def _part_directory(keep: Path | None, part: Part) -> Path | None:
     return None if keep is None else keep / part.name
 
 
-def _intent(entry: Mapping[str, Any], sessions: int | None, *, turned: bool) -> DutIntent:
-    settings = dict(entry["settings"])
-    if entry["stateful"] and sessions:
-        settings["sessions"] = sessions
-    left, right = (Link(**entry["links"][side]) for side in ("left", "right"))
-    links = Links(left, right, turned)
-    return DutIntent(entry["technology"], settings, links, entry["left"], entry["right"])
+def _part_of(chain: Intent, part: PartIntent) -> DeviceIntent:
+    """Return a part's intent with the chain's direction, and its sessions where it keeps them."""
+    intent = part.intent
+    sessions = chain.requirements.sessions if part.stateful else 0
+    return replace(
+        intent,
+        links=replace(intent.links, swapped=chain.links.swapped),
+        requirements=DeviceRequirements(sessions=sessions),
+    )

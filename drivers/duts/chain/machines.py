@@ -13,6 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.store import PART_PREFIX
+from v6t.intent.families import DeviceConfig
 
 
 def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
@@ -73,4 +74,4 @@ def _on_machines(parts: Iterable[Part]) -> list[Part]:
 
 def _of_kernel(driver: Driver) -> bool:
     """Whether it is the machine's own stack; what shell lines do, only who wrote them knows."""
-    return driver.kernel and bool(driver.technologies)
+    return driver.kernel and DeviceConfig not in driver.accepts

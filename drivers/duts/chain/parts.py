@@ -8,7 +8,7 @@ from typing import Literal
 
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.intent.device import DutIntent
+from v6t.intent.device import DeviceIntent
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 
@@ -32,7 +32,7 @@ class Part:
     name: str
     device: str
     stateful: bool
-    intent: DutIntent
+    intent: DeviceIntent
     driver: Driver
     to_ipv4: Direction | None = None
 
@@ -49,7 +49,8 @@ def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
     hops = further_hops(parts)
     for part in parts:
         profile = part.driver.profile(part.intent)
-        leaves = "reverse" if part.intent.settings.get("ipv6_side") == "right" else "forward"
+        side = getattr(part.intent.configuration, "ipv6_side", "left")
+        leaves = "reverse" if side == "right" else "forward"
         hops -= profile.exit_keeps_ttl if leaves == direction else profile.tunnel_keeps_ttl
     return hops
 

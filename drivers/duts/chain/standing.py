@@ -25,19 +25,19 @@ class LabPart:
 class LabChain(LabDevice):
     """See :class:`v6t.drivers.lab.setup.LabDevice`."""
 
-    def __init__(self, kind: str, parts: Sequence[LabPart], *, turned: bool = False) -> None:
+    def __init__(self, kind: str, parts: Sequence[LabPart], *, swapped: bool = False) -> None:
         """Remember; nothing is started.
 
         Args:
             kind: the driver's name, for the manifest.
             parts: from the technology's left to its right.
-            turned: its left is the tester's right.
+            swapped: its left is the tester's right.
         """
         self._kind = kind
         self._parts = list(parts)
-        self._cabled = self._parts[::-1] if turned else self._parts
+        self._cabled = self._parts[::-1] if swapped else self._parts
         between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
-        self.mtus_between = between[::-1] if turned else between
+        self.mtus_between = between[::-1] if swapped else between
 
     def namespaces(self) -> list[int | None]:
         """One for each part."""

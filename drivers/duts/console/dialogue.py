@@ -31,7 +31,7 @@ from v6t.drivers.transport.redaction import (
     LOGIN_PASSWORD,
     add_secret,
     asks_secret,
-    expects_secret,
+    fill_in_environment,
 )
 
 SETTLE_S = 0.05
@@ -77,9 +77,6 @@ class Dialogue:
         self._name = name
         self._process = process
         self._manners = manners
-        for pattern, answer in manners.answers.items():
-            if expects_secret(pattern):
-                add_secret(answer)
         self._screen = Screen()
         self._home = self._stem = ""
         self._octets = 0
@@ -193,23 +190,23 @@ class Dialogue:
 
     def _type_line(self, line: str, *, opening: bool) -> str:
         try:
-            one_line(line)
+            typed = self._fill_in(line)
         except ValueError as exc:
             raise Refused(f"{self._name}: {exc}", code="connection-lost") from exc
         self._screen.clear()
         self._octets = 0
-        self._send(line + "\n")
+        self._send(typed + "\n")
         what = f"after '{line}'"
         self._await(what, self._manners.line_deadline_s, opening=opening)
         lines = self._screen.lines
         # a device that repeats nothing may refuse a line by words that end with it
-        refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != line.strip()))
+        refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
             raise Refused(
                 f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}",
                 code="command-failed",
             )
-        return self._hidden("\n".join(without_echo(lines, line)))
+        return self._hidden("\n".join(without_echo(lines, typed)))
 
     def _await(self, what: str, deadline_s: float, *, opening: bool = False) -> None:
         """Read until a prompt stands there; turn pages and answer questions on the way."""
@@ -256,9 +253,10 @@ class Dialogue:
             return " "
         answer = self._manners.answer(last)
         if answer is not None:
+            typed = self._fill_in(answer)
             if asks_secret(last):
-                add_secret(answer)
-            return answer + "\n"
+                add_secret(typed)
+            return typed + "\n"
         if opening and asks_password(last):
             return self._enable_password(what) + "\n"
         return "" if self._manners.is_prompt(last, self._stem) else None
@@ -317,8 +315,14 @@ class Dialogue:
     def _tail(self) -> str:
         return shown(self._hidden("\n".join([*self._screen.lines[-3:], self._screen.last])))
 
+    def _fill_in(self, text: str) -> str:
+        """Fill in secrets from the environment, and hide them in what the device answers."""
+        typed, secrets = fill_in_environment(text)
+        self._secrets += secrets
+        return one_line(typed)
+
     def _hidden(self, text: str) -> str:
-        """Without passwords, should a device repeat them."""
+        """Hide passwords that a device repeats."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         return text

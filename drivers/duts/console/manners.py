@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
+from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 
 PROMPT = (
     r"^[\w.@:/~*!+()\[\]{}>-]*[\w)\]}~][>#$%]\s*$"
@@ -86,7 +87,8 @@ class Manners(StrictModel):
     errors: tuple[Pattern, ...] = ()
     """What it says of a line that it refuses, whatever its case; none: what most say."""
     answers: dict[Pattern, str] = Field(default_factory=dict)
-    """Answers to its questions, by what these look like: `{'\\[confirm\\]$': ''}`. Others: none."""
+    """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
+    as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
     enable: str = ""
     """Typed after the login where the prompt ends with `>`. A password it asks for is taken from the
     environment variable `V6T_DUT_ENABLE_PASSWORD`."""
@@ -102,9 +104,15 @@ class Manners(StrictModel):
 
     @field_validator("answers")
     @classmethod
-    def _plain(cls, answers: dict[str, str]) -> dict[str, str]:
-        for answer in answers.values():
+    def _check_answers(cls, answers: dict[str, str]) -> dict[str, str]:
+        for pattern, answer in answers.items():
             one_line(answer)
+            secret = expects_secret(pattern) and len(answer) >= SHORTEST_SECRET
+            if secret and not names_environment(answer):
+                raise InvalidValue(
+                    f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}",
+                    code="secret-in-file",
+                )
         return answers
 
     def is_prompt(self, last: str, stem: str) -> bool:

@@ -9,30 +9,44 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.spare import networks_in_use
 from v6t.drivers.duts.plan import Intent
-from v6t.intent.families import AddressTable, CustomerEdge, settings_of
+from v6t.intent.families import (
+    ClatConfig,
+    DeviceConfig,
+    MapTCeConfig,
+    Nat64Config,
+    SiitConfig,
+)
+from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
-PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix", "mapt-ce": "dmr"}
-"""What a technology's parameters call it."""
+_PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
+    (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
+)  # fmt: skip
 _SHORTER = (32, 40, 48, 56, 64)
 
 
-def table_of(intent: Intent) -> AddressTable:
+def prefix_parameter(configuration: DeviceConfig) -> str:
+    """Return the name of the technology's parameter that holds the prefix."""
+    return next(name for kind, name in _PREFIX_PARAMETERS if isinstance(configuration, kind))
+
+
+def table_of(intent: Intent) -> SiitConfig:
     """What a stateless translator shall translate; also one that is a CE of MAP-T behind its NAPT.
 
     Such a CE has one address, which is its MAP IPv6 address over there (RFC 7599 section 6), and the DMR for
     all others (section 5.1): no more than that is left of the rule where no other CE is talked to.
     """
-    edge = settings_of(intent)
-    if not isinstance(edge, CustomerEdge) or edge.end_user_prefix is None or edge.rule is None:
-        return AddressTable.of(intent)
-    address = edge.rule.ce_address(edge.end_user_prefix, edge.ipv4.network_address, edge.psid)
-    return AddressTable(
+    edge = intent.configuration
+    if isinstance(edge, Nat64Config):
+        return SiitConfig(prefix=edge.prefix)
+    if not isinstance(edge, MapTCeConfig):
+        return intent.configuration_as(SiitConfig)
+    address = map_address(edge.rule, edge.ipv4.network_address, edge.psid)
+    return SiitConfig(
         eam=((edge.ipv4, IPv6Network(address)),),
         prefix=edge.dmr,
         ipv6_side=edge.ipv6_side,
         lowest_ipv6_mtu=edge.lowest_ipv6_mtu,
-        mtu=edge.mtu,
     )
 
 
@@ -70,7 +84,7 @@ def with_equal_suffixes(intent: Intent) -> dict[str, str]:
         (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
         for four, six in eams(intent)
     ]
-    if intent.technology == "clat":
+    if isinstance(intent.configuration, ClatConfig):
         return {"clat_ipv6": str(table[0][1])}
     return {"eam": "[" + ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in table) + "]"}
 
@@ -115,8 +129,7 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
 
 def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
     """Networks of an IP version that a side's routes lead to."""
-    networks = [ip_network(net) for net in getattr(intent, side).get("routes", {})]
-    return [net for net in networks if net.version == version]
+    return [net for net in getattr(intent, side).routes if net.version == version]
 
 
 def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:

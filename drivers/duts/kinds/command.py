@@ -19,6 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, equals, has_words, lacks, matches
 from v6t.drivers.duts.way import client_alone
+from v6t.intent.families import DeviceConfig
 
 CRITERIA = ("contains", "equals", "matches", "absent")
 
@@ -167,7 +168,7 @@ class Command(LinuxDriver):
 
     name = "command"
     title = "any device: your own shell lines for apply, undo, check, flush and telemetry"
-    technologies = ()
+    accepts = (DeviceConfig,)
     executed = "with shell lines that make a Linux router; what yours do only you know"
     options_model = CommandOptions
 

@@ -7,7 +7,7 @@ from ipaddress import IPv6Address
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
-from v6t.intent.families import CustomerEdge, Softwire, Softwires, settings_of
+from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Customer:
     local: IPv6Address
     remote: IPv6Address
     side: str
-    edge: CustomerEdge | None
+    edge: LwB4Config | None
 
     @property
     def inside(self) -> str:
@@ -32,27 +32,23 @@ class Customer:
 
 
 def customer_of(intent: Intent) -> Customer:
-    """Out of the intent of a CE, a lwB4 or a B4; or of an AFTR's end of the tunnel of one B4.
+    """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4.
 
     Raises:
-        UsageError: it translates, or has a NAPT of its own.
+        UsageError: the device has no tunnel, or several.
     """
-    settings = settings_of(intent)
-    if isinstance(settings, Softwire):
-        ends = (settings.b4, settings.aftr)
-        local, remote = ends[::-1] if intent.technology == "softwire" else ends
-        return Customer(local, remote, settings.ipv6_side, None)
-    if isinstance(settings, Softwires):
-        raise UsageError(
-            f"a tunnel has one other end, and this AFTR has {settings.b4[1]} B4s",
-            "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's end",
-            code="unsupported-by-device",
-        )
-    edge = CustomerEdge.of(intent)
-    if edge.tunnel_local is None or edge.tunnel_remote is None:
-        raise UsageError(
-            f"{intent.technology} has no tunnel",
-            "choose another driver",
-            code="unsupported-by-device",
-        )
+    configuration = intent.configuration
+    if isinstance(configuration, B4Config):
+        ends = (configuration.b4, configuration.aftr)
+        return Customer(*ends, configuration.ipv6_side, None)
+    if isinstance(configuration, AftrTunnelConfig):
+        if configuration.b4_count > 1 or configuration.internal != configuration.customer:
+            raise UsageError(
+                f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
+                "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
+                "end",
+                code="unsupported-by-device",
+            )
+        return Customer(configuration.aftr, configuration.first_b4, "left", None)
+    edge = intent.configuration_as(LwB4Config)
     return Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)

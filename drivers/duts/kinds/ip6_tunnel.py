@@ -7,7 +7,7 @@ CEs of MAP-E reach each other, the kernel has only with patches that OpenWrt car
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_interface
+from ipaddress import IPv6Interface
 from typing import Literal
 
 from pydantic import Field
@@ -34,7 +34,8 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.drivers.duts.programs import lacking
-from v6t.intent.families import CustomerEdge
+from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
+from v6t.packets.address_layouts import PSID, port_layout
 
 MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
@@ -65,8 +66,7 @@ class Ip6Tunnel(LinuxDriver):
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
-    technologies = ("mape-ce", "lwb4")
-    part_technologies = ("b4", "softwire")
+    accepts = (LwB4Config, B4Config, AftrTunnelConfig)
     executed = (
         "configured over SSH, verified, measured and restored with real frames in a virtual machine "
         "(Debian's kernel 6.1)"
@@ -77,6 +77,11 @@ class Ip6Tunnel(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         known = f"ls -d /sys/module/{MODULE} 2>/dev/null || modinfo -n {MODULE} 2>/dev/null || echo none"
         return {**super().survey(), MODULE: known}
+
+    @classmethod
+    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+        super().check_supported(intent, in_chain=in_chain)
+        customer_of(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """A kernel without it; checks without nftables; NAPT, and what no tunnel is."""
@@ -138,13 +143,13 @@ class Ip6Tunnel(LinuxDriver):
 
     def _tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
-        taken = getattr(intent, customer.side).get("addresses", ())
-        here = any(ip_interface(text).ip == customer.local for text in taken)
+        taken = getattr(intent, customer.side).addresses
+        here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
         return [
             _module(in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [address(f"{customer.local}/128", outside)]),
+            *([] if here else [address(IPv6Interface(customer.local), outside)]),
             self._made(customer),
             Step(
                 f"ip link set dev {TUNNEL} mtu {mtu} up",
@@ -201,7 +206,7 @@ def _shows(*phrases: str, dscp: bool) -> Check:
     return checked(f"ip -6 tunnel show {TUNNEL}", checker, " and ".join(f"'{p}'" for p in phrases))
 
 
-def drops(edge: CustomerEdge, inside: str) -> list[str]:
+def drops(edge: CustomerConfig, inside: str) -> list[str]:
     """Rules that drop what is none of a customer's, in the words in which nft lists them.
 
     Args:
@@ -213,8 +218,8 @@ def drops(edge: CustomerEdge, inside: str) -> list[str]:
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
     if not edge.psid_len:
         return rules
-    low = 16 - edge.psid_offset - edge.psid_len
-    mask, psid = (1 << edge.psid_len) - 1 << low, edge.psid << low
+    layout = port_layout(edge.psid_offset, edge.psid_len)
+    mask, psid = layout.mask(PSID), layout.encode(psid=edge.psid, index=0)
     for way, end in ways:
         port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")

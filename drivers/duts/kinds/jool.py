@@ -22,12 +22,11 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, equals, has_lines, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.intent.families import (
-    AddressTable,
-    CustomerEdge,
-    MapRelay,
-    Nat64,
-    Rule,
-    settings_of,
+    MapRuleConfig,
+    MapTCeConfig,
+    MapTRelayConfig,
+    Nat64Config,
+    SiitConfig,
 )
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
@@ -68,7 +67,7 @@ class Jool(LinuxDriver):
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
-    technologies = ("siit", "clat", "nat64", "mapt-br", "mapt-ce")
+    accepts = (SiitConfig, Nat64Config, MapTRelayConfig, MapTCeConfig)
     executed = (
         "configured over SSH, verified, measured, emptied and restored with real frames (Debian's 4.1.9, "
         "also rebooted, and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
@@ -111,7 +110,7 @@ class Jool(LinuxDriver):
         program = program_of(intent)
         # a device without a version has no Jool at all
         if program == MAPT and facts.version and version_key(facts.version) < MAPT_SINCE:
-            other = "VPP" if isinstance(settings_of(intent), MapRelay) else "nat46"
+            other = "VPP" if isinstance(intent.configuration, MapTRelayConfig) else "nat46"
             raise UsageError(
                 f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
                 f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
@@ -136,7 +135,7 @@ class Jool(LinuxDriver):
             UsageError: a UDP timeout below that of RFC 4787, or an address that Jool drops.
         """
         if program == NAT64:
-            told_s = Nat64.of(intent).udp_timeout_s
+            told_s = intent.configuration_as(Nat64Config).udp_timeout_s
             if 0 < (told_s or self.options.timeout_s) < UDP_MIN_S:
                 name, least = "udp_timeout_s" if told_s else "timeout_s", UDP_MIN_S
                 raise UsageError(
@@ -205,7 +204,9 @@ class Jool(LinuxDriver):
         )
 
     def _lowest(self, intent: Intent) -> int:
-        return self.options.lowest_ipv6_mtu or AddressTable.of(intent).lowest_ipv6_mtu
+        return self.options.lowest_ipv6_mtu or getattr(
+            intent.configuration, "lowest_ipv6_mtu", 1280
+        )
 
     def _instance(self, intent: Intent, program: str, place: str) -> list[Step]:
         prefix = addresses.prefix_of(intent)
@@ -216,7 +217,7 @@ class Jool(LinuxDriver):
         checks = [f"lowest-ipv6-mtu,{self._lowest(intent)}"]
         checks += [f"pool6,{prefix}"] if prefix is not None else []
         if program == NAT64:
-            lives_s = Nat64.of(intent).udp_timeout_s or self.options.timeout_s
+            lives_s = intent.configuration_as(Nat64Config).udp_timeout_s or self.options.timeout_s
             if lives_s:
                 settings["udp-timeout"] = _clock(lives_s)
                 checks.append(f"udp-timeout,{_clock(lives_s)}")
@@ -251,16 +252,19 @@ class Jool(LinuxDriver):
         return steps
 
     def _mapt(self, intent: Intent, program: str) -> list[Step]:
-        settings = settings_of(intent)
-        relay = isinstance(settings, MapRelay)
-        s = settings if isinstance(settings, MapRelay) else CustomerEdge.of(intent)
-        own = s.rules if isinstance(s, MapRelay) else (s.rule,) if s.rule else ()
-        map_rules.refuse_draft(own, "Jool")
-        map_rules.refuse_psid(own, "Jool")
+        configuration = intent.configuration
+        edge: MapTCeConfig | None = None
+        if isinstance(configuration, MapTRelayConfig):
+            rules, dmr = configuration.rules, configuration.dmr
+        else:
+            edge = intent.configuration_as(MapTCeConfig)
+            rules, dmr = (edge.rule,), edge.dmr
+        map_rules.refuse_draft(rules, "Jool")
+        map_rules.refuse_psid(rules, "Jool")
         run = f"{program} -i v6t"
         steps = [
             Step(
-                f"{program} instance add v6t --{self.options.framework} --dmr {s.dmr}",
+                f"{program} instance add v6t --{self.options.framework} --dmr {dmr}",
                 "the translator",
                 undo=f"{program} instance remove v6t",
                 before=_ours(program),
@@ -276,33 +280,33 @@ class Jool(LinuxDriver):
                 ),
             )
         ]
-        if isinstance(s, MapRelay):
+        if edge is None:
             steps += [
                 Step(
                     f"{run} fmrt add {_rule(rule)}",
                     f"forwarding mapping rule {rule.ipv6_prefix}",
                     check=has_lines(f"{run} fmrt display --csv --no-headers", _row(_rule(rule))),
                 )
-                for rule in s.rules
+                for rule in rules
             ]
-        elif s.rule is not None:
+        else:
             steps += [
-                _global(run, "end-user-ipv6-prefix", str(s.end_user_prefix)),
-                _global(run, "bmr", _rule(s.rule)),
+                _global(run, "end-user-ipv6-prefix", str(edge.end_user_prefix)),
+                _global(run, "bmr", _rule(edge.rule)),
             ]
         return [
             *steps,
-            _global(run, "map-t-type", "BR" if relay else "CE"),
+            _global(run, "map-t-type", "CE" if edge else "BR"),
             _global(run, "lowest-ipv6-mtu", str(self._lowest(intent))),
         ]
 
 
 def program_of(intent: Intent) -> str:
     """Which of Jool's programs makes such a device."""
-    match settings_of(intent):
-        case Nat64():
+    match intent.configuration:
+        case Nat64Config():
             return NAT64
-        case MapRelay() | CustomerEdge():
+        case MapTRelayConfig() | MapTCeConfig():
             return MAPT
         case _:
             return SIIT
@@ -313,7 +317,7 @@ def _statistics(program: str) -> str:
     return f"{program} -i v6t stats display --all --csv --no-headers"
 
 
-def _rule(rule: Rule) -> str:
+def _rule(rule: MapRuleConfig) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
 
@@ -409,5 +413,5 @@ def _notes(program: str) -> tuple[str, ...]:
     if program == NAT64:
         notes.append("source ports are not preserved (f-args 11)")
     if program == MAPT:
-        notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID (MAP-09)")
+        notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID")
     return tuple(notes)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from v6t.base.errors import UsageError
-from v6t.intent.families import Rule
+from v6t.intent.families import MapRuleConfig
 
 DEFAULT_LOWEST_MTU = 1280
 
 
-def refuse_draft(rules: Iterable[Rule], name: str) -> None:
+def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse interface identifiers of the drafts before RFC 7597.
 
     Args:
@@ -31,7 +31,7 @@ def refuse_draft(rules: Iterable[Rule], name: str) -> None:
             )
 
 
-def refuse_psid(rules: Iterable[Rule], name: str) -> None:
+def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2).
 
     Args:

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_lines, shown
-from v6t.intent.families import CustomerEdge, settings_of
+from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE = "v6t-nat46"
 NOT_SENT = "not sent"
@@ -95,7 +95,7 @@ class Nat46(LinuxDriver):
 
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
-    technologies = ("siit", "clat", "mapt-ce")
+    accepts = (SiitConfig, MapTCeConfig)
     executed = (
         "configured over SSH, verified, measured and restored with real frames (of June 2026, on Debian's "
         "kernel in a virtual machine)"
@@ -121,9 +121,9 @@ class Nat46(LinuxDriver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """A kernel without it, and port sets that it would not look at."""
         super().refuse(intent, facts)
-        settings = settings_of(intent)
-        if isinstance(settings, CustomerEdge) and settings.rule and self.part is None:
-            map_rules.refuse_psid([settings.rule], "nat46 without a NAPT before it")
+        edge = intent.configuration
+        if isinstance(edge, MapTCeConfig) and self.part is None:
+            map_rules.refuse_psid([edge.rule], "nat46 without a NAPT before it")
         if facts.sections.get(MODULE, "").strip() == "none":
             raise DutError(
                 f"the device lacks the kernel module {self.options.module}",
@@ -169,7 +169,7 @@ class Nat46(LinuxDriver):
             raise UsageError(
                 "nat46 needs mappings of hosts on both sides",
                 "give eam or prefix",
-                params={addresses.PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
+                params={addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"},
                 code="unsupported-by-device",
             )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
@@ -261,20 +261,16 @@ def _has_rule(pair: str) -> Check:
 
 def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     """Mappings of the hosts on the IPv4 side, and on the IPv6 side."""
-    settings = settings_of(intent)
-    if isinstance(settings, CustomerEdge):
-        rule, dmr = settings.rule, settings.dmr
-        if rule is None or dmr is None:
-            raise UsageError(
-                "nat46 as a CE needs a mapping rule and a DMR", code="unsupported-by-device"
-            )
+    edge = intent.configuration
+    if isinstance(edge, MapTCeConfig):
+        rule, dmr = edge.rule, edge.dmr
         if (
             rule.psid is not None
         ):  # it derives PSIDs from EA bits only; one CE is a mapping of one host
             return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
-        if settings.ipv4.num_addresses > 1:
+        if edge.ipv4.num_addresses > 1:
             raise UsageError(
-                f"nat46 drops packets of a CE with an IPv4 prefix such as {settings.ipv4}",
+                f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}",
                 "let the EA bits hold a whole address",
                 params={"ea_len": 32 - rule.ipv4_prefix.prefixlen},
                 code="unsupported-by-device",
@@ -291,15 +287,15 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
             remote.append(Mapped.embedded(prefix))
-        if intent.technology == "siit":
+        if not isinstance(edge, ClatConfig):
             local.append(Mapped.embedded(prefix))
     return local, remote
 
 
 def _into(intent: Intent) -> list[Any]:
     """Networks that are routed into the device, of both versions of IP."""
-    settings = settings_of(intent)
-    if isinstance(settings, CustomerEdge):
-        return [*_HALVES, settings.end_user_prefix]
+    edge = intent.configuration
+    if isinstance(edge, MapTCeConfig):
+        return [*_HALVES, edge.end_user_prefix]
     four, six = addresses.through_translator(intent)
     return [*four, *six]

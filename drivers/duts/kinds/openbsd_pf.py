@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address, ip_interface, ip_network
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
@@ -34,7 +34,8 @@ from v6t.drivers.duts.kinds.openbsd_outputs import (
 )
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_words, matches, shown
-from v6t.intent.families import Nat, Nat64, settings_of
+from v6t.intent.device import Address, LinkIntent, Network
+from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 LIMIT_MARGIN = 1.05
 STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
@@ -90,7 +91,7 @@ class OpenBsdPf(Driver):
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
-    technologies = ("nat44", "nat64", "ipv4-router", "ipv6-router")
+    accepts = (Nat44Config, Nat64Config, RouterConfig)
     executed = (
         "OpenBSD of February 2025 (7.6 to 7.7), built from a fork's sources, in QEMU over SSH: NAT44, NAT64 "
         "and routers configured, read back, seen by frames, measured with the embedded tester, emptied by "
@@ -184,17 +185,17 @@ class OpenBsdPf(Driver):
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
             if self.options.neighbours == "resolved":
-                side_intent = {**side_intent, "neighbours": {}}
+                side_intent = replace(side_intent, neighbors={})
             steps += _side(side_intent, getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
-        if not isinstance(settings_of(intent), Nat):
+        if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
-        if isinstance(settings_of(intent), Nat):
+        if isinstance(intent.configuration, NatConfig):
             notes.append(OPEN)
             steps += self._rules(intent)
             flush = (self._flush(intent),)
-            if isinstance(settings_of(intent), Nat64):
+            if isinstance(intent.configuration, Nat64Config):
                 notes.append(REUSED)
             if self.options.flush == "purge":
                 notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
@@ -202,7 +203,7 @@ class OpenBsdPf(Driver):
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """``pf_translate_af`` of sys/net/pf.c; RFC 7915 section 5.1 has DF clear up to 1260 octets."""
-        if not isinstance(settings_of(intent), Nat64):
+        if not isinstance(intent.configuration, Nat64Config):
             return ExpectProfile()
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
@@ -211,7 +212,7 @@ class OpenBsdPf(Driver):
 
         States of other traffic, and inbound states of a NAT44, belong to other rules.
         """
-        if not isinstance(settings_of(intent), Nat):
+        if not isinstance(intent.configuration, NatConfig):
             return None
 
         def connections(text: str) -> Mapping[str, float]:
@@ -240,7 +241,7 @@ class OpenBsdPf(Driver):
 
     def table(self, intent: Intent) -> Reading | None:
         """``states`` of ``pfctl -sm``."""
-        return Reading("pfctl -sm", limits) if isinstance(settings_of(intent), Nat) else None
+        return Reading("pfctl -sm", limits) if isinstance(intent.configuration, NatConfig) else None
 
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
@@ -316,9 +317,9 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
 
 def _translating(intent: Intent, options: OpenBsdOptions) -> list[tuple[str, str]]:
     """Return what each rule that translates matches, and the words before its public addresses."""
-    settings = settings_of(intent)
-    if isinstance(settings, Nat64):
-        match = f"pass in on {options.left} inet6 from any to {settings.prefix}"
+    configuration = intent.configuration
+    if isinstance(configuration, Nat64Config):
+        match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
         return [(match, "af-to inet from")]
     nets = nat.pool_of(intent).inside
     return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
@@ -361,11 +362,11 @@ def _is_up(port: str) -> Check:
     return checked(f"ifconfig {port}", checker, f"{port} is up")
 
 
-def _has_route(family: str, net: str, via: str) -> Check:
+def _has_route(family: str, net: Network, via: Address) -> Check:
     """Require the route to this network itself, not one that leads there with others."""
 
     def checker(output: str) -> str | None:
-        if route_in(output) == (ip_network(net), ip_address(via)):
+        if route_in(output) == (net, via):
             return None
         return f"there is no route to {net} by {via}; it says {shown(output)}"
 
@@ -374,7 +375,7 @@ def _has_route(family: str, net: str, via: str) -> Check:
 
 def states_of_one(intent: Intent) -> int:
     """How many states a connection takes."""
-    family = "nat64" if isinstance(settings_of(intent), Nat64) else "nat44"
+    family = "nat64" if isinstance(intent.configuration, Nat64Config) else "nat44"
     return STATES_PER_CONNECTION[family]
 
 
@@ -386,8 +387,8 @@ def _kill(intent: Intent) -> str:
     """
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):
-        nets += [str(ip_interface(text).network) for text in side.get("addresses", ())]
-        nets += [str(net) for net in side.get("routes", {})]
+        nets += [str(interface.network) for interface in side.addresses]
+        nets += map(str, side.routes)
     return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
 
 
@@ -414,11 +415,10 @@ def _forwarding() -> Step:
     )
 
 
-def _same_lengths(side: Mapping[str, Any], port: str, links: str) -> None:
+def _same_lengths(side: LinkIntent, port: str, links: str) -> None:
     """An address that stands there with another length would be given the test's, and be lost."""
-    wanted = [ip_interface(text) for text in side.get("addresses", ())]
     for own in lengths(links, port):
-        if any(own.ip == a.ip and own.network != a.network for a in wanted):
+        if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             raise DutError(
                 f"{port} has {own} already, and the test wants another prefix length",
                 f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
@@ -439,7 +439,7 @@ def _has(port: str, own: Own) -> Check:
     return checked(f"ifconfig {port}", checker, f"'{words}'")
 
 
-def _side(side: Mapping[str, Any], port: str) -> list[Step]:
+def _side(side: LinkIntent, port: str) -> list[Step]:
     steps = [
         Step(
             f"ifconfig {port} up",
@@ -450,7 +450,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
             check=_is_up(port),
         )
     ]
-    if any(ip_interface(text).version == 6 for text in side.get("addresses", ())):
+    if any(interface.version == 6 for interface in side.addresses):
         steps.append(
             Step(
                 f"ifconfig {port} inet6 eui64",
@@ -461,8 +461,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 check=matches(f"ifconfig {port}", r"^\s*inet6 fe80:\S+ ", "'inet6 fe80:'"),
             )
         )
-    for text in side.get("addresses", ()):
-        a = ip_interface(text)
+    for a in side.addresses:
         family = "inet" if a.version == 4 else "inet6"
         length = (
             f"/{a.network.prefixlen}" if a.version == 4 else f" prefixlen {a.network.prefixlen}"
@@ -477,8 +476,8 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 check=_has(port, a),
             )
         )
-    for address, mac in side.get("neighbours", {}).items():
-        four = ip_address(address).version == 4
+    for address, mac in side.neighbors.items():
+        four = address.version == 4
         tool, show = ("arp", f"arp -n {address}") if four else ("ndp", f"ndp -n {address}")
         steps.append(
             Step(
@@ -488,13 +487,13 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
                 before=f"{show} 2>/dev/null | grep -i permanent || true",
                 was=Was.FOREIGN,
                 check=has_words(
-                    f"{show} | tr A-Z a-z", f"{ip_address(address)} {mac.lower()} {port} permanent"
+                    f"{show} | tr A-Z a-z", f"{address} {mac.lower()} {port} permanent"
                 ),
             )
         )
-    for net, via in side.get("routes", {}).items():
-        family = "-inet" if ip_network(net).version == 4 else "-inet6"
-        line = re.escape(listed(net))
+    for net, via in side.routes.items():
+        family = "-inet" if net.version == 4 else "-inet6"
+        line = re.escape(listed(str(net)))
         show = f"route -n show {family} | grep '^{line} ' || true"
         steps.append(
             Step(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_interface
 from typing import Any
 
 from pydantic import Field
@@ -21,6 +20,8 @@ from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
 from v6t.drivers.duts.programs import version_in
+from v6t.intent.device import Address, LinkIntent
+from v6t.intent.families import LwAftrConfig
 
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
@@ -55,7 +56,7 @@ class SnabbLwAftr(LinuxDriver):
 
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
-    technologies = ("lwaftr",)
+    accepts = (LwAftrConfig,)
     executed = (
         "configured, verified, audited, measured and restored in the lab with real frames (2024.08, "
         "interfaces of the kernel)"
@@ -293,10 +294,8 @@ def sockets(text: str) -> Mapping[str, float]:
     return {"dropped": float(sum(map(int, drops)))} if drops else {}
 
 
-def _address(side: Mapping[str, object], version: int) -> str:
-    addresses: object = side.get("addresses", ())
-    texts = [str(a) for a in addresses] if isinstance(addresses, (list, tuple)) else []
-    for text in texts:
-        if ip_interface(text).version == version:
-            return str(ip_interface(text).ip)
+def _address(side: LinkIntent, version: int) -> Address:
+    for interface in side.addresses:
+        if interface.version == version:
+            return interface.ip
     raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.binding_table import read_softwires
-from v6t.intent.families import BindingTable, GeneratedTable
+from v6t.intent.families import GeneratedTable, LwAftrConfig
+from v6t.packets.address_layouts import GeneratedSoftwires
 
 
 @dataclass(frozen=True)
@@ -25,24 +26,27 @@ class Softwire:
 
 
 def softwires(intent: Intent) -> Iterator[Softwire]:
-    """All rows, in ascending order of address and PSID where they are generated.
-
-    Row ``i`` of a generated table has address ``i >> psid_len`` of the pool, the low bits of ``i``
-    as PSID, and the lwB4 with the ``/64`` number ``i`` and RFC 7596's interface identifier.
-    """
-    settings = BindingTable.of(intent)
-    table, br = settings.table, settings.br_address
+    """Yield all rows, in ascending order of address and PSID where they are generated."""
+    configuration = intent.configuration_as(LwAftrConfig)
+    table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
-        yield from _of_file(Path(table.file), br)
+        yield from _read_softwires(Path(table.file), br)
         return
-    length, offset = table.psid_len, table.psid_offset
-    pool, b4 = table.ipv4_pool, table.b4_prefix
+    generated = GeneratedSoftwires(
+        table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
+    )
+    ipv4, psid, b4 = generated.ipv4_layout, generated.psid_layout, generated.b4_layout
     for row in range(table.softwires):
-        ipv4, psid = pool[row >> length], row & (1 << length) - 1
-        host = (int(b4.network_address) >> 64 | row) << 64 | int(ipv4) << 16 | psid
-        yield Softwire(ipv4, psid, length, offset, IPv6Address(host), br)
+        yield Softwire(
+            IPv4Address(ipv4.encode(softwire=row)),
+            psid.encode(softwire=row),
+            table.psid_len,
+            table.psid_offset,
+            IPv6Address(b4.encode(softwire=row)),
+            br,
+        )
 
 
-def _of_file(path: Path, br: IPv6Address) -> Iterator[Softwire]:
+def _read_softwires(path: Path, br: IPv6Address) -> Iterator[Softwire]:
     for _, row in read_softwires(path):
         yield Softwire(*row[:5], br if row.br is None else row.br)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
+from v6t.intent.device import Network
 
 FOUR = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24")
 SIX = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
@@ -31,13 +32,10 @@ def two_ways(
         intent: names the hosts.
         ports: interfaces by side.
     """
-    for version in (6, 4) if intent.technology == "ipv6-router" else (4, 6):
+    for version in (4, 6):
         ways = [
-            next(((h, ports[side]) for h in known if ip_address(h).version == version), None)
-            for side, known in (
-                ("right", intent.right["neighbours"]),
-                ("left", intent.left["neighbours"]),
-            )
+            next(((str(h), ports[side]) for h in hosts if h.version == version), None)
+            for side, hosts in (("right", intent.right.neighbors), ("left", intent.left.neighbors))
         ]
         right, left = ways
         if right is not None and left is not None:
@@ -79,20 +77,24 @@ def _spare(intent: Intent, candidates: Sequence[str], skip: int = 0) -> str:
     )
 
 
-def networks_in_use(intent: Intent) -> list[IPv4Network | IPv6Network]:
+def networks_in_use(intent: Intent) -> list[Network]:
     """Return every address and prefix of an intent; a default route does not use the networks within it."""
-    found = _networks([intent.settings, intent.left, intent.right])
+    found = [*networks_in(intent.configuration.to_json())]
+    for side in (intent.left, intent.right):
+        for link in filter(None, (side, side.background)):
+            found += [interface.network for interface in link.addresses]
+            found += [ip_network(host) for host in (*link.neighbors, *link.routes.values())]
+            found += link.routes
     return [net for net in found if net.prefixlen]
 
 
-def _networks(value: Any) -> Iterator[IPv4Network | IPv6Network]:
-    """Every address and prefix in JSON-like values."""
+def networks_in(value: Any) -> Iterator[Network]:
+    """Yield every address and prefix in JSON values."""
     if isinstance(value, Mapping):
-        yield from _networks(list(value))
-        yield from _networks(list(value.values()))
+        yield from networks_in(list(value.values()))
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _networks(each)
+            yield from networks_in(each)
     elif isinstance(value, str):
         try:
             yield ip_interface(value).network

@@ -55,7 +55,7 @@ class LabDut(LabDevice):
                 code="unsupported-by-tester",
             )
         if (options.left, options.right) != (
-            (RIGHT, LEFT) if intent.links.turned else (LEFT, RIGHT)
+            (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
         ):
             raise UsageError(
                 "the interfaces of the lab's device are called left and right",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds.tundra import siit as tundra
-from v6t.intent.device import Aside
+from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
@@ -36,11 +36,11 @@ VLAN = Links(
     Link(intents.LINKS.right.tester_mac, intents.LINKS.right.dut_mac, mtu=9000),
 )
 ASIDE = Links(
-    replace(VLAN.left, background=Aside.on("left", 200)),
-    replace(VLAN.right, vlan=101, background=Aside.on("right", 200)),
+    replace(VLAN.left, background=BackgroundVlan.with_default_addresses("left", 200)),
+    replace(VLAN.right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 200)),
 )
 MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
-MANY_HOSTS = replace(intents.nat44(), left={**intents.nat44().left, "neighbours": MANY})
+MANY_HOSTS = replace(intents.nat44(), left=replace(intents.LEFT4, neighbors=MANY))
 TUNED = {
     "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
     "clock_khz": 1_200_000,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from v6t.core.config.compatibility import accepts_any, part_families, technologies_for
 from v6t.core.config.explain import as_yaml, settings_of
 from v6t.core.runs.dut import plan_text
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -41,9 +42,9 @@ def generated(name: str) -> str:
     """Versions, what was executed, own options, and the plan of one case."""
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
-    known = ", ".join(f"`{t}`" for t in made.technologies) or "any"
-    if made.part_technologies:
-        known += "; in a chain: " + ", ".join(f"`{t}`" for t in made.part_technologies)
+    known = ", ".join(f"`{t}`" for t in technologies_for(name)) or "any"
+    if parts := part_families(name):
+        known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
     lines = [BEGIN, "", f"- Technologies: {known}"]
     if any(made.versions):
         lines.append(f"- Versions whose commands are known: {', '.join(made.versions)}")
@@ -74,7 +75,7 @@ def _suited(name: str) -> list[str]:
     kind = driver_type(name)
     rows = [
         f"| `{technology}` | `{parameter}` | {_code(as_yaml(own.value))} | {_cell(own.why)} |"
-        for technology in kind.technologies
+        for technology in technologies_for(name)
         for parameter, own in kind({}).suited(technology).items()
     ]
     head = ["", "## Parameters that it sets where none are given", ""]
@@ -142,7 +143,7 @@ def case_of(name: str):
 
 def _words(name: str, *, linux: bool) -> str:
     case = case_of(name)
-    given = case.options if driver_type(name).technologies else {}  # else they are on the page
+    given = {} if accepts_any(name) else case.options  # else they are on the page
     options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
     if linux and name != "linux-router":

@@ -25,6 +25,8 @@ from v6t.tests.drivers.faketrex import children
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
+from . import intents
+
 POSSIBLE, WHY = available()
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
@@ -64,7 +66,7 @@ def establish(sizes, purpose="establish"):
         duration_s=COUNT / RATE,
         residual_wait_s=0.3,
         pause_s=0.0,
-        connections=Connections(COUNT, RATE, wait_s=0.3, alpha=1.0, purpose=purpose, keep=True),
+        connections=Connections(COUNT, RATE, wait_s=0.3, alpha=1.0, purpose=purpose, reuse=True),
     )
 
 
@@ -83,9 +85,9 @@ def test_connections_go_through_and_are_counted(name):
         bench.load(compile_point(tool, sizes, run.seed))
         made = bench.measure(establish(sizes)).connections
         assert (made.sent, made.learned, made.validated) == (COUNT, COUNT, COUNT)
-        assert (made.sessions, made.repeated) == (COUNT, 0)
+        assert (made.sessions, made.duplicate_tuples) == (COUNT, 0)
         both = bench.measure(establish(sizes, "prepare"))
-        assert both.connections.kept
+        assert both.connections.reused
         for counted in both.directions.values():
             (count,) = counted.classes.values()
             assert count.received == count.sent == COUNT
@@ -103,16 +105,16 @@ def test_connections_go_through_and_are_counted(name):
     if name == "nat66":
         assert described["kind"] == "nftables66"
         return
-    parts = [part["name"] for part in tool.dut_intent().settings["parts"]]
+    parts = [part.name for part in tool.dut_intent().parts]
     assert list(report) == list(described["parts"]) == parts
-    for part in tool.dut_intent().settings["parts"]:
-        told = described["parts"][part["name"]]
-        assert (told["belongs_to"], told["stateful"]) == (part["device"], part["stateful"])
-        assert set(told["counters"]) == set(report[part["name"]])
-        if part["driver"] == "reference":
-            assert report[part["name"]]["forward"]["forwarded"] >= COUNT
+    for part in tool.dut_intent().parts:
+        told = described["parts"][part.name]
+        assert (told["belongs_to"], told["stateful"]) == (part.device, part.stateful)
+        assert set(told["counters"]) == set(report[part.name])
+        if part.driver == "reference":
+            assert report[part.name]["forward"]["forwarded"] >= COUNT
         else:
-            assert report[part["name"]]["link left"]["rx.packets"] >= COUNT
+            assert report[part.name]["link left"]["rx.packets"] >= COUNT
 
 
 @lab
@@ -221,11 +223,10 @@ def test_hops_and_df_follow_from_the_parts():
 
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
-    intent = Ipv4aas().dut_intent()
-    intent.settings["sessions"] = 123_457
+    intent = intents.requiring(Ipv4aas().dut_intent(), sessions=123_457)
     clat, plat = Chain({}).parts(intent)
-    assert "sessions" not in clat.intent.settings
-    assert plat.intent.settings["sessions"] == 123_457
+    assert clat.intent.requirements.sessions == 0
+    assert plat.intent.requirements.sessions == 123_457
 
 
 def test_devices_elsewhere_are_each_reached_somehow():
@@ -336,10 +337,8 @@ def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
 
 
 def test_tayga_is_no_ce_of_map_t_by_itself():
-    bound = bind(resolve(flags=Flags("mapt-ce", dut="tayga")))
-    facts = bound.driver.example(bound.intent)
     with pytest.raises(UsageError, match="cannot make a device for mapt-ce"):
-        bound.driver.plan(bound.intent, facts)
+        resolve(flags=Flags("mapt-ce", dut="tayga"))
 
 
 def test_machines_of_the_lab_that_do_not_stand_are_left_out():

@@ -18,7 +18,6 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, has_lines, has_words, line_with
 from v6t.drivers.duts.registry import make_driver
-from v6t.intent.families import CustomerEdge
 from v6t.plugins.customer_edge.plugins import MapECe
 
 from .cases import CASES
@@ -138,7 +137,7 @@ DROPS = (
     "\t\ttype filter hook forward priority filter; policy accept;\n{first}"
     + "".join(
         f"\t\t{rule}\n".replace("{", "{{").replace("}", "}}")
-        for rule in drops(CustomerEdge.of(MapECe().dut_intent()), "right")
+        for rule in drops(MapECe().dut_intent().configuration, "right")
     )
     + "\t}}\n}}\n"
 )

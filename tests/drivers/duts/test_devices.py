@@ -209,9 +209,9 @@ def test_what_interfaces_had_before_they_have_again(given, words):
 def test_an_ipv6_address_that_is_there_with_another_length_is_told():
     """Linux has an IPv6 address once; whose it is v6t leaves it."""
     with standing("linux-router", intents.ROUTER6) as bed:
-        session, (address, *_) = bed.session, intents.ROUTER6.left["addresses"]
+        session, (address, *_) = bed.session, intents.ROUTER6.left.addresses
         session.restore()
-        other = f"{address.partition('/')[0]}/48"
+        other = f"{address.ip}/48"
         session.transport.run(f"ip -6 addr add {other} dev left nodad")
         before = session.transport.run(SEEN).out
         assert other in before

@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.plugins import names
 from v6t.drivers.duts.registry import DRIVERS, driver_type
 from v6t.drivers.lab.privilege import available
@@ -31,15 +32,10 @@ def test_every_pair_has_a_plan_or_one_sentence_why_not(plugin, driver):
     assert first.startswith("v6t: ")
     assert not first.rstrip().endswith(".")
     assert len(hint) <= 1
-    known = driver_type(driver).technologies
+    known = technologies_for(driver)
     part = any("--set-dut parts." in line for line in hint)  # with another it can be
     if known and plugin not in known and not part:
         assert first == f"v6t: the {driver} driver cannot make a device for {plugin}"
-
-
-@pytest.mark.parametrize("driver", DRIVERS.names())
-def test_what_a_driver_can_be_are_plugins(driver):
-    assert set(driver_type(driver).technologies) <= set(names())
 
 
 def test_a_plan_as_json_has_undo_and_check():

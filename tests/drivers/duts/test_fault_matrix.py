@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,9 +51,7 @@ DEVICES = {
     "tayga-nftables": intents.nat64(),
     **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().dut_intent()),
     # filters, and a route that is moved while it is measured
-    "linux-router, modified": replace(
-        intents.ROUTER4, settings={**intents.ROUTER4.settings, "filters": 25, "updates": True}
-    ),
+    "linux-router, modified": intents.requiring(intents.ROUTER4, filters=25, route_updates=True),
     "ip6tables-npt": Nptv6().dut_intent(),
     "nftables66": Nat66().dut_intent(),
 }

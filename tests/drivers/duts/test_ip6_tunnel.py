@@ -12,7 +12,6 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.kinds.ip6_tunnel import TUNNEL, drops
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
-from v6t.intent.families import CustomerEdge
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
@@ -21,7 +20,7 @@ from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from .cases import B4
 
 POSSIBLE, WHY = available()
-EDGE = CustomerEdge.of(MapECe().dut_intent())
+EDGE = MapECe().dut_intent().configuration
 
 
 def planned(intent, **options):
@@ -60,7 +59,7 @@ def test_a_b4_has_its_address_already():
         "ip -6 addr add 2001:db8:6::9/64 dev right nodad"
     ]
     ce = MapECe().dut_intent()
-    local = CustomerEdge.of(ce).tunnel_local
+    local = ce.configuration.tunnel_local
     assert any(f"addr add {local}/128 dev left" in s.command for s in planned(ce).steps)
 
 

@@ -28,7 +28,9 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.duts.undo_record import undo_deadline_s
+from v6t.intent.device import LinkIntent
 from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.resolution.dns64 import Dns64
 
 from . import intents, sshserver
 from .boxes import IOS, JUNOS
@@ -163,13 +165,13 @@ def placed(*texts, intent=intents.ROUTER6, left="Gi0/1", right="Gi0/2"):
 
 def test_lines_are_repeated_for_what_they_name():
     side = intents.ROUTER6.left
-    (net, via), *_ = side["routes"].items()
+    (net, via), *_ = side.routes.items()
     assert placed("interface {left}", "mtu {left.mtu}") == ["interface Gi0/1", "mtu 1500"]
     assert placed("ipv6 route {left.route6} {left.via6}")[0] == f"ipv6 route {net} {via}"
-    many = {f"2001:db8::{n}": "02:00:00:00:01:02" for n in range(3)}
-    intent = replace(intents.ROUTER6, left={**side, "neighbours": many})
+    many = {f"2001:db8::{n}": "02:00:00:00:01:02" for n in range(1, 4)}
+    intent = replace(intents.ROUTER6, left=replace(side, neighbors=many))
     told = placed("neighbor {left.host6} {left} {left.mac6:dots}", intent=intent)
-    assert told == [f"neighbor 2001:db8::{n} Gi0/1 0200.0000.0102" for n in range(3)]
+    assert told == [f"neighbor 2001:db8::{n} Gi0/1 0200.0000.0102" for n in range(1, 4)]
     assert placed("ip route {left.route4} {left.via4}") == []
 
 
@@ -208,8 +210,8 @@ def test_a_place_that_cannot_be_filled_is_named(text, words):
 
 
 def test_values_of_two_kinds_are_not_multiplied():
-    side = {**intents.ROUTER6.left, "addresses": ["2001:db8::1/64", "2001:db8:1::1/64"],
-            "routes": {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}}  # fmt: skip
+    routes = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
+    side = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=routes)
     with pytest.raises(UsageError, match="cannot stand in one line"):
         placed("{left.address6} {left.route6}", intent=replace(intents.ROUTER6, left=side))
 
@@ -218,7 +220,8 @@ def test_values_of_two_kinds_are_not_multiplied():
     "value", ["a\nreload", "a\rreload", "a\x03", "a\x1b[2J", "a\u2028b", "a\tb"]
 )
 def test_no_value_ends_a_line(value):
-    intent = replace(intents.ROUTER6, settings={"zone": value})
+    configuration = Dns64().dut_intent().configuration.model_copy(update={"zone": value})
+    intent = replace(intents.ROUTER6, configuration=configuration)
     with pytest.raises(UsageError, match=r"value of \{settings.zone\}"):
         placed("zone {settings.zone}", intent=intent)
 
@@ -365,8 +368,8 @@ def test_read_backs_about_what_the_technology_does_not_have_are_left_out():
     six = {"command": "show ipv6 route {left.route6:ip}", "matches": "via {left.via6}$"}
     plan = plan_of(made(verify=[four, six]))
     (check,) = plan.all_checks
-    (net, via), *_ = intents.ROUTER6.left["routes"].items()
-    assert check.command == f"box 'show ipv6 route {net.partition('/')[0]}'"
+    (net, via), *_ = intents.ROUTER6.left.routes.items()
+    assert check.command == f"box 'show ipv6 route {net.network_address}'"
     assert check.checker(f" via {via}\n") is None
     with pytest.raises(UsageError, match=r"no read-back of dut\.options\.verify is left"):
         plan_of(made(verify=[four]))

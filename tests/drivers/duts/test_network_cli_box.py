@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from v6t.base.errors import DutError
 from v6t.core.runs.log import log_to
+from v6t.drivers.duts.console.manners import Manners
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.session import Session
@@ -338,15 +340,19 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
     assert "V6T_DUT_ENABLE_PASSWORD" in lacking.value.hint
 
 
-def test_secrets_are_neither_logged_nor_printed(tmp_path, monkeypatch):
-    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
-    monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret-login")
+def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
+    for name, value in (
+        ("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable"),
+        ("V6T_DUT_PASSWORD", "s3cret-login"),
+        ("BOX_ANSWER", "s3cret-answer"),
+        ("BOX_USER", "s3cret-line"),
+    ):
+        monkeypatch.setenv(name, value)
     own = DIALECTS["ios"]
-    cli = {**own["cli"], "answers": {**own["cli"]["answers"], "[Ss]ecret: $": "s3cret-answer"}}
-    refused = own["configure"].replace("end\n", "username admin password s3cret-line\nend\n")
-    run = tmp_path / "run"
-    run.mkdir()
+    cli = {**own["cli"], "answers": {**own["cli"]["answers"], "[Ss]ecret: $": "{env:BOX_ANSWER}"}}
+    refused = own["configure"].replace("end\n", "username admin password {env:BOX_USER}\nend\n")
     printed = ""
+    (tmp_path / "run").mkdir()
     server = BoxServer("ios", "secrets")
     try:
         server.links()
@@ -357,17 +363,36 @@ def test_secrets_are_neither_logged_nor_printed(tmp_path, monkeypatch):
             ("restore", own["configure"], 0),
         ):
             path = bed_file(server, tmp_path, cli=cli, configure=configure)
-            with log_to(run):
+            with log_to(tmp_path / "run"):
                 done = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
             assert done.status == status, done.err
             printed += done.out + done.err
+            assert "s3cret" not in everything_in(tmp_path)  # logs, undo record and testbed file
+            if configure is refused:
+                assert "username admin password s3cret-line" in server.typed
     finally:
         sshserver.end(server)
-    logged = everything_in(run)
-    for text in (logged, printed):
-        assert "s3cret" not in text
-        assert f"\n$ username admin password {HIDDEN}\n" in text
-        assert f'"[Ss]ecret: $": "{HIDDEN}"' in text
+    assert "s3cret" not in printed
+    assert f"\n$ username admin password {HIDDEN}\n" in printed
+
+
+def test_environment_variable_that_is_not_set_stops_before_the_line_is_typed(tmp_path):
+    server = BoxServer("ios", "unset")
+    try:
+        server.links()
+        path = bed_file(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
+        done = v6t("dut", "apply", "--plugin", "ipv6-router", "--testbed", path)
+        assert done.status == 4
+        assert "V6T_NOT_SET" in done.err
+        assert not any(line.startswith("hostname") for line in server.typed)
+    finally:
+        sshserver.end(server)
+
+
+def test_secret_answer_in_a_file_is_rejected():
+    with pytest.raises(ValidationError) as caught:
+        Manners(answers={"[Pp]assword: $": "s3cret"})
+    assert caught.value.errors()[0]["ctx"]["error"].code == "secret-in-file"
 
 
 # ---------------------------------------------------------------- frames

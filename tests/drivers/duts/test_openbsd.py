@@ -11,13 +11,13 @@ import os
 import re
 import subprocess
 from dataclasses import replace
-from ipaddress import ip_interface
 from pathlib import Path
 
 import pytest
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import openbsd_outputs, openbsd_pf
 from v6t.drivers.duts.registry import make_driver
+from v6t.intent.device import LinkIntent
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 
@@ -35,18 +35,23 @@ def nat64(**params):
 
 
 POOL = ["198.19.0.1", "198.19.0.2", "198.19.0.3"]
-MANY = {"pool4": POOL, "ports": [2000, 2999], "sessions": 1_000_000}
+MANY = {"pool4": POOL, "ports": (2000, 2999)}
+
+
+def with_many(intent):
+    return intents.requiring(intents.with_values(intent, **MANY), sessions=1_000_000)
+
+
 RULE_SETS = {
     "nat44": intents.nat44(),
     "nat44-plugin": nat44(),
-    "nat44-clients": replace(
-        intents.nat44(),
-        settings={**intents.nat44().settings, "inside4": ["198.18.0.0/25", "198.18.0.128/32"]},
+    "nat44-clients": intents.with_values(
+        intents.nat44(), inside4=["198.18.0.0/25", "198.18.0.128/32"]
     ),
-    "nat44-many": replace(intents.nat44(), settings={**intents.nat44().settings, **MANY}),
+    "nat44-many": with_many(intents.nat44()),
     "nat64": intents.nat64(),
     "nat64-plugin": nat64(),
-    "nat64-many": replace(intents.nat64(), settings={**intents.nat64().settings, **MANY}),
+    "nat64-many": with_many(intents.nat64()),
     **{
         f"nat64-{length}": intents.nat64(f"2001:db8::/{length}")
         for length in (32, 40, 48, 56, 64, 96)
@@ -97,9 +102,8 @@ def test_every_connection_of_a_nat44_takes_two_states():
     """sys/net/pf.c, pf_find_state: a packet out has its ends in the other order, thus a state of
     its own; pf_test marks what af-to translated as generated, and lets that pass without one.
     """
-    million = {"sessions": 1_000_000}
-    four, six = (replace(i, settings={**i.settings, **million})
-                 for i in (intents.nat44(), intents.nat64()))  # fmt: skip
+    four = intents.requiring(intents.nat44(), sessions=1_000_000)
+    six = intents.requiring(intents.nat64(), sessions=1_000_000)
     assert "set limit states 2100000\n" in ruleset(four)
     assert "set limit states 1050000\n" in ruleset(six)
 
@@ -107,7 +111,7 @@ def test_every_connection_of_a_nat44_takes_two_states():
 def test_ports_are_those_of_the_intent():
     """sbin/pfctl/pfctl_parser.h, PF_NAT_PROXY_PORT_LOW: without a range PF takes 50001 to 65535."""
     assert "af-to inet from 198.19.0.1 port 1024:65535" in ruleset(intents.nat64())
-    few = replace(intents.nat64(), settings={**intents.nat64().settings, "ports": [2000, 2999]})
+    few = intents.with_values(intents.nat64(), ports=(2000, 2999))
     driver = make_driver("openbsd-pf", {})
     assert "port 2000:2999" in "".join(s.text for s in driver.plan(few, driver.example(few)).steps)
 
@@ -226,13 +230,12 @@ def test_only_the_tests_own_states_are_taken():
         plan = driver.plan(intent, driver.example(intent))
         commands = [s.command + s.undo for s in (*plan.steps, *plan.flush)]
         assert not any("-F states" in c for c in commands)
-        inside = next(iter(intent.left["addresses"]))
-        for net in ("198.19.0.0/24", str(ip_interface(inside).network)):
+        for net in ("198.19.0.0/24", str(intent.left.addresses[0].network)):
             assert any(f"-k {net}" in c for c in commands)
 
 
 def address_step(text, port="em0"):
-    side = {"addresses": [text], "neighbours": {}, "routes": {}}
+    side = LinkIntent([text])
     (step,) = [s for s in openbsd_pf._side(side, port) if "address on" in s.why]
     return step
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
 from v6t.base.errors import UsageError
+from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.plugins import names as plugin_names
 from v6t.drivers.duts.registry import driver_type
@@ -20,10 +20,6 @@ ONE_NEXT_HOP = (
 )
 BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"
 OWN_MTU = "the value is the implementation's own: it fragments no packet that fits the link"
-BY_ENDS = "the ends of the tunnel follow from the rule"
-BY_RULE = "the port set follows from the rule and the end-user prefix"
-BY_ADDRESS = "behind its NAPT the CE is the mapping of one address"
-ANY_CLIENT = "the implementation serves whoever asks"
 CE_PORTS = ("ipv4", "psid", "psid_len", "psid_offset")
 UNUSED: dict[tuple[str, str], str] = {
     **{("vpp", f"{kind}.{name}"): NO_PORTS for kind in ("lwb4", "mape-ce") for name in CE_PORTS},
@@ -38,30 +34,6 @@ UNUSED: dict[tuple[str, str], str] = {
     ("vpp", "mapt-br.lowest_ipv6_mtu=1500"): OWN_MTU,
 }  # fmt: skip
 """Why a driver's plan stays the same, by driver and ``technology.parameter`` (``=value`` for a single value)."""
-UNUSED_SETTINGS: dict[tuple[str, str], str] = {
-    **UNUSED,
-    **{(driver, f"mape-ce.{name}"): BY_ENDS for driver in ("ip6-tunnel", "vpp") for name in (
-        "end_user_prefix", "rule.*",
-    )},
-    **{(driver, f"mapt-ce.{name}"): BY_RULE for driver in ("jool", "nat46") for name in (
-        *CE_PORTS, "rule.psid_len",
-    )},
-    ("jool", "mapt-br.rules.psid_len"): BY_RULE,
-    **{("tayga", f"mapt-ce.{name}"): BY_ADDRESS for name in (
-        "psid_len", "psid_offset", "rule.ea_len", "rule.ipv4_prefix", "rule.ipv6_prefix", "rule.psid_len",
-        "rule.psid_offset",
-    )},
-    ("jool", "siit.ipv6_side"): "Jool translates by addresses, whatever the interface",
-    ("knot-resolver", "dns64.clients"): ANY_CLIENT,
-    ("*", "nat64.inside6"): ANY_CLIENT,
-    ("*", "nat64.clients"): ANY_CLIENT,
-    ("vpp", "nat44.inside4"): ANY_CLIENT,
-    ("vpp", "dslite-aftr.inside4"): BY_SOFTWIRE,
-    ("vpp", "dslite-aftr.b4"): BY_SOFTWIRE,
-}  # fmt: skip
-"""The same for single settings of a device configuration."""
-DERIVED = {"parts", "wholes", "mtu"}
-"""Settings that stand elsewhere, too: parts are devices of their own here, MTUs are those of the links."""
 each_base = pytest.mark.parametrize("base", walk.BASES, ids=lambda b: b.name)
 
 
@@ -84,7 +56,7 @@ def test_every_parameter_has_another_valid_value(plugin):
 def test_every_driver_is_a_device_of_its_technologies():
     made = {(d.driver, base.plugin) for base in walk.BASES for d in walk.devices(base)}
     configuring = [name for name in driver_names() if driver_type(name).configures]
-    wanted = {(name, plugin) for name in configuring for plugin in driver_type(name).technologies}
+    wanted = {(name, plugin) for name in configuring for plugin in technologies_for(name)}
     assert wanted - made == set()
 
 
@@ -123,35 +95,6 @@ def test_configured_parameter_changes_every_plan_or_is_refused(base):
     assert same == []
 
 
-@each_base
-def test_single_setting_changes_every_plan_or_is_refused(base):
-    same, seen = set(), set()
-    for device in walk.devices(base):
-        units = walk.units(device.made, device.base.technology().dut_intent())
-        for name in walk.parameters(base):
-            for other in walk.accepted(device.base, name):
-                if name == "variant":
-                    continue  # its parts are others
-                others = walk.units(device.made, other.intent)
-                for (driver, intent), (_, wanted) in zip(units, others, strict=True):
-                    for path, leaf in walk.changed_leaves(intent.settings, wanted.settings):
-                        tried = (device.name, str(driver.part), path, str(leaf))
-                        if not driver.configures or tried in seen or path[0] in DERIVED:
-                            continue
-                        seen.add(tried)
-                        setting = ".".join(
-                            [intent.technology, *(p for p in path if isinstance(p, str))]
-                        )
-                        if _is_listed(UNUSED_SETTINGS, driver.name, setting, leaf):
-                            continue
-                        changed = replace(
-                            intent, settings=walk.with_leaf(intent.settings, path, leaf)
-                        )
-                        if not _is_noticed(driver, intent, changed):
-                            same.add((driver.name, setting, str(leaf)))
-    assert sorted(same) == []
-
-
 def _excused(device, name, value):
     parts = getattr(device.made.options, "parts", {}).values()
     drivers = [device.driver, *(part.driver for part in parts)]
@@ -166,10 +109,3 @@ def _is_listed(table, driver, name, value):
         and any(fnmatchcase(text, what) for text in (name, f"{name}={value}"))
         for who, what in table
     )
-
-
-def _is_noticed(driver, intent, changed):
-    try:
-        return walk.planned(driver, changed) != walk.planned(driver, intent)
-    except (UsageError, LookupError):  # a single value may contradict the others
-        return True

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from v6t.base.errors import DutError, UsageError
+from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
@@ -18,6 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.undo_record import Record, script, undo_of
+from v6t.intent.families import DeviceConfig
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
 
@@ -157,16 +159,25 @@ def test_no_option_smuggles_shell(name, option, value):
         make_driver(name, {option: value})
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if driver_type(n).technologies])
-def test_a_technology_it_cannot_be(name):
-    with pytest.raises(UsageError, match="cannot make a device for no-such"):
-        driver_type(name).check_technology("no-such")
+class UnknownConfig(DeviceConfig):
+    family = "unknown"
 
 
-def test_a_technology_that_is_a_part_of_a_chain_only_is_offered_as_such():
+UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownConfig())
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not accepts_any(n)])
+def test_check_supported_unknown_family_is_refused(name):
     with pytest.raises(UsageError) as caught:
-        driver_type("ip6-tunnel").check_technology("no-such")
-    assert caught.value.hint == "it can be: mape-ce, lwb4; in a chain: b4, softwire"
+        driver_type(name).check_supported(UNKNOWN)
+    assert caught.value.code == "unsupported-by-device"
+    assert caught.value.technology == "no-such"
+
+
+def test_check_supported_refusal_lists_accepted_families():
+    with pytest.raises(UsageError) as caught:
+        driver_type("ip6-tunnel").check_supported(UNKNOWN)
+    assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 
 
 @pytest.mark.parametrize("version", ["22.06", "23.10"])
@@ -276,7 +287,7 @@ def test_a_learnt_default_route_survives_forwarding():
 
 def test_thousands_of_neighbours_get_room():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
-    intent = replace(intents.ROUTER4, left={**intents.ROUTER4.left, "neighbours": many})
+    intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     driver = make_driver("linux-router", {})
     plan = driver.plan(intent, driver.example(intent))
     (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
@@ -331,7 +342,7 @@ def test_a_device_that_asks_gets_no_neighbours(name):
     told, asks = plans
     entries = [c for c in told if c not in asks]
     assert [c for c in told if c in asks] == asks
-    hosts = {a for side in (case.intent.left, case.intent.right) for a in side["neighbours"]}
+    hosts = {str(a) for side in (case.intent.left, case.intent.right) for a in side.neighbors}
     assert bool(entries) is (name != "snabb-lwaftr")
     assert all(any(host in c for host in hosts) for c in entries)
 

@@ -54,8 +54,8 @@ def exits_of(technology: Siit) -> dict[Any, set[str]]:
     intent = technology.dut_intent()
     exits: dict[Any, set[str]] = {}
     for side in ("left", "right"):
-        for net in getattr(intent, side)["routes"]:
-            exits.setdefault(ip_network(net), set()).add(side)
+        for net in getattr(intent, side).routes:
+            exits.setdefault(net, set()).add(side)
     for nets in through_translator(intent):
         for net in nets:
             exits.setdefault(net, set()).add(TRANSLATOR)
@@ -158,7 +158,7 @@ def test_siit_routes_of_drawn_mappings_lead_every_host_to_its_side(technology):
 
 
 def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
-    routes = translator(**GAP).dut_intent().left["routes"]
+    routes = set(map(str, translator(**GAP).dut_intent().left.routes))
     assert "2001:db8:64::c633:180/125" in routes
     assert "2001:db8:64::/96" not in routes
     assert "2001:db8:1::78/125" in routes

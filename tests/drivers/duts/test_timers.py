@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
-from v6t.intent.device import DutIntent
+from v6t.intent.device import DeviceIntent
 from v6t.plugins.nat.nat66 import Nat66
 
 from . import intents
@@ -39,10 +38,10 @@ NFT, OTHER = "nftables", "tayga-nftables"
     ],
 )
 def test_what_is_believed_is_what_the_device_is_told(
-    driver: str, intent: DutIntent, told_s: int, options: Mapping[str, Any], seconds: int
+    driver: str, intent: DeviceIntent, told_s: int, options: Mapping[str, Any], seconds: int
 ) -> None:
     if told_s:
-        intent = replace(intent, settings={**intent.settings, "udp_timeout_s": told_s})
+        intent = intents.with_values(intent, udp_timeout_s=told_s)
     made = make_driver(driver, options)
     assert made.timeout_s(intent) == seconds
     steps = made.plan(intent, made.example(intent)).steps

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -275,7 +274,7 @@ def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
 @pytest.mark.parametrize("plugin", ["ed", "ei"])
 def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
     intent = intents.nat44()
-    intent = replace(intent, settings={**intent.settings, "session_limit": 50})
+    intent = intents.with_values(intent, session_limit=50)
     link = intent.links.left
     with standing("vpp", intent, **OWN, nat44=plugin) as bed:
         known = bed.dut.driver.telemetry(intent)
@@ -333,8 +332,9 @@ def exchange(bed, intent, src, dst, port, payload):
 def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     """EA bits beyond bit 64, had the driver not refused them itself."""
     mape = intents.paper_mape()
-    beyond = [{**mape.settings["rules"][0], "ipv6_prefix": "2001:db8:ce::/56"}]
-    intent = replace(mape, settings={**mape.settings, "rules": beyond})
+    (rule,) = mape.configuration.rules
+    beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
+    intent = intents.with_values(mape, rules=[beyond])
     with (
         pytest.raises(UsageError, match="EA bits beyond bit 64") as info,
         standing("vpp", intent, **OWN),
@@ -503,10 +503,10 @@ OTHER = "02:00:00:00:00:99"
 )
 @pytest.mark.parametrize("intent", [intents.ROUTER4, intents.ROUTER6], ids=lambda i: i.technology)
 def test_a_neighbour_is_told_again_what_it_was_told_before(intent, told, after):
-    host = next(iter(intent.left["neighbours"]))
+    host = str(next(iter(intent.left.neighbors)))
     with theirs(intent) as (session, _, cli):
         cli("set interface state host-left up")
-        for address in intent.left["addresses"]:
+        for address in intent.left.addresses:
             cli(f"set interface ip address host-left {address}")
         cli(f"set ip neighbor host-left {host} {told}")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.vpp import syntax
@@ -17,9 +15,8 @@ def planned(intent, nat44, **options):
     return driver.plan(intent, driver.example(intent))
 
 
-def nat44(**settings):
-    intent = intents.nat44()
-    return replace(intent, settings={**intent.settings, **settings})
+def nat44(**values):
+    return intents.with_values(intents.nat44(), **values)
 
 
 def test_what_clears_the_table_is_seen_to_have_cleared_it():

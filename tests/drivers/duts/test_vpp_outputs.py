@@ -10,7 +10,6 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
-from v6t.intent.families import settings_of
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe
 from v6t.plugins.nat.nptv6 import Nptv6
 
@@ -56,10 +55,10 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
 ):
     nat44 = options.get("nat44", "ed")
     if not lacking:
-        loaded.check(said("show-plugins"), settings_of(intent), nat44)
+        loaded.check(said("show-plugins"), intent.configuration, nat44)
         return
     with pytest.raises(DutError, match=f"VPP has not loaded {lacking}_plugin.so") as wrong:
-        loaded.check(said("show-plugins"), settings_of(intent), nat44)
+        loaded.check(said("show-plugins"), intent.configuration, nat44)
     assert f"plugin {lacking}_plugin.so {{ enable }}" in wrong.value.hint
 
 
@@ -170,14 +169,13 @@ def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
     intent = intents.dslite()
     with pytest.raises(UsageError, match="cannot forget the AFTR's tunnel address"):
         planned(intent, start=False)
-    many = {**intent.settings, "sessions": 2500, "b4": ["2001:db8:b4::1:0", 2]}
+    two = intents.with_values(intent, first_b4="2001:db8:b4::1:0", b4_count=2)
     with pytest.raises(UsageError, match="keeps 1000 sessions of a B4") as info:
-        planned(intents.replace(intent, settings=many))
+        planned(intents.requiring(two, sessions=2500))
     assert info.value.params == {"initiator_count": 3}
-    assert planned(intents.replace(intent, settings={**many, "sessions": 2000}))
-    own = {**intent.settings, "pool4": ["198.19.0.1"]}
+    assert planned(intents.requiring(two, sessions=2000))
     with pytest.raises(UsageError, match=r"198\.19\.0\.1, which is the device's own address"):
-        planned(intents.replace(intent, settings=own))
+        planned(intents.with_values(intent, pool4=["198.19.0.1"]))
 
 
 def test_the_aftrs_address_is_no_interfaces_own():
@@ -185,7 +183,7 @@ def test_the_aftrs_address_is_no_interfaces_own():
     assert not any("set interface ip address host-left" in c for c in commands)
     assert any(c.endswith("ip route add 2001:db8:6::/64 via host-left") for c in commands)
     left, nets = dslite.left_of(intents.dslite())
-    assert left["addresses"] == []
+    assert left.addresses == ()
     assert [str(net) for net in nets] == ["2001:db8:6::/64"]
 
 

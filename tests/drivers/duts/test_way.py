@@ -13,6 +13,7 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.openbsd_pf import way_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.way import Peer, Way
+from v6t.intent.device import LinkIntent
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.siit.clat import Clat
 
@@ -40,13 +41,13 @@ def planned(driver, intent, seen, **options):
 
 
 def routed(net, side="left"):
-    given = {**getattr(intents.ROUTER4, side)}
-    given["routes"] = {net: given["addresses"][0].partition("/")[0].rpartition(".")[0] + ".2"}
-    return replace(intents.ROUTER4, **{side: given})
+    given = getattr(intents.ROUTER4, side)
+    changed = replace(given, routes={net: given.addresses[0].ip + 1})
+    return replace(intents.ROUTER4, **{side: changed})
 
 
 def addressed(text):
-    return replace(intents.ROUTER4, left={**intents.ROUTER4.left, "addresses": [text]})
+    return replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, addresses=[text]))
 
 
 # ---------------------------------------------------------- what a device says
@@ -185,7 +186,7 @@ def test_ipv6_as_well():
     peer = Peer("client", ip_address("2001:db8:5::9"), 0, ("mgmt",))
     given = replace(
         intents.ROUTER6,
-        right={**intents.ROUTER6.right, "routes": {"2001:db8::/32": "2001:2:0:1::2"}},
+        right=replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"}),
     )
     refused("2001:db8:5::9, where this", "linux-router", given, Way((peer,)))
 
@@ -203,8 +204,7 @@ def test_ipv6_as_well():
 def test_a_pool_or_rule_that_holds_a_peer_is_refused(driver, intent, client, what):
     """Whatever route leads there: a translator takes the packets before they are routed."""
     peer = Peer("client", ip_address(client), ip_address(client).max_prefixlen, ("mgmt",))
-    quiet = replace(intent, left={**intent.left, "routes": {}, "addresses": []},
-                    right={**intent.right, "routes": {}, "addresses": []})  # fmt: skip
+    quiet = replace(intent, left=LinkIntent(), right=LinkIntent())
     refused(what, driver, quiet, Way((peer,)))
 
 
@@ -431,10 +431,10 @@ def test_a_test_that_takes_nothing_is_configured_and_restored(site, host):
     assert site.state() == before
 
 
-@pytest.mark.parametrize("asked", ["updates", "reconfigures"])
+@pytest.mark.parametrize("asked", ["route_updates", "live_change"])
 def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     """It is no step of the plan, and a route all the same: an operator may live in documentation's networks."""
-    intent = replace(intents.ROUTER4, settings={**intents.ROUTER4.settings, asked: True})
+    intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
     net = ip_network((change.updates or change.beside).look.split()[-1])
     with pytest.raises(DutError, match=f"a route beside the traffic with {net} would take the way"):

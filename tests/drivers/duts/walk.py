@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.core.config.compatibility import accepts_any, can_be
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import driver_type, make_driver, names
-from v6t.intent.device import DutIntent
+from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.plugins.common.ports import PortRange
@@ -267,7 +268,7 @@ class Alternative:
     technology: Technology
 
     @cached_property
-    def intent(self) -> DutIntent:
+    def intent(self) -> DeviceIntent:
         """What the device must be."""
         return self.technology.dut_intent()
 
@@ -293,9 +294,9 @@ def accepted(base: Base, name: str) -> list[Alternative]:
     return _ACCEPTED[key]
 
 
-def configuration(intent: DutIntent) -> str:
+def configuration(intent: DeviceIntent) -> str:
     """Return everything of an intent, in a form that can be compared."""
-    return json.dumps(asdict(intent), default=str, sort_keys=True)
+    return repr(intent)
 
 
 Batch = tuple[Direction, Any, Any, Any]
@@ -370,11 +371,11 @@ class Device:
         return f"{self.driver} {self.options} {self.base.name}"
 
 
-Unit = tuple[Any, DutIntent]
+Unit = tuple[Any, DeviceIntent]
 """A driver, and what it makes a device of."""
 
 
-def units(driver: Any, intent: DutIntent) -> list[Unit]:
+def units(driver: Any, intent: DeviceIntent) -> list[Unit]:
     """Return the driver with its intent; of a chain, those of the parts."""
     driver.check_intent(intent)
     return (
@@ -387,7 +388,7 @@ def units(driver: Any, intent: DutIntent) -> list[Unit]:
 _PLANS: dict[tuple[str, ...], Any] = {}
 
 
-def planned(driver: Any, intent: DutIntent) -> Any:
+def planned(driver: Any, intent: DeviceIntent) -> Any:
     """Return everything that a driver does to a device; of a reference part, what it is told to be.
 
     Raises:
@@ -407,7 +408,7 @@ def planned(driver: Any, intent: DutIntent) -> Any:
     return _PLANS[key]
 
 
-def signature(driver: Any, intent: DutIntent) -> list[Any]:
+def signature(driver: Any, intent: DeviceIntent) -> list[Any]:
     """Return the plans of a driver or of the parts of a chain.
 
     Raises:
@@ -416,53 +417,40 @@ def signature(driver: Any, intent: DutIntent) -> list[Any]:
     return [planned(*unit) for unit in units(driver, intent)]
 
 
-def changed_leaves(
-    one: Any, other: Any, path: tuple[Any, ...] = ()
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the path and the other value of everything that differs in two settings."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for name in one.keys() & other.keys():
-            yield from changed_leaves(one[name], other[name], (*path, name))
-        for name in other.keys() - one.keys():
-            yield (*path, name), other[name]
-    elif (
-        isinstance(one, list) and isinstance(other, list) and len(one) == len(other)
-        and all(isinstance(v, Mapping) for v in (*one, *other))
-    ):  # fmt: skip
-        for number, (here, there) in enumerate(zip(one, other, strict=True)):
-            yield from changed_leaves(here, there, (*path, number))
-    elif one != other:
-        yield path, other
-
-
-def with_leaf(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
-    """Return settings with another value at a path."""
-    if not path:
-        return leaf
-    if isinstance(value, list):
-        return [with_leaf(v, path[1:], leaf) if n == path[0] else v for n, v in enumerate(value)]
-    return {**value, path[0]: with_leaf(value.get(path[0]), path[1:], leaf)}
-
-
 def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
     for name in names():
         kind = driver_type(name)
-        if base.plugin not in kind.technologies or not kind.configures:
+        if not kind.configures or not can_be(name, base.plugin):
             continue
         options = OPTIONS.get(name, {})
         if not kind.of_parts:
             yield from _suited(name, base, options)
             continue
         yield Device(name, base)
-        settings = base.technology().dut_intent().settings
-        for part in (*settings["parts"], *settings.get("wholes", ())):
+        intent = base.technology().dut_intent()
+        for part in (*intent.parts, *intent.alternatives):
             for own in names():
-                other = driver_type(own)
-                able = part["technology"] in (*other.technologies, *other.part_technologies)
-                if able and other.configures and own != part["driver"]:
-                    chosen = {"driver": own, "options": OPTIONS.get(own, {})}
-                    yield from _suited(name, base, {"parts": {part["name"]: chosen}})
+                if own != part.driver and _can_be_part(own, part):
+                    # not every part takes them
+                    for options in (OPTIONS.get(own, {}), {}):
+                        chosen = {"driver": own, "options": options}
+                        found = list(_suited(name, base, {"parts": {part.name: chosen}}))
+                        yield from found
+                        if found:
+                            break
+
+
+def _can_be_part(name: str, part: PartIntent) -> bool:
+    """Whether a driver knows how to configure a part of a chain."""
+    kind = driver_type(name)
+    if accepts_any(name) or not kind.configures:
+        return False
+    try:
+        kind.check_supported(part.intent, in_chain=True)
+    except UsageError:
+        return False
+    return True
 
 
 def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:

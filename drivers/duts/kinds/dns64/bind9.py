@@ -9,7 +9,7 @@ from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.kinds.linux.steps import up
 from v6t.drivers.duts.plan import Step, has_lines
-from v6t.intent.families import Dns64
+from v6t.intent.families import Dns64Config
 
 
 class Bind9Options(ServerOptions):
@@ -51,7 +51,7 @@ class Bind9(Dns64Server):
             up("lo", "rndc reaches named by the loopback interface"),
         )
 
-    def configuration(self, wanted: Dns64, place: str) -> str:
+    def configuration(self, wanted: Dns64Config, place: str) -> str:
         """A resolver for one zone."""
         return f"""include "{place}/rndc.key";
 controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};

@@ -10,7 +10,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.plan import Intent, Step, equals
-from v6t.intent.families import Dns64
+from v6t.intent.families import Dns64Config
 
 CACHE = "data.mdb"
 """LMDB's file in the directory that kresd is given."""
@@ -62,7 +62,7 @@ class KnotResolver(Dns64Server):
         found = re.search(r"version (\d[\w.]*)", text)
         return found[1] if found else "unknown"
 
-    def configuration(self, wanted: Dns64, place: str) -> str:
+    def configuration(self, wanted: Dns64Config, place: str) -> str:
         """A resolver for one zone; it empties its cache when a file asks it to."""
         return f"""net.ipv4, net.ipv6 = true, true
 net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})

@@ -9,7 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Intent, Step, equals
-from v6t.intent.families import Dns64
+from v6t.intent.families import Dns64Config
 
 FIRST = (4, 4)
 """The first version with ``dns64-prefix``."""
@@ -49,7 +49,7 @@ class PdnsRecursor(Dns64Server):
         found = re.search(r"PowerDNS Recursor (\d[\w.]*)", text)
         return found[1] if found else "unknown"
 
-    def configuration(self, wanted: Dns64, place: str) -> str:
+    def configuration(self, wanted: Dns64Config, place: str) -> str:
         """A resolver for one zone."""
         return f"""config-dir={place}
 socket-dir={place}

@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, line_with, shown
-from v6t.intent.families import Dns64
+from v6t.intent.families import Dns64Config
 
 
 class ServerOptions(LinuxOptions):
@@ -30,7 +30,7 @@ class ServerOptions(LinuxOptions):
 class Dns64Server(LinuxDriver):
     """One process; nothing of the device's own name service is touched."""
 
-    technologies = ("dns64",)
+    accepts = (Dns64Config,)
     options_model = ServerOptions
     process: ClassVar[str]
     """Name of the process."""
@@ -40,7 +40,7 @@ class Dns64Server(LinuxDriver):
     """Of prefixes it makes records with."""
 
     @abstractmethod
-    def configuration(self, wanted: Dns64, place: str) -> str:
+    def configuration(self, wanted: Dns64Config, place: str) -> str:
         """Its configuration file."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Dns64Server(LinuxDriver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Prefixes it does not know."""
         super().refuse(intent, facts)
-        prefix = Dns64.of(intent).prefix
+        prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
             raise UsageError(
@@ -87,7 +87,7 @@ class Dns64Server(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        wanted, place = Dns64.of(intent), f"{self.options.state_dir}/dns"
+        wanted, place = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{place}/{self.file}", f"{place}/{self.name}.pid"
         log = f"{place}/{self.name}.log"
         listens = f"ss -Hlun src '[{wanted.resolver}]:53'"
@@ -112,7 +112,7 @@ class Dns64Server(LinuxDriver):
             notes=("the cache is emptied before each trial",),
         )
 
-    def answering(self, wanted: Dns64, listens: str, pid: str, log: str) -> Check:
+    def answering(self, wanted: Dns64Config, listens: str, pid: str, log: str) -> Check:
         """It runs, and listens where clients ask; what it says last if it has ended."""
         comm = f"/proc/$(cat {pid})/comm"
         wait = (

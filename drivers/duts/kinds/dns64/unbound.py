@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Step, matches
-from v6t.intent.families import Dns64
+from v6t.intent.families import Dns64Config
 
 
 class Unbound(Dns64Server):
@@ -26,7 +26,7 @@ class Unbound(Dns64Server):
         found = re.search(r"Version (\d[\w.]*)", text)
         return found[1] if found else "unknown"
 
-    def configuration(self, wanted: Dns64, place: str) -> str:
+    def configuration(self, wanted: Dns64Config, place: str) -> str:
         """A resolver for one zone, which RFC 6761 would have it answer itself."""
         return f"""server:
   interface: {wanted.resolver}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import collapse_addresses, ip_address, ip_network
+from ipaddress import collapse_addresses, ip_network
 from typing import Any
 
 from v6t.base.errors import DutError
@@ -35,7 +35,7 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.drivers.duts.programs import lacking
-from v6t.intent.families import IntentSettings, Nat, settings_of
+from v6t.intent.device import Address, LinkIntent
 
 SIDES = ("left", "right")
 ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
@@ -50,7 +50,7 @@ class LinuxDriver(Driver):
     """A device with iproute2; subclasses add their implementation's steps."""
 
     options_model = LinuxOptions
-    aside = True
+    has_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, and where each comes from: see :func:`lacking`."""
     helpers: tuple[str, ...] = ()
@@ -59,8 +59,7 @@ class LinuxDriver(Driver):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Of UDP connections: what the technology wants, or the option, or the kernel's own."""
-        settings = settings_of(intent)
-        timeout_s = settings.udp_timeout_s if isinstance(settings, Nat) else 0
+        timeout_s = getattr(intent.configuration, "udp_timeout_s", 0)
         return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
     def survey(self) -> Mapping[str, str]:
@@ -121,13 +120,13 @@ class LinuxDriver(Driver):
         """Both of them, by side."""
         return {side: self.port(intent, side) for side in SIDES}
 
-    def asides(self, intent: Intent) -> dict[str, str]:
-        """Interfaces of a background with VLANs of its own, by side."""
-        return {side: f"v6t-{side}-bg" for side in SIDES if "background" in getattr(intent, side)}
+    def background_ports(self, intent: Intent) -> dict[str, str]:
+        """Return the interfaces of a background with VLANs of its own, by side."""
+        return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def all_ports(self, intent: Intent) -> dict[str, str]:
         """All that test traffic comes in on: by side, the background's by ``SIDE-bg``."""
-        beside = {f"{side}-bg": port for side, port in self.asides(intent).items()}
+        beside = {f"{side}-bg": port for side, port in self.background_ports(intent).items()}
         return {**self.ports(intent), **beside}
 
     def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
@@ -138,7 +137,7 @@ class LinuxDriver(Driver):
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
         """See :meth:`moved_route`; not the one that a benchmark moves."""
         del facts
-        return self.moved_route(intent, skip=int(IntentSettings.of(intent).reconfigures))
+        return self.moved_route(intent, skip=int(intent.requirements.live_change))
 
     def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
         """BIRD's, for the same route; None: the sides have no version of IP in common."""
@@ -146,7 +145,7 @@ class LinuxDriver(Driver):
         if ways is None:
             return None
         version, there, back = ways
-        net = spare(intent, version, skip=int(IntentSettings.of(intent).reconfigures))
+        net = spare(intent, version, skip=int(intent.requirements.live_change))
         return bgp.steps(
             facts, self.options.state_dir, version, str(net), {"there": there, "back": back}
         )
@@ -181,18 +180,17 @@ class LinuxDriver(Driver):
         for side in SIDES:
             steps += self._link(intent, side)
         ports = self.ports(intent)
-        aside = self.asides(intent)
-        for side, port in aside.items():
-            link, vlan = getattr(intent.links, side), getattr(intent, side)["background"]["vlan"]
-            name = getattr(self.options, side)
+        background = self.background_ports(intent)
+        for side, port in background.items():
+            link, name = getattr(intent.links, side), getattr(self.options, side)
+            vlan = link.background.vlan
             steps += _vlan(name, port, vlan, link.mtu, f"VLAN of the background on the {side}")
-        steps.append(_forwarding([*ports.values(), *aside.values()]))
+        steps.append(_forwarding([*ports.values(), *background.values()]))
         steps += _neighbour_table(intent, facts, self.options.neighbours)
         for side in SIDES:
             steps += _side(getattr(intent, side), ports[side], self.options.neighbours)
-        for side, port in aside.items():
-            beside = getattr(intent, side)["background"]
-            steps += _side(beside, port, self.options.neighbours)
+        for side, port in background.items():
+            steps += _side(getattr(intent, side).background, port, self.options.neighbours)
         return steps
 
     def _link(self, intent: Intent, side: str) -> list[Step]:
@@ -218,12 +216,10 @@ class LinuxDriver(Driver):
         )
 
 
-def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
-    steps = [address(a, port) for a in side.get("addresses", ())]
-    entries = dict(side.get("neighbours", {}))
-    if mode == "resolved":
-        entries = {}
-    ways = {net: f"via {via} dev {port}" for net, via in side.get("routes", {}).items()}
+def _side(side: LinkIntent, port: str, mode: str) -> list[Step]:
+    steps = [address(a, port) for a in side.addresses]
+    entries = {} if mode == "resolved" else dict(side.neighbors)
+    ways = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
     if mode == "gateway" and len(entries) > 2:
         entries, more = _gateways(entries)
         ways.update({net: f"via {via} dev {port}" for net, via in more.items()})
@@ -234,15 +230,15 @@ def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
     return steps
 
 
-def _gateways(entries: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _gateways(entries: Mapping[Address, str]) -> tuple[dict[Address, str], dict[str, Address]]:
     """One neighbour per IP version, and routes through it to the others (GEN-27)."""
-    gateways: dict[str, str] = {}
-    ways: dict[str, str] = {}
+    gateways: dict[Address, str] = {}
+    ways: dict[str, Address] = {}
     for version in (4, 6):
-        hosts: list[Any] = [h for a in entries if (h := ip_address(a)).version == version]
+        hosts = [host for host in entries if host.version == version]
         if not hosts:
             continue
-        first = str(hosts[0])
+        first = hosts[0]
         gateways[first] = entries[first]
         singles: list[Any] = [ip_network(h) for h in hosts[1:]]
         others = collapse_addresses(singles)
@@ -308,7 +304,7 @@ def _keep_default_route(names: list[str]) -> Step:
 
 def _neighbour_table(intent: Intent, facts: Facts, mode: str) -> list[Step]:
     """More room, where there are more neighbours than the kernel keeps (it loses them silently)."""
-    most = max(len(getattr(intent, side).get("neighbours", {})) for side in SIDES)
+    most = max(len(getattr(intent, side).neighbors) for side in SIDES)
     limit = facts.number("gc_thresh3") or 1024
     if mode == "gateway" or most < limit // 2:
         return []

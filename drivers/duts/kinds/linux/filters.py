@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import (
     collapse_addresses,
     ip_address,
-    ip_interface,
     ip_network,
     summarize_address_range,
 )
@@ -17,6 +16,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.plan import Intent, Step, Was, checked, shown
 from v6t.drivers.duts.programs import lacking
+from v6t.intent.device import LinkIntent
 
 TABLE = "inet v6t_filters"
 PROGRAM = "nft"
@@ -86,8 +86,8 @@ def steps(
 def _chain(
     intent: Intent,
     first: int,
-    here: Mapping[str, Any],
-    there: Mapping[str, Any],
+    here: LinkIntent,
+    there: LinkIntent,
     count: int,
     to: list[Any],
 ) -> Iterator[str]:
@@ -118,11 +118,11 @@ def _set(nets: list[Any]) -> str:
     return f"{{ {', '.join(map(str, nets))} }}"
 
 
-def _networks(side: Mapping[str, Any], version: int) -> list[Any]:
-    """Of the hosts behind one side, and of its background."""
-    beside = side.get("background", {}).get("addresses", ())
-    texts = [ip_interface(text).network for text in (*side["addresses"], *beside)]
-    networks: Any = [*texts, *(ip_network(text) for text in side["routes"])]
+def _networks(side: LinkIntent, version: int) -> list[Any]:
+    """Return the networks of the hosts behind one side, and of its background."""
+    background = side.background.addresses if side.background else ()
+    own = [interface.network for interface in (*side.addresses, *background)]
+    networks: Any = [*own, *side.routes]
     return list(collapse_addresses([net for net in networks if net.version == version]))
 
 

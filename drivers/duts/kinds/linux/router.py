@@ -8,6 +8,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step
+from v6t.intent.families import RouterConfig
 
 
 class LinuxRouter(LinuxDriver):
@@ -15,7 +16,7 @@ class LinuxRouter(LinuxDriver):
 
     name = "linux-router"
     title = "Linux kernel forwarding, IPv4 and IPv6"
-    technologies = ("ipv4-router", "ipv6-router")
+    accepts = (RouterConfig,)
     helpers = (filters.PROGRAM,)
     executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
 

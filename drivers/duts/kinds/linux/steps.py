@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address, ip_interface, ip_network
+from ipaddress import ip_network
 
 from v6t.drivers.duts.kinds.linux import tuning
 from v6t.drivers.duts.plan import (
@@ -16,6 +16,7 @@ from v6t.drivers.duts.plan import (
     line_with,
     shown,
 )
+from v6t.intent.device import Address, Interface
 
 SHOWN_ROUTES = 64
 """Up to so many routes are looked up one by one before they are added."""
@@ -62,9 +63,8 @@ def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
     )
 
 
-def address(text: str, port: str) -> Step:
+def address(interface: Interface, port: str) -> Step:
     """One address, without duplicate address detection."""
-    interface = ip_interface(text)
     nodad = " nodad" if interface.version == 6 else ""
     show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
     # the same address with another prefix length is another one
@@ -74,9 +74,9 @@ def address(text: str, port: str) -> Step:
         family = "inet6" if interface.version == 6 else "inet"
         line = line_with(output, f"{family} {interface.with_prefixlen}")
         if line is None:
-            return f"{text} is not on {port}; it says {shown(output)}"
+            return f"{interface} is not on {port}; it says {shown(output)}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
-        return f"{text} is {bad[0]}" if bad else None
+        return f"{interface} is {bad[0]}" if bad else None
 
     return Step(
         # `replace` would make one for good that DHCP or a router's advertisement lends
@@ -90,7 +90,7 @@ def address(text: str, port: str) -> Step:
     )
 
 
-def neighbours(entries: Mapping[str, str], port: str) -> Step:
+def neighbours(entries: Mapping[Address, str], port: str) -> Step:
     """Permanent entries: the device asks for nobody during trials."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     again = (
@@ -103,7 +103,7 @@ def neighbours(entries: Mapping[str, str], port: str) -> Step:
         rows = (line.split() for line in output.splitlines())
         standing = {w[0]: w[2] for w in rows if len(w) > 3 and w[1] == "lladdr"}
         for a, m in entries.items():
-            if standing.get(str(ip_address(a)), "").lower() != m.lower():
+            if standing.get(str(a), "").lower() != m.lower():
                 return f"{a} is not a permanent neighbour with {m} on {port}"
         return None
 

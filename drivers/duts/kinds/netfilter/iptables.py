@@ -9,6 +9,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
 from v6t.drivers.duts.kinds.spare import spare4
 from v6t.drivers.duts.plan import Change, Intent, Step, Was, has_lines
+from v6t.intent.families import Nat44Config
 
 COMMENT = "-m comment --comment v6t"
 SAVED = "iptables -t nat -S POSTROUTING"
@@ -19,7 +20,7 @@ class Iptables(NetfilterNat):
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
-    technologies = ("nat44",)
+    accepts = (Nat44Config,)
     executed = (
         "configured, verified, measured, flushed and restored with real frames (iptables 1.8.9)"
     )

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
-from v6t.intent.families import IntentSettings, Nat
+from v6t.intent.families import NatConfig
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
@@ -75,7 +75,8 @@ class ConntrackOptions(LinuxOptions):
 
     def udp_s(self, intent: Intent) -> int:
         """What UDP connections are told to live [s]; 0: nothing."""
-        return Nat.of(intent).udp_timeout_s or (UDP_S if self.rfc_timers else self.timeout_s)
+        wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
+        return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     Raises:
         UsageError: the addresses are not consecutive, or there is a limit that the device has not.
     """
-    settings = Nat.of(intent)
+    settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
             raise UsageError(
@@ -125,8 +126,8 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
                 params={name: 0},
                 code="unsupported-by-device",
             )
-    addresses = settings.pool4 if version == 4 else settings.pool6
-    inside = settings.inside4 if version == 4 else settings.inside6
+    addresses = getattr(settings, f"pool{version}", ())
+    inside = getattr(settings, f"inside{version}", ())
     if not addresses:
         raise UsageError(
             f"the intent of {intent.technology} has no public IPv{version} address",
@@ -143,7 +144,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
 
 def shares(pool: Pool, intent: Intent) -> list[Pool]:
     """Who leaves from where: all from all, or each client from a block of ports of its own."""
-    size = Nat.of(intent).port_block
+    size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]
     clients = [host for net in pool.inside for host in ip_network(net)]
@@ -169,7 +170,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
     Raises:
         UsageError: the option leaves no room for the test.
     """
-    needed = IntentSettings.of(intent).sessions
+    needed = intent.requirements.sessions
     if 0 < given < needed:
         raise UsageError(
             f"room for {given:,} sessions (dut.options.sessions), but the test opens {needed:,} "
@@ -187,7 +188,7 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
     """
-    timeout_s, lives_s = Nat.of(intent).udp_timeout_s, options.udp_s(intent)
+    timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)

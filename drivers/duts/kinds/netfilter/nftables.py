@@ -12,6 +12,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
 from v6t.drivers.duts.kinds.spare import spare4
 from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked, shown
+from v6t.intent.families import DeviceConfig, Nat44Config
 
 LIST = "nft -j list table ip v6t"
 
@@ -21,7 +22,7 @@ class Nftables(NetfilterNat):
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
-    technologies = ("nat44",)
+    accepts: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
     executed = "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables, has_rules, table
 from v6t.drivers.duts.plan import Step
+from v6t.intent.families import Nat66Config
 
 
 class Nftables66(Nftables):
@@ -14,7 +15,7 @@ class Nftables66(Nftables):
 
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
-    technologies = ("nat66",)
+    accepts = (Nat66Config,)
     executed = "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
     version = 6
     forward = None

@@ -8,7 +8,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, has_lines
-from v6t.intent.families import Npt
+from v6t.intent.families import NptConfig
 
 COMMENT = "-m comment --comment v6t"
 
@@ -18,7 +18,7 @@ class Ip6tablesNpt(LinuxDriver):
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
-    technologies = ("nptv6",)
+    accepts = (NptConfig,)
     executed = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
@@ -26,7 +26,7 @@ class Ip6tablesNpt(LinuxDriver):
     version_command = "ip6tables --version"
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        npt = Npt.of(intent)
+        npt = intent.configuration_as(NptConfig)
         inside, outside = str(npt.internal), str(npt.external)
         port = self.port(intent, "right")
         rules = [

@@ -37,6 +37,7 @@ from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -52,7 +53,7 @@ class NetworkCli(Driver):
 
     name = "network-cli"
     title = "any device with a command line: your own lines, typed over SSH"
-    technologies = ()
+    accepts = (DeviceConfig,)
     executed = (
         "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
         "configure a Linux router: verified, measured, flushed and restored with real frames as "

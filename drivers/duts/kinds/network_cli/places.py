@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_address, ip_interface
+from ipaddress import ip_interface
 from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.console.manners import one_line
 from v6t.drivers.duts.plan import Intent
+from v6t.intent.device import LinkIntent
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 _FORMATS: Mapping[str, Callable[[str], str]] = {
@@ -138,23 +139,18 @@ def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
             for group, columns in _of_version(of, version).items():
                 named = {f"{side}.{n}{version}": values for n, values in columns.items()}
                 places.add(f"{side}.{group}{version}", named)
-    for group, name, values in _settings("settings", intent.settings):
+    sessions = intent.requirements.sessions
+    settings = {**intent.configuration.to_json(), **({"sessions": sessions} if sessions else {})}
+    for group, name, values in _settings("settings", settings):
         places.add(group, {name: values})
     return places
 
 
-def _of_version(side: Mapping[str, Any], version: int) -> dict[str, dict[str, list[str]]]:
-    addresses = [a for a in side.get("addresses", ()) if ip_interface(a).version == version]
-    hosts = {
-        a: mac for a, mac in side.get("neighbours", {}).items() if ip_address(a).version == version
-    }
-    routes = {
-        net: via
-        for net, via in side.get("routes", {}).items()
-        if ip_interface(net).version == version
-    }
+def _of_version(side: LinkIntent, version: int) -> dict[str, dict[str, Sequence[object]]]:
+    hosts = {a: mac for a, mac in side.neighbors.items() if a.version == version}
+    routes = {net: via for net, via in side.routes.items() if net.version == version}
     return {
-        "address": {"address": addresses},
+        "address": {"address": [a for a in side.addresses if a.version == version]},
         "host": {"host": list(hosts), "mac": list(hosts.values())},
         "route": {"route": list(routes), "via": list(routes.values())},
     }

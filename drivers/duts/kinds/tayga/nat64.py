@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.tayga.reserved import refuse_pool
 from v6t.drivers.duts.kinds.tun.nat64 import TunNat64, network_of
 from v6t.drivers.duts.kinds.tun.translator import TUN
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.intent.families import Nat64
+from v6t.intent.families import Nat64Config
 
 
 class TaygaNftablesOptions(siit.TaygaOptions, nat.ConntrackOptions):
@@ -35,8 +35,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
 
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
-    technologies = ("nat64",)
-    part_technologies = ()
+    accepts = (Nat64Config,)
     executed = (
         "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
         "with workers)"
@@ -51,7 +50,7 @@ class TaygaNftables(TunNat64, siit.Tayga):
         super().refuse(intent, facts)
         pool = self.inner
         refuse_pool(pool, facts.version)
-        clients = Nat64.of(intent).clients
+        clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             raise UsageError(

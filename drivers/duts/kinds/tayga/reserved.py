@@ -55,7 +55,7 @@ def refuse_reserved(intent: Intent, version: str) -> None:
         raise UsageError(
             f"TAYGA {version} does not take the prefix {prefix}",
             f"use a prefix of your own, for example {OWN_PREFIX}",
-            params={addresses.PREFIX_OF[intent.technology]: OWN_PREFIX},
+            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
             code="unsupported-by-version",
         )
     table = addresses.eams(intent)
@@ -108,7 +108,7 @@ def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version) -> None:
             f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
             "RFC 6052, section 3.1, demands",
             f"use a prefix of your own, for example {OWN_PREFIX}",
-            params={addresses.PREFIX_OF[intent.technology]: OWN_PREFIX},
+            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
             code="unsupported-by-device",
         )
 

@@ -16,6 +16,7 @@ from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
 from v6t.drivers.duts.kinds.tayga.reserved import refuse_reserved, version_numbers
 from v6t.drivers.duts.kinds.tun.translator import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was
+from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
 WORKERS = (0, 9, 6, 10)
@@ -51,8 +52,7 @@ class Tayga(TunTranslator):
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
-    technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
-    part_technologies: ClassVar[tuple[str, ...]] = ("mapt-ce",)
+    accepts: ClassVar[tuple[type[DeviceConfig], ...]] = (SiitConfig, MapTCeConfig)
     executed = (
         "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
         "0.9.6-16 with workers)"
@@ -90,6 +90,16 @@ class Tayga(TunTranslator):
         last = text.strip().rpartition("\n")[2]
         return last if _PACKAGE.fullmatch(last) else "unknown"
 
+    @classmethod
+    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+        super().check_supported(intent, in_chain=in_chain)
+        if isinstance(intent.configuration, MapTCeConfig) and not in_chain:
+            raise cls.unsupported(
+                intent,
+                "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
+                "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
+            )
+
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Addresses that this version refuses, workers where it has none."""
         super().refuse(intent, facts)
@@ -99,13 +109,6 @@ class Tayga(TunTranslator):
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
                 dut_params={"workers": -1},
                 code="unsupported-by-version",
-            )
-        if intent.technology in self.part_technologies and self.part is None:
-            raise UsageError(
-                f"the {self.name} driver cannot make a device for {intent.technology}",
-                "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
-                "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
-                code="unsupported-by-device",
             )
         refuse_reserved(intent, facts.version)
 

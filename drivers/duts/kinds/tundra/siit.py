@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.driver import Suited
@@ -11,6 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.tundra.translator import OWN_PREFIX, TundraOptions, TundraTranslator
 from v6t.drivers.duts.plan import Intent, Plan
+from v6t.intent.families import ClatConfig, SiitConfig
 
 _NO_MAPPINGS = "Tundra knows no explicit mappings: both ends have addresses in one prefix"
 _ONE_HOST = "Tundra's CLAT translates one address of the customer's"
@@ -28,7 +29,7 @@ class Tundra(TundraTranslator):
 
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
-    technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
+    accepts = (SiitConfig,)
     executed = (
         "configured and restored in the lab and over SSH, verified and measured with real frames in "
         "the lab (6.0.2)"
@@ -43,7 +44,8 @@ class Tundra(TundraTranslator):
         """Mappings that it does not have."""
         super().refuse(intent, facts)
         table = addresses.eams(intent)
-        if intent.technology == "siit" and table:
+        clat = isinstance(intent.configuration, ClatConfig)
+        if table and not clat:
             raise UsageError(
                 f"Tundra knows no explicit mappings such as {table[0][0]} = {table[0][1]}",
                 "give both ends addresses in one prefix",
@@ -56,12 +58,13 @@ class Tundra(TundraTranslator):
             "Tundra fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.ipv6_side(intent)).mtu,
         )
-        if intent.technology == "clat":
+        if clat:
             self._single(intent)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        pair = self._single(intent) if intent.technology == "clat" else None
-        config = self.text(intent, intent.technology, pair)
+        clat = isinstance(intent.configuration, ClatConfig)
+        pair = self._single(intent) if clat else None
+        config = self.text(intent, "clat" if clat else "siit", pair)
         return self.finish(
             facts,
             [*self.base(intent, facts), *self.running(intent, config)],

@@ -78,7 +78,7 @@ class TundraTranslator(TunTranslator):
         Raises:
             UsageError: there is none, or a shorter one.
         """
-        own = {addresses.PREFIX_OF[intent.technology]: OWN_PREFIX}
+        own = {addresses.prefix_parameter(intent.configuration): OWN_PREFIX}
         hint = f"give a /96, for example {OWN_PREFIX}"
         return addresses.whole_prefix(intent, "Tundra translates", hint, own)
 

@@ -34,18 +34,19 @@ from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
+from v6t.intent.device import LinkIntent
 from v6t.intent.families import (
-    BindingTable,
-    CustomerEdge,
-    DsLite,
-    IntentSettings,
-    MapRelay,
-    Nat,
-    Nat64,
-    Npt,
-    Softwire,
-    Softwires,
-    settings_of,
+    AftrTunnelConfig,
+    B4Config,
+    DsLiteAftrConfig,
+    LwAftrConfig,
+    LwB4Config,
+    MapERelayConfig,
+    MapTRelayConfig,
+    Nat44Config,
+    Nat64Config,
+    NptConfig,
+    RouterConfig,
 )
 
 _NAT44 = {"ed": EndpointDependent, "ei": EndpointIndependent}
@@ -73,11 +74,10 @@ class Vpp(Driver):
 
     name = "vpp"
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
-    technologies = (
-        "ipv4-router", "ipv6-router", "mape-br", "mapt-br", "lwaftr", "nat44", "nat64",
-        "dslite-aftr", "nptv6", "mape-ce", "lwb4",
+    accepts = (
+        RouterConfig, MapERelayConfig, MapTRelayConfig, LwAftrConfig, Nat44Config, Nat64Config,
+        DsLiteAftrConfig, NptConfig, LwB4Config, B4Config, AftrTunnelConfig,
     )  # fmt: skip
-    part_technologies = ("b4", "softwire")
     executed = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
         "other versions follow their sources"
@@ -85,7 +85,7 @@ class Vpp(Driver):
     versions = syntax.VERSIONS
     options_model = VppOptions
     kernel = False
-    aside = True
+    has_background_vlans = True
 
     def survey(self) -> Mapping[str, str]:
         if self.options.started:
@@ -114,6 +114,12 @@ class Vpp(Driver):
     def example(self, intent: Intent) -> Facts:
         return Facts("Linux", self.options.version or syntax.VERSIONS[-1])
 
+    @classmethod
+    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+        super().check_supported(intent, in_chain=in_chain)
+        if isinstance(intent.configuration, (B4Config, AftrTunnelConfig)):
+            tunnel.customer_of(intent)
+
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
         if syntax.key(facts.version) < syntax.OLDEST:
@@ -124,18 +130,16 @@ class Vpp(Driver):
                 code="unsupported-by-version",
             )
         map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
-        settings = settings_of(intent)
-        match settings:
-            case DsLite():
+        configuration = intent.configuration
+        match configuration:
+            case DsLiteAftrConfig():
                 dslite.refuse(intent, self.options)
-            case CustomerEdge() | Softwire() | Softwires():
-                tunnel.customer_of(intent)
-            case Npt():
+            case NptConfig():
                 nat.refuse_prefixes(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
         plugins = facts.sections.get("plugins", "")
         tunnels = facts.sections.get("ipip", "")
-        loaded.check(plugins, settings, self.options.nat44, tunnels)
+        loaded.check(plugins, configuration, self.options.nat44, tunnels)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):
@@ -162,22 +166,21 @@ class Vpp(Driver):
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """What RFCs leave to the implementation, as seen on v26.06."""
-        match settings_of(intent):
-            case DsLite():
+        match intent.configuration:
+            case DsLiteAftrConfig():
                 return _DSLITE
-            case Nat64():
+            case Nat64Config():
                 return _NAT64
-            case MapRelay(translates=False) | BindingTable():
+            case MapERelayConfig() | LwAftrConfig():
                 return _TUNNEL
-            case CustomerEdge() | Softwire():
+            case LwB4Config() | B4Config() | AftrTunnelConfig():
                 return tunnel.PROFILE
             case _:
                 return ExpectProfile()
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
-        settings = settings_of(intent)
-        nat44 = self.nat44 if _is_nat44(settings) else None
+        nat44 = self.nat44 if isinstance(intent.configuration, Nat44Config) else None
         table = self._occupancy(intent)
         ports = tuple(self.port(side) for side in ("left", "right"))
         return {
@@ -206,36 +209,36 @@ class Vpp(Driver):
 
     def _occupancy(self, intent: Intent) -> Reading | None:
         """How full the table of sessions is; None: it keeps none."""
-        match settings_of(intent):
-            case DsLite():
+        match intent.configuration:
+            case DsLiteAftrConfig():
                 return dslite.occupancy(intent, self.options)
-            case Nat64() as settings:
-                return nat.occupancy64(settings, self.options)
-            case Nat():
+            case Nat64Config():
+                return nat.occupancy64(intent, self.options)
+            case Nat44Config():
                 return self.nat44.occupancy(intent)
             case _:
                 return None
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Counted by VPP itself; of NAT64 and DS-Lite only the statistics do, which may not be there."""
-        return self.nat44.sessions() if _is_nat44(settings_of(intent)) else None
+        return self.nat44.sessions() if isinstance(intent.configuration, Nat44Config) else None
 
     def by_endpoint(self, intent: Intent) -> bool:
         """Of its plugins of NAT44 one keeps sessions for addresses and ports of clients."""
-        return _is_nat44(settings_of(intent)) and self.nat44.by_endpoint
+        return isinstance(intent.configuration, Nat44Config) and self.nat44.by_endpoint
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Only NAT44's can be set; DS-Lite's sessions never expire."""
-        match settings_of(intent):
-            case Nat64():
+        match intent.configuration:
+            case Nat64Config():
                 return OWN_TIMEOUT_S
-            case DsLite():
+            case DsLiteAftrConfig():
                 return None
             case _:
                 return self.nat44.timeout_s(intent)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        version, o, settings = facts.version, self.options, settings_of(intent)
+        version, o, configuration = facts.version, self.options, intent.configuration
         taken = start.taken(o) if o.started else []
         first = start.steps(o, intent, self.cli) if o.started else []
         steps: list[Step] = list(first)
@@ -250,31 +253,31 @@ class Vpp(Driver):
             }
             if link.vlan:
                 steps += [sides.up(self.cli, whole), sides.vlan(self.cli, whole, link.vlan)]
-            given: Any = getattr(intent, side)
+            given: LinkIntent = getattr(intent, side)
             nets: list[IPv6Network] = []
-            if isinstance(settings, DsLite) and side == "left":
+            if isinstance(configuration, DsLiteAftrConfig) and side == "left":
                 given, nets = dslite.left_of(intent)
             more = dslite.attached(nets, port, self.cli)
             steps += sides.steps(given, port, **alike, more=more)
-            beside = given.get("background")
-            if beside is not None:
-                steps.append(sides.vlan(self.cli, whole, beside["vlan"]))
-                steps += sides.steps(beside, f"{whole}.{beside['vlan']}", **alike)
+            if given.background is not None:
+                vlan = link.background.vlan
+                steps.append(sides.vlan(self.cli, whole, vlan))
+                steps += sides.steps(given.background, f"{whole}.{vlan}", **alike)
         flush: tuple[Step, ...] = ()
-        match settings:
-            case MapRelay() | BindingTable():
+        match configuration:
+            case MapERelayConfig() | MapTRelayConfig() | LwAftrConfig():
                 steps += map_domains.steps(intent, self.cli, ports, o.state_dir)
-            case DsLite():
+            case DsLiteAftrConfig():
                 steps += dslite.steps(intent, self.cli)
                 flush = (start.again(steps, dslite.empty(self.cli)),)
-            case CustomerEdge() | Softwire():
+            case LwB4Config() | B4Config() | AftrTunnelConfig():
                 steps += tunnel.steps(intent, self.cli, ports)
-            case Npt():
+            case NptConfig():
                 steps += nat.prefixes(intent, self.cli, ports)
-            case Nat64():
+            case Nat64Config():
                 own = nat.nat64(intent, version, self.cli, ports, o)
                 steps, flush = [*steps, *own], nat.flush64(own, self.cli)
-            case Nat():
+            case Nat44Config():
                 steps += self.nat44.steps(intent, version, ports)
                 flush = self.nat44.flush(intent, version, ports)
         if o.started:
@@ -291,7 +294,7 @@ class Vpp(Driver):
         if ways is None:
             return None
         version, (there, back) = ways[0], [f"via {host} {port}" for host, port in ways[1:]]
-        net = spare(intent, version, skip=int(IntentSettings.of(intent).reconfigures))
+        net = spare(intent, version, skip=int(intent.requirements.live_change))
         show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
 
         def moved(way: str, other: str) -> str:
@@ -313,10 +316,10 @@ class Vpp(Driver):
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:
         """A domain of MAP or lw4o6, or a public address of NAT44."""
-        settings = settings_of(intent)
-        if isinstance(settings, (MapRelay, BindingTable)):
+        configuration = intent.configuration
+        if isinstance(configuration, (MapERelayConfig, MapTRelayConfig, LwAftrConfig)):
             return map_domains.beside(intent, self.cli)
-        return self.nat44.beside(intent) if _is_nat44(settings) else None
+        return self.nat44.beside(intent) if isinstance(configuration, Nat44Config) else None
 
     @property
     def nat44(self) -> Nat44:
@@ -336,25 +339,21 @@ class Vpp(Driver):
         return f"{self.options.control}{f' -s {socket}' if socket else ''} {command}"
 
 
-def _is_nat44(settings: IntentSettings) -> bool:
-    return isinstance(settings, Nat) and not isinstance(settings, (Nat64, DsLite))
-
-
 def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]:
-    notes, settings = [], settings_of(intent)
-    if isinstance(settings, (MapRelay, BindingTable)):
-        notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
-    if isinstance(settings, (CustomerEdge, Softwire)):
+    notes, configuration = [], intent.configuration
+    if isinstance(configuration, (MapERelayConfig, MapTRelayConfig, LwAftrConfig)):
+        notes.append("packets whose ports are not of the CE's PSID are dropped")
+    if isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
         notes.append(
             "hub and spoke: everything goes to the relay; no inner address or port is checked"
         )
-    if isinstance(settings, MapRelay) and not settings.translates:
+    if isinstance(configuration, MapERelayConfig):
         notes.append(
             "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
             "(links.*.background)"
         )
-    if isinstance(settings, Nat64):
+    if isinstance(configuration, Nat64Config):
         notes.append("no command sets NAT64's timeout: idle sessions live 300 s")
-    if isinstance(settings, DsLite):
+    if isinstance(configuration, DsLiteAftrConfig):
         notes.append("nothing empties the table but another VPP, which takes seconds a trial")
     return tuple(notes)

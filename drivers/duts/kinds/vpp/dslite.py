@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv6Network, ip_interface
-from typing import Any
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Network
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Reading, Suited
@@ -12,7 +12,8 @@ from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT, VppOptions
 from v6t.drivers.duts.kinds.vpp.sides import has_route
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, equals, has_lines
-from v6t.intent.families import DsLite
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import DsLiteAftrConfig
 
 Cli = Callable[[str], str]
 PER_B4 = 1000
@@ -41,18 +42,18 @@ def refuse(intent: Intent, options: VppOptions) -> None:
             dut_params={"start": True},
             code="unsupported-by-device",
         )
-    own = {str(ip_interface(a).ip) for a in intent.right.get("addresses", ())}
-    settings = DsLite.of(intent)
-    for address in settings.pool4:
-        if str(address) in own:
+    own = [interface.ip for interface in intent.right.addresses]
+    configuration = intent.configuration_as(DsLiteAftrConfig)
+    for address in configuration.pool4:
+        if address in own:
             raise UsageError(
                 f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                 "keeps what comes back",
                 "choose other public addresses (pool_first)",
-                params={"pool_first": next(a for a in _POOLS if a not in own)},
+                params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own)},
                 code="unsupported-by-device",
             )
-    b4s, wanted = settings.b4[1], settings.sessions
+    b4s, wanted = configuration.b4_count, intent.requirements.sessions
     if wanted > PER_B4 * b4s:
         raise UsageError(
             f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest without a word: "
@@ -63,16 +64,16 @@ def refuse(intent: Intent, options: VppOptions) -> None:
         )
 
 
-def left_of(intent: Intent) -> tuple[dict[str, Any], list[IPv6Network]]:
+def left_of(intent: Intent) -> tuple[LinkIntent, list[IPv6Network]]:
     """The left side without the AFTR's address, which no interface may have; its networks.
 
     VPP delivers to itself what is for an interface's own address, before it looks for tunnels.
     """
-    aftr = DsLite.of(intent).aftr
-    given = [ip_interface(a) for a in intent.left.get("addresses", ())]
-    kept = [a.with_prefixlen for a in given if a.ip != aftr]
+    aftr = intent.configuration_as(DsLiteAftrConfig).aftr
+    given = intent.left.addresses
+    kept = tuple(a for a in given if a.ip != aftr)
     nets = [a.network for a in given if a.ip == aftr and isinstance(a.network, IPv6Network)]
-    return {**intent.left, "addresses": kept}, nets
+    return replace(intent.left, addresses=kept), nets
 
 
 def attached(nets: list[IPv6Network], port: str, cli: Cli) -> list[Step]:
@@ -101,7 +102,7 @@ def attached(nets: list[IPv6Network], port: str, cli: Cli) -> list[Step]:
 
 def steps(intent: Intent, cli: Cli) -> list[Step]:
     """Public addresses and the tunnels' end."""
-    words, aftr = pool_words(intent), str(DsLite.of(intent).aftr)
+    words, aftr = pool_words(intent), str(intent.configuration_as(DsLiteAftrConfig).aftr)
     return [
         Step(
             cli(f"dslite add pool address {words}"),
@@ -120,7 +121,8 @@ def steps(intent: Intent, cli: Cli) -> list[Step]:
 
 def occupancy(intent: Intent, options: VppOptions) -> Reading:
     """Sessions of all B4s together, out of the statistics; each has room for its own."""
-    return counted(options, "/dslite/total-sessions", PER_B4 * DsLite.of(intent).b4[1])
+    room = PER_B4 * intent.configuration_as(DsLiteAftrConfig).b4_count
+    return counted(options, "/dslite/total-sessions", room)
 
 
 def empty(cli: Cli) -> Check:

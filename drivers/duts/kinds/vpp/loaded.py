@@ -4,48 +4,50 @@ from __future__ import annotations
 
 from v6t.base.errors import DutError
 from v6t.intent.families import (
-    BindingTable,
-    CustomerEdge,
-    DsLite,
-    IntentSettings,
-    MapRelay,
-    Nat,
-    Nat64,
-    Npt,
-    Softwire,
+    AftrTunnelConfig,
+    B4Config,
+    DeviceConfig,
+    DsLiteAftrConfig,
+    LwAftrConfig,
+    LwB4Config,
+    MapERelayConfig,
+    MapTRelayConfig,
+    Nat44Config,
+    Nat64Config,
+    NptConfig,
 )
 
 _NAT44 = {"ed": "nat", "ei": "nat44_ei"}
 
 
-def plugin(settings: IntentSettings, nat44: str) -> str:
+def plugin(configuration: DeviceConfig, nat44: str) -> str:
     """Name of the plugin; empty: none is taken.
 
     Args:
-        settings: of the intent.
+        configuration: of the intent.
         nat44: the driver's option of this name.
     """
-    match settings:
-        case MapRelay() | BindingTable():
+    match configuration:
+        case MapERelayConfig() | MapTRelayConfig() | LwAftrConfig():
             return "map"
-        case DsLite():
+        case DsLiteAftrConfig():
             return "dslite"
-        case Nat64():
+        case Nat64Config():
             return "nat64"
-        case Npt():
+        case NptConfig():
             return "npt66"
-        case Nat():
+        case Nat44Config():
             return _NAT44[nat44]
         case _:
             return ""
 
 
-def check(shown: str, settings: IntentSettings, nat44: str, tunnels: str = "") -> None:
+def check(shown: str, configuration: DeviceConfig, nat44: str, tunnels: str = "") -> None:
     """Look for the plugin in what ``show plugins`` printed.
 
     Args:
         shown: by that command.
-        settings: of the intent.
+        configuration: of the intent.
         nat44: the driver's option of this name.
         tunnels: what ``show ipip tunnel`` printed. Since 26.10 its commands are a plugin's; a
             VPP without them does not know the command.
@@ -53,9 +55,12 @@ def check(shown: str, settings: IntentSettings, nat44: str, tunnels: str = "") -
     Raises:
         DutError: it is not there. Its commands would fail only in the middle of the configuration.
     """
-    if isinstance(settings, (CustomerEdge, Softwire)) and "unknown input" in tunnels:
+    if (
+        isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig))
+        and "unknown input" in tunnels
+    ):
         raise _lacking("ipip")
-    name = plugin(settings, nat44)
+    name = plugin(configuration, nat44)
     if not name or "Plugin path" not in shown:
         return
     if f"{name}_plugin.so" in shown.split():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv6Network, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
@@ -13,10 +13,12 @@ from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, Intent, Step, Was, checked
-from v6t.intent.families import BindingTable, MapRelay, Rule, settings_of
+from v6t.intent.families import LwAftrConfig, MapERelayConfig, MapRuleConfig, MapTRelayConfig
+from v6t.packets.address_layouts import map_address
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
+Relay = MapERelayConfig | MapTRelayConfig
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
 
@@ -32,22 +34,25 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
     Raises:
         UsageError: with the nearest rule that works.
     """
-    relay = settings_of(intent)
-    if isinstance(relay, BindingTable):
+    relay = intent.configuration
+    if isinstance(relay, LwAftrConfig):
         _refuse_mixed(list(softwires(intent)))
-    if not isinstance(relay, MapRelay):
-        return
-    _refuse_mixed(_softwires_of(relay))
-    map_rules.refuse_draft([r for r in relay.rules if r.psid is None or relay.translates], "VPP")
-    if relay.translates:
+    if isinstance(relay, MapERelayConfig):
+        _refuse_mixed(_softwires_of(relay))
+        map_rules.refuse_draft([rule for rule in relay.rules if rule.psid is None], "VPP")
+    elif isinstance(relay, MapTRelayConfig):
+        map_rules.refuse_draft(relay.rules, "VPP")
         map_rules.refuse_psid(relay.rules, "VPP's MAP-T")
         map_rules.refuse_lowest_mtu(
             relay.lowest_ipv6_mtu,
             "VPP fragments no packet that fits the IPv6 link",
             intent.links.left.mtu,
         )
+    else:
+        return
     instead = nearest(relay, version)
-    if relay.dmr is not None and "dmr" in instead and not losses:
+    translates = isinstance(relay, MapTRelayConfig)
+    if isinstance(relay, MapTRelayConfig) and "dmr" in instead and not losses:
         raise UsageError(
             f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
             "loses one direction",
@@ -55,7 +60,7 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
             params=instead,
             code="unsupported-by-device",
         )
-    if relay.translates and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
+    if translates and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
             "use one rule, or VPP 24.06 or newer",
@@ -82,7 +87,7 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
             )
 
 
-def nearest(relay: MapRelay, version: str) -> dict[str, object]:
+def nearest(relay: Relay, version: str) -> dict[str, object]:
     """Parameters by which a relay of one rule becomes one that VPP is; none: it can be this one.
 
     Args:
@@ -90,8 +95,7 @@ def nearest(relay: MapRelay, version: str) -> dict[str, object]:
         version: of VPP.
     """
     found: dict[str, object] = {}
-    dmr = relay.dmr
-    if dmr is not None and dmr.prefixlen != 64:
+    if isinstance(relay, MapTRelayConfig) and (dmr := relay.dmr).prefixlen != 64:
         net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
         found["dmr"] = str(net)
     if len(relay.rules) == 1:
@@ -102,7 +106,7 @@ def nearest(relay: MapRelay, version: str) -> dict[str, object]:
     return found
 
 
-def _nearest_rule(rule: Rule, relay: MapRelay, version: str) -> IPv6Network:
+def _nearest_rule(rule: MapRuleConfig, relay: Relay, version: str) -> IPv6Network:
     length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
     near = rule.ipv6_prefix.supernet(new_prefix=length)
     if not _loses(near, relay, version):
@@ -110,26 +114,28 @@ def _nearest_rule(rule: Rule, relay: MapRelay, version: str) -> IPv6Network:
     return near.supernet(new_prefix=length // 8 * 8)
 
 
-def _loses(net: IPv6Network, relay: MapRelay, version: str) -> bool:
+def _loses(net: IPv6Network, relay: Relay, version: str) -> bool:
     """VPP looks domains up by whole octets of their prefix since 24.06 (ip6_map_t.c)."""
-    return bool(relay.translates and net.prefixlen % 8 and syntax.key(version) >= BITWISE_SINCE)
+    translates = isinstance(relay, MapTRelayConfig)
+    return bool(translates and net.prefixlen % 8 and syntax.key(version) >= BITWISE_SINCE)
 
 
 def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> list[Step]:
     """Domains, then MAP on both interfaces."""
     kind = ""
-    if isinstance(settings_of(intent), BindingTable):
+    relay = intent.configuration
+    if isinstance(relay, LwAftrConfig):
         own = _softwires(list(softwires(intent)), cli, place)
     else:
-        relay = MapRelay.of(intent)
-        kind = " map-t" if relay.translates else ""
-        source = str(relay.dmr or relay.br_address)
+        relay = _relay_of(intent)
+        kind = " map-t" if isinstance(relay, MapTRelayConfig) else ""
+        source = _source(relay)
         rules = [rule for rule in relay.rules if rule.psid is None]
         own = [
             _domain(cli, f"v6t{n}", _words(rule, source), _wanted(rule, source))
             for n, rule in enumerate(rules)
         ]
-        if len(rules) < len(relay.rules):
+        if isinstance(relay, MapERelayConfig) and len(rules) < len(relay.rules):
             own = _softwires(_softwires_of(relay), cli, place, len(rules)) + own
     return [*own, *(_interface(cli, port, kind) for port in ports.values())]
 
@@ -138,7 +144,7 @@ def beside(intent: Intent, cli: Cli) -> Change:
     """A domain of a rule, or of an address with one softwire, that no test packet belongs to."""
     net, prefix, tag = spare4(intent), spare6(intent), "v6tbeside"
     add = cli(f"map add domain tag {tag} WORDS")
-    if isinstance(settings_of(intent), BindingTable):
+    if isinstance(intent.configuration, LwAftrConfig):
         row = next(softwires(intent))
         host = net.network_address + 7
         index = cli("show map domain") + f" | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
@@ -155,8 +161,7 @@ def beside(intent: Intent, cli: Cli) -> Change:
         )
         added, changed = f"{host}/32", f"{host + 1}/32"
     else:
-        relay = MapRelay.of(intent)
-        source, more, what = str(relay.dmr or relay.br_address), "true", "a MAP domain"
+        source, more, what = _source(_relay_of(intent)), "true", "a MAP domain"
 
         def of(ea_len: int) -> str:
             return (
@@ -179,14 +184,24 @@ def beside(intent: Intent, cli: Cli) -> Change:
     )
 
 
-def _words(rule: Rule, source: str) -> str:
+def _relay_of(intent: Intent) -> Relay:
+    relay = intent.configuration
+    return relay if isinstance(relay, MapTRelayConfig) else intent.configuration_as(MapERelayConfig)
+
+
+def _source(relay: Relay) -> str:
+    """Return the IPv6 source of what a relay sends to its CEs."""
+    return str(relay.dmr if isinstance(relay, MapTRelayConfig) else relay.br_address)
+
+
+def _words(rule: MapRuleConfig, source: str) -> str:
     return (
         f"ip4-pfx {rule.ipv4_prefix} ip6-pfx {rule.ipv6_prefix} ip6-src {source} "
         f"ea-bits-len {rule.ea_len} psid-offset {rule.psid_offset} psid-len {rule.psid_len}"
     )
 
 
-def _wanted(rule: Rule, source: str) -> tuple[Any, ...]:
+def _wanted(rule: MapRuleConfig, source: str) -> tuple[Any, ...]:
     prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(source)))
     return (*prefixes, rule.ea_len, rule.psid_offset, rule.psid_len)
 
@@ -220,7 +235,7 @@ def _delete(cli: Cli, tag: str) -> str:
     )
 
 
-def _softwires_of(relay: MapRelay) -> list[Softwire]:
+def _softwires_of(relay: MapERelayConfig) -> list[Softwire]:
     """Return the CEs of rules without EA bits as softwires: each has an address of its own in VPP."""
     return [
         Softwire(
@@ -228,8 +243,8 @@ def _softwires_of(relay: MapRelay) -> list[Softwire]:
             rule.psid,
             rule.psid_len,
             rule.psid_offset,
-            rule.ce_address(rule.ipv6_prefix, rule.ipv4_prefix[0], rule.psid),
-            relay.br_address or IPv6Address(0),
+            map_address(rule, rule.ipv4_prefix[0], rule.psid),
+            relay.br_address,
         )
         for rule in relay.rules
         if rule.psid is not None

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, has_lines, matches
-from v6t.intent.families import Nat64, Npt
+from v6t.intent.families import Nat64Config, NptConfig
 
 NPT66 = (24, 2)
 """First version whose bindings can be read back; the plugin itself came with 23.10."""
@@ -27,7 +27,7 @@ NPT66 = (24, 2)
 
 def prefixes(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
     """NPTv6: a binding of the interface on the right, which VPP has one of at most."""
-    npt, shown = Npt.of(intent), cli("show npt66 bindings")
+    npt, shown = intent.configuration_as(NptConfig), cli("show npt66 bindings")
     pair = f"internal {npt.internal} external {npt.external}"
     binding = f"set npt66 binding interface {ports['right']} {pair}"
     return [
@@ -67,9 +67,10 @@ def nat64(
     intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
     """NAT64: everything but interfaces, addresses and routes."""
-    told = Nat64.of(intent)
-    prefix, sessions = told.prefix, options.sessions or told.sessions
-    enable, room = syntax.enable_nat64(sessions, told.session_limit)
+    configuration = intent.configuration_as(Nat64Config)
+    prefix = configuration.prefix
+    sessions = options.sessions or intent.requirements.sessions
+    enable, room = syntax.enable_nat64(sessions, configuration.session_limit)
     words = pool_words(intent, ("session_limit",))
     # an address that is removed by itself leaves its count of ports in use behind, for the next one
     # (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
@@ -95,9 +96,10 @@ def nat64(
     ]
 
 
-def occupancy64(told: Nat64, options: VppOptions) -> Reading:
+def occupancy64(intent: Intent, options: VppOptions) -> Reading:
     """How full NAT64's table of sessions is, out of the statistics."""
-    _, room = syntax.enable_nat64(options.sessions or told.sessions, told.session_limit)
+    limit = intent.configuration_as(Nat64Config).session_limit
+    _, room = syntax.enable_nat64(options.sessions or intent.requirements.sessions, limit)
     return counted(options, "/nat64/total-sessions", room)
 
 

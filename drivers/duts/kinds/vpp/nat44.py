@@ -24,7 +24,7 @@ from v6t.drivers.duts.plan import (
     matches,
     shown,
 )
-from v6t.intent.families import Nat
+from v6t.intent.families import Nat44Config, NatConfig
 
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
@@ -87,12 +87,13 @@ class Nat44(ABC):
 
     def lives_s(self, intent: Intent) -> int:
         """What UDP sessions are told to live [s]; 0: nothing."""
-        return Nat.of(intent).udp_timeout_s or self.options.timeout_s
+        return getattr(intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
     def room(self, intent: Intent) -> int:
         """Sessions the table of each worker is told to hold."""
-        told = Nat.of(intent)
-        return told.session_limit or max(self.options.sessions or told.sessions, DEFAULT_SESSIONS)
+        limit = intent.configuration_as(NatConfig).session_limit
+        wanted = self.options.sessions or intent.requirements.sessions
+        return limit or max(wanted, DEFAULT_SESSIONS)
 
     def none_left(self) -> Check:
         """It says that it has no session."""
@@ -259,7 +260,7 @@ def counted(options: VppOptions, counter: str, room: int) -> Reading:
 
 def clients(intent: Intent) -> int:
     """Addresses inside that there may be."""
-    return sum(net.num_addresses for net in Nat.of(intent).inside4)
+    return sum(net.num_addresses for net in intent.configuration_as(Nat44Config).inside4)
 
 
 def taken_and_made(steps: Sequence[Step]) -> list[str]:

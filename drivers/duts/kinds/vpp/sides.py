@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_interface, ip_network
-from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat import Cli
 from v6t.drivers.duts.plan import Check, Step, Was, checked, has_words, shown
+from v6t.intent.device import LinkIntent
 
 
 def steps(
-    given: Mapping[str, Any],
+    given: LinkIntent,
     port: str,
     *,
     mtu: int,
@@ -32,13 +32,13 @@ def steps(
         more: what belongs between addresses and neighbours.
     """
     found = [up(cli, port), packets(cli, port, mtu)]
-    found += [own_address(cli, text, port) for text in given.get("addresses", ())]
+    found += [own_address(cli, str(interface), port) for interface in given.addresses]
     found += more
     if told:
-        for address, mac in given.get("neighbours", {}).items():
-            found.append(_neighbour(cli, port, address, mac))
-    for net, via in given.get("routes", {}).items():
-        found.append(route(cli, net, f"{via} {port}", f"to the test hosts behind {port}"))
+        for address, mac in given.neighbors.items():
+            found.append(_neighbour(cli, port, str(address), mac))
+    for net, via in given.routes.items():
+        found.append(route(cli, str(net), f"{via} {port}", f"to the test hosts behind {port}"))
     return found
 
 

@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds.linux.steps import (
 )
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, matches, shown
-from v6t.intent.families import CustomerEdge, Npt, Softwire, settings_of
+from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 MAIN = "vpp_main"
 """What its process is called once it has read its start-up file."""
@@ -111,11 +111,11 @@ def startup(options: Any, intent: Intent) -> str:
     place = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
-    settings = settings_of(intent)
+    configuration = intent.configuration
     wanted = PLUGINS
-    if isinstance(settings, Npt):
+    if isinstance(configuration, NptConfig):
         wanted = (*PLUGINS, "npt66")
-    elif isinstance(settings, (CustomerEdge, Softwire)):
+    elif isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
         wanted = (*PLUGINS, "ipip")  # since 26.10; older ones have no such plugin to enable
     plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in wanted)
     return (

@@ -6,7 +6,6 @@ It is hub and spoke: all IPv4 of the customer's goes to the relay.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ipaddress import ip_interface
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.customer import customer_of
@@ -38,8 +37,8 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
     """The tunnel's own address, the tunnel, and all IPv4 into it."""
     customer = customer_of(intent)
     outside = ports[customer.side]
-    taken = getattr(intent, customer.side).get("addresses", ())
-    here = any(ip_interface(text).ip == customer.local for text in taken)
+    taken = getattr(intent, customer.side).addresses
+    here = any(interface.ip == customer.local for interface in taken)
     mtu = getattr(intent.links, customer.side).mtu - OUTER
     inside = ports[customer.inside]
     return [

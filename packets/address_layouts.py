@@ -1,0 +1,183 @@
+"""Bit layouts of addresses and ports that hold an IPv4 address, EA bits or a PSID.
+
+RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 (embedded IPv4 addresses) and RFC 7757
+(explicit address mappings). Variables: ``ipv4`` has 32 bits, ``psid`` those of its length; ``ea``
+holds an IPv4 suffix and then a PSID, ``host`` the rest of the address of a host whose CE has an
+IPv4 prefix; ``index`` numbers the ports around a PSID; ``softwire`` is a row's number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Literal, NamedTuple, Protocol
+
+from v6t.packets.bit_layout import BitCopy, BitLayout
+
+IPV4 = "ipv4"
+PSID = "psid"
+EA = "ea"
+HOST = "host"
+INDEX = "index"
+SOFTWIRE = "softwire"
+
+IidFormat = Literal["rfc7597", "draft"]
+"""Interface identifier of RFC 7597, section 6, or of the drafts before it (u octet first)."""
+
+_U_OCTET = 64
+"""First bit of the octet that an embedded address skips."""
+
+
+class MappingRule(Protocol):
+    """A mapping rule of MAP; prefix lengths ``n`` and ``r``, EA length ``o``, PSID length ``k``."""
+
+    @property
+    def ipv6_prefix(self) -> IPv6Network: ...
+
+    @property
+    def ipv4_prefix(self) -> IPv4Network: ...
+
+    @property
+    def ea_len(self) -> int: ...
+
+    @property
+    def psid_len(self) -> int: ...
+
+    @property
+    def iid_format(self) -> IidFormat: ...
+
+
+class CeLayouts(NamedTuple):
+    """IPv4 address and PSID of a CE from its EA bits, and the way back."""
+
+    ipv4: BitLayout
+    """From ``ea`` and ``host``."""
+    psid: BitLayout
+    """From ``ea``; constant 0 in a rule without EA bits."""
+    ea: BitLayout
+    """From ``ipv4`` and ``psid``."""
+
+
+def ce_layouts(rule: MappingRule) -> CeLayouts:
+    """Return how EA bits hold IPv4 suffix and PSID (RFC 7597, section 5.2)."""
+    r, k, embedded = rule.ipv4_prefix.prefixlen, rule.psid_len, _suffix_bits(rule)
+    hosts = 32 - r - embedded
+    base = int(rule.ipv4_prefix.network_address)
+    ea_psid = k if rule.ea_len else 0
+    address = (BitCopy(EA, r, embedded), BitCopy(HOST, r + embedded, hosts))
+    return CeLayouts(
+        BitLayout(32, {EA: rule.ea_len, HOST: hosts}, address, base),
+        BitLayout(k, {EA: rule.ea_len}, (BitCopy(EA, k - ea_psid, ea_psid, embedded),)),
+        BitLayout(
+            rule.ea_len,
+            {IPV4: 32, PSID: k},
+            (BitCopy(IPV4, 0, embedded, r), BitCopy(PSID, embedded, ea_psid)),
+        ),
+    )
+
+
+def end_user_prefix_layout(rule: MappingRule) -> BitLayout:
+    """Return how ``ea`` follows the rule IPv6 prefix (RFC 7597, section 5.2)."""
+    copy = BitCopy(EA, rule.ipv6_prefix.prefixlen, rule.ea_len)
+    return BitLayout(128, {EA: rule.ea_len}, (copy,), int(rule.ipv6_prefix.network_address))
+
+
+def map_address_layout(rule: MappingRule, *, whole_host: bool = False) -> BitLayout:
+    """Return how a MAP address holds ``ipv4`` and ``psid`` (RFC 7597, section 6).
+
+    Args:
+        rule: the rule.
+        whole_host: the interface identifier of a CE with an IPv4 prefix holds the complete
+            address of the host (MAP-T, erratum 5225 of RFC 7599), not the prefix (MAP-E).
+    """
+    prefix = end_user_prefix_layout(rule).compose(ea=ce_layouts(rule).ea)
+    shown = 32 if whole_host else rule.ipv4_prefix.prefixlen + _suffix_bits(rule)
+    end, k = 120 if rule.iid_format == "draft" else 128, rule.psid_len
+    identifier = (BitCopy(IPV4, end - 48, shown), BitCopy(PSID, end - k, k))
+    return BitLayout(128, {IPV4: 32, PSID: k}, (*prefix.copies, *identifier), prefix.constant)
+
+
+def map_address(rule: MappingRule, ipv4: IPv4Address, psid: int) -> IPv6Address:
+    """Compute the MAP address of a CE (RFC 7597, section 6)."""
+    return IPv6Address(map_address_layout(rule).encode(ipv4=int(ipv4), psid=psid))
+
+
+@lru_cache(maxsize=64)
+def port_layout(psid_offset: int, psid_len: int) -> BitLayout:
+    """Return how a port holds ``psid`` (RFC 7597, section 5.1); ``index`` is ``A`` and then ``j``."""
+    a, k = psid_offset, psid_len
+    m = 16 - a - k
+    copies = (BitCopy(INDEX, 0, a), BitCopy(PSID, a, k), BitCopy(INDEX, a + k, m, a))
+    return BitLayout(16, {INDEX: a + m, PSID: k}, copies)
+
+
+@dataclass(frozen=True)
+class GeneratedSoftwires:
+    """Softwires computed from their numbers: PSIDs and addresses ascend together.
+
+    Attributes:
+        ipv4_pool: the addresses.
+        b4_prefix: softwire ``i`` has the ``/64`` number ``i``.
+        psid_len: the low bits of ``i`` are the PSID.
+        index_bits: bits of ``i``.
+    """
+
+    ipv4_pool: IPv4Network
+    b4_prefix: IPv6Network
+    psid_len: int
+    index_bits: int
+
+    @cached_property
+    def ipv4_layout(self) -> BitLayout:
+        """How the IPv4 address holds ``softwire``."""
+        bits = max(0, self.index_bits - self.psid_len)
+        copy = BitCopy(SOFTWIRE, 32 - bits, bits)
+        return BitLayout(
+            32, {SOFTWIRE: self.index_bits}, (copy,), int(self.ipv4_pool.network_address)
+        )
+
+    @cached_property
+    def psid_layout(self) -> BitLayout:
+        """How the PSID holds ``softwire``."""
+        bits = min(self.psid_len, self.index_bits)
+        copy = BitCopy(SOFTWIRE, self.psid_len - bits, bits, self.index_bits - bits)
+        return BitLayout(self.psid_len, {SOFTWIRE: self.index_bits}, (copy,))
+
+    @cached_property
+    def b4_layout(self) -> BitLayout:
+        """How the lwB4's address holds ``softwire`` (RFC 7596, section 5.1)."""
+        k, number = self.psid_len, self.index_bits
+        layout = BitLayout(
+            128,
+            {SOFTWIRE: number, IPV4: 32, PSID: k},
+            (
+                BitCopy(SOFTWIRE, 64 - number, number),
+                BitCopy(IPV4, 80, 32),
+                BitCopy(PSID, 128 - k, k),
+            ),
+            int(self.b4_prefix.network_address),
+        )
+        return layout.compose(ipv4=self.ipv4_layout, psid=self.psid_layout)
+
+
+@lru_cache(maxsize=64)
+def embedded_address_layout(prefix: IPv6Network) -> BitLayout:
+    """Return how an address holds ``ipv4`` behind a prefix (RFC 6052, section 2.2)."""
+    length = prefix.prefixlen
+    before = min(32, max(0, _U_OCTET - length))
+    after = 96 if length == 96 else max(length, _U_OCTET) + 8
+    copies = (BitCopy(IPV4, length, before), BitCopy(IPV4, after, 32 - before, before))
+    return BitLayout(128, {IPV4: 32}, copies, int(prefix.network_address))
+
+
+def eam_layout(ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network) -> BitLayout:
+    """Return how an address of an explicit mapping holds ``ipv4`` (RFC 7757, section 3.3)."""
+    suffix = 32 - ipv4_prefix.prefixlen
+    copy = BitCopy(IPV4, ipv6_prefix.prefixlen, suffix, ipv4_prefix.prefixlen)
+    return BitLayout(128, {IPV4: 32}, (copy,), int(ipv6_prefix.network_address))
+
+
+def _suffix_bits(rule: MappingRule) -> int:
+    """Count the bits of an IPv4 suffix among the EA bits."""
+    return min(rule.ea_len, 32 - rule.ipv4_prefix.prefixlen)

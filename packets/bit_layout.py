@@ -1,0 +1,226 @@
+"""Bits of variables in a field: one table for integers, for NumPy arrays and for TRex writes.
+
+Bit 0 is the most significant one, as in RFCs, of fields and of variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from v6t.packets.arrays import U8, U64
+
+FIELD = "field"
+"""The variable of a layout made by :meth:`BitLayout.inverse`."""
+_WORD = 64
+
+
+class BitCopy(NamedTuple):
+    """Bits ``source`` and following of a variable, copied to ``destination`` and following."""
+
+    variable: str
+    destination: int
+    length: int
+    source: int = 0
+
+
+class _Piece(NamedTuple):
+    """Bits of one 64-bit word that are copied to one word; 0 for no mask and no shift."""
+
+    variable: str
+    word: int
+    mask: np.uint64
+    left: np.uint64
+    right: np.uint64
+
+
+@dataclass(frozen=True)
+class BitLayout:
+    """A field as a constant and copies of variables' bits.
+
+    Attributes:
+        width: bits of the field.
+        variables: width in bits of each variable.
+        copies: which bits go where. A variable may be copied several times; copies of no bits are
+            ignored.
+        constant: all other bits.
+    """
+
+    width: int
+    variables: Mapping[str, int]
+    copies: tuple[BitCopy, ...]
+    constant: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "copies", tuple(c for c in self.copies if c.length))
+
+    def encode(self, **values: int) -> int:
+        """Compute the field from the variables' values, which must fit their widths."""
+        field = self.constant
+        for variable, right, mask, left in self._terms:
+            field |= (values[variable] >> right & mask) << left
+        return field
+
+    def decode(self, field: int) -> dict[str, int]:
+        """Read the variables; of bits that are copied twice, the last copy counts.
+
+        A field is consistent if :meth:`encode` of the result is the field.
+        """
+        return {name: self.inverse(name).encode(field=field) for name in self.variables}
+
+    def encode_words(self, **values: U64 | Sequence[U64]) -> list[U64]:
+        """Compute the field for arrays of values.
+
+        Args:
+            values: ``(n,)`` of each variable; of one wider than 64 bits all words, highest first.
+
+        Returns:
+            The field's 64-bit words, highest first. They may share memory with the values.
+        """
+        import numpy as np
+
+        columns = {
+            name: (value,) if isinstance(value, np.ndarray) else value
+            for name, value in values.items()
+        }
+        words = []
+        for constant, pieces in self._pieces:
+            word: U64 | None = None
+            for variable, index, mask, left, right in pieces:
+                bits = columns[variable][index]
+                if mask:
+                    bits = bits & mask
+                if left:
+                    bits = bits << left
+                elif right:
+                    bits = bits >> right
+                word = bits if word is None else word | bits
+            if word is None:
+                rows = len(next(iter(columns.values()))[0])
+                word = np.full(rows, constant, dtype=np.uint64)
+            elif constant:
+                word = word | constant
+            words.append(word)
+        return words
+
+    def encode_octets(self, **values: U64 | Sequence[U64]) -> U8:
+        """Compute the field for arrays as big-endian octets ``(n, width / 8)``."""
+        import numpy as np
+
+        words = self.encode_words(**values)
+        octets = [word.astype(">u8").view(np.uint8).reshape(-1, 8) for word in words]
+        return np.concatenate(octets, axis=1)[:, 8 * len(words) - self.width // 8 :]
+
+    def octet_places(self, variable: str) -> list[int]:
+        """Return the field's octets that hold a variable's, if all copies are of whole octets."""
+        return [
+            copy.source // 8 + octet
+            for copy in self.inverse(variable).copies
+            for octet in range(copy.length // 8)
+        ]
+
+    def decode_words(self, field: U64 | Sequence[U64]) -> dict[str, U64]:
+        """Read variables of up to 64 bits from an array of fields or from its 64-bit words."""
+        return {name: self.inverse(name).encode_words(field=field)[0] for name in self.variables}
+
+    def inverse(self, variable: str) -> BitLayout:
+        """Return the layout that computes a variable from the variable ``field``."""
+        return self._inverses[variable]
+
+    def compose(self, **layouts: BitLayout) -> BitLayout:
+        """Replace variables by what layouts of their widths compute from other variables."""
+        variables = {n: w for n, w in self.variables.items() if n not in layouts}
+        constant = self.constant
+        copies: list[BitCopy] = []
+        for copy in self.copies:
+            inner = layouts.get(copy.variable) or variable_layout(
+                copy.variable, self.variables[copy.variable]
+            )
+            variables |= inner.variables
+            above = inner.width - copy.source - copy.length
+            value = inner.constant >> above & (1 << copy.length) - 1
+            constant |= value << self.width - copy.destination - copy.length
+            for part in inner.copies:
+                first = max(part.destination, copy.source)
+                length = min(part.destination + part.length, copy.source + copy.length) - first
+                if length > 0:
+                    destination = copy.destination + first - copy.source
+                    source = part.source + first - part.destination
+                    copies.append(BitCopy(part.variable, destination, length, source))
+        return BitLayout(self.width, variables, _join(copies), constant)
+
+    def mask(self, variable: str) -> int:
+        """Return the field's bits that hold a variable, as ones."""
+        copies = (c for c in self.copies if c.variable == variable)
+        return sum((1 << c.length) - 1 << self.width - c.destination - c.length for c in copies)
+
+    @cached_property
+    def _terms(self) -> list[tuple[str, int, int, int]]:
+        """Shift to the right, mask and shift to the left of each copy."""
+        return [
+            (
+                c.variable,
+                self.variables[c.variable] - c.source - c.length,
+                (1 << c.length) - 1,
+                self.width - c.destination - c.length,
+            )
+            for c in self.copies
+        ]
+
+    @cached_property
+    def _pieces(self) -> list[tuple[np.uint64, list[_Piece]]]:
+        """Constant and pieces of each word of the field, highest first."""
+        import numpy as np
+
+        count = -(-self.width // _WORD) or 1
+        words: list[list[_Piece]] = [[] for _ in range(count)]
+        for variable, right, mask, left in self._terms:
+            width, done = self.variables[variable], 0
+            while done < mask.bit_length():
+                source, low = divmod(right + done, _WORD)
+                destination, at = divmod(left + done, _WORD)
+                size = min(mask.bit_length() - done, _WORD - low, _WORD - at)
+                bits = 0 if size == min(width, _WORD) else (1 << size) - 1 << low
+                shifts = np.uint64(max(0, at - low)), np.uint64(max(0, low - at))
+                piece = _Piece(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
+                words[count - 1 - destination].append(piece)
+                done += size
+        ones = (1 << _WORD) - 1
+        constants = [np.uint64(self.constant >> _WORD * n & ones) for n in range(count)]
+        return list(zip(reversed(constants), words, strict=True))
+
+    @cached_property
+    def _inverses(self) -> dict[str, BitLayout]:
+        inverses = {}
+        for name, width in self.variables.items():
+            origin: dict[int, int] = {}
+            for copy in self.copies:
+                if copy.variable == name:
+                    bits = range(copy.length)
+                    origin |= {copy.source + bit: copy.destination + bit for bit in bits}
+            copies = _join(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
+            inverses[name] = BitLayout(width, {FIELD: self.width}, copies)
+        return inverses
+
+
+def variable_layout(name: str, width: int) -> BitLayout:
+    """Return a layout of one variable that fills the field."""
+    return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
+
+
+def _join(copies: Iterable[BitCopy]) -> tuple[BitCopy, ...]:
+    """Join neighbouring copies that continue each other."""
+    joined: list[BitCopy] = []
+    for copy in copies:
+        if joined:
+            last = joined[-1]
+            following = (last.variable, last.destination + last.length, last.source + last.length)
+            if following == (copy.variable, copy.destination, copy.source):
+                joined[-1] = last._replace(length=last.length + copy.length)
+                continue
+        joined.append(copy)
+    return tuple(joined)

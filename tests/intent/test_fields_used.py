@@ -1,0 +1,229 @@
+"""Every driver uses or refuses every field of the configurations that it accepts, and every requirement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_network,
+)
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from v6t.base.errors import UsageError
+from v6t.core.config.compatibility import accepts_any
+from v6t.drivers.duts.registry import driver_type, names
+from v6t.intent.device import DeviceIntent, DeviceRequirements
+from v6t.intent.families import NatConfig
+from v6t.tests.drivers.duts import walk
+
+BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"
+BY_ENDS = "the ends of the tunnel follow from the rule"
+BY_RULE = "the port set follows from the rule and the end-user prefix"
+BY_ADDRESS = "behind its NAPT the CE is the mapping of one address"
+ANY_CLIENT = "the implementation serves every client"
+BY_ADDRESSES = "it translates by addresses, whatever the interface"
+NO_PORTS = "the NAPT checks addresses and ports (RFC 7597, section 8.1; RFC 7596, section 5.2)"
+PORT_SET = ("ipv4", "psid", "psid_len", "psid_offset")
+RULE = ("ea_len", "ipv4_prefix", "ipv6_prefix", "psid_len", "psid_offset")
+UNUSED: dict[tuple[str, str, str], str] = {
+    **{("vpp", kind, field): NO_PORTS for kind in ("lwb4", "map-e-ce") for field in PORT_SET},
+    **{
+        (driver, "map-e-ce", field): BY_ENDS
+        for driver in ("ip6-tunnel", "vpp")
+        for field in ("end_user_prefix", *(f"rule.{name}" for name in RULE), "rule.psid")
+    },
+    **{(driver, "map-e-ce", "rule.iid_format"): BY_ENDS for driver in ("ip6-tunnel", "vpp")},
+    **{
+        (driver, "map-t-ce", field): BY_RULE
+        for driver in ("jool", "nat46")
+        for field in (*PORT_SET, "rule.psid_len")
+    },
+    ("jool", "map-t-relay", "rules.psid_len"): BY_RULE,
+    **{
+        ("tayga", "map-t-ce", field): BY_ADDRESS
+        for field in (
+            *("end_user_prefix", "psid_len", "psid_offset", "rule.ea_len", "rule.ipv4_prefix"),
+            *("rule.psid", "rule.psid_offset"),
+        )
+    },
+    ("jool", "siit", "ipv6_side"): BY_ADDRESSES,
+    ("jool", "clat", "ipv6_side"): BY_ADDRESSES,
+    ("jool", "map-t-ce", "ipv6_side"): BY_ADDRESSES,
+    ("knot-resolver", "dns64", "clients"): ANY_CLIENT,
+    **{
+        (driver, "nat64", field): ANY_CLIENT
+        for driver in ("jool", "openbsd-pf", "tayga-nftables", "vpp")
+        for field in ("clients", "inside6")
+    },
+    (
+        "vpp",
+        "ds-lite-aftr",
+        "b4_count",
+    ): "a run that opens more than 1,000 sessions of each is refused",
+    ("nat46", "map-t-ce", "ipv6_side"): BY_ADDRESSES,
+    ("vpp", "nat44", "inside4"): ANY_CLIENT,
+    ("vpp", "ds-lite-aftr", "inside4"): BY_SOFTWIRE,
+    ("vpp", "ds-lite-aftr", "first_b4"): BY_SOFTWIRE,
+}
+"""Why a driver need not use a field, by driver, family and field."""
+EXAMPLES = {
+    "psid": 1,
+    "prefix": IPv6Network("2001:db8:65::/96"),
+    "eam": ((IPv4Network("198.18.0.9"), IPv6Network("2001:db8:e::9")),),
+    "inside6": (IPv6Network("2001:db8:c::/64"),),
+}
+"""Other values of fields that are None or empty."""
+
+
+def mutations(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a configuration with another value of one field, for each of its fields, with its name."""
+    for name in type(value).model_fields:
+        now = getattr(value, name)
+        if now is None or now == ():
+            yield name, value.model_copy(update={name: EXAMPLES[name]})
+            continue
+        for inner, other in _other_values(now):
+            path = f"{name}.{inner}" if inner else name
+            yield path, value.model_copy(update={name: other})
+
+
+def _other_values(value: Any) -> Iterator[tuple[str, Any]]:
+    match value:
+        case BaseModel():
+            yield from mutations(value)
+        case (BaseModel() as first, *others):
+            for name, other in mutations(first):
+                yield name, (other, *others)
+        case bool():
+            yield "", not value
+        case int() | IPv4Address() | IPv6Address():
+            yield "", value + 1
+        case IPv4Network() | IPv6Network():
+            beside = int(value.network_address) ^ value.hostmask._ip + 1
+            yield "", ip_network((type(value.network_address)(beside), value.prefixlen))
+        case "left" | "right":
+            yield "", "left" if value == "right" else "right"
+        case "rfc7597":
+            yield "", "draft"
+        case str():
+            yield "", f"x{value}"
+        case (first, *others):
+            for name, other in _other_values(first):
+                yield name, (other, *others)
+        case _:
+            raise AssertionError(f"no other value of {value!r}")
+
+
+Unit = tuple[Any, DeviceIntent]
+
+
+@cache
+def all_units() -> tuple[Unit, ...]:
+    """Return each driver with an intent of each family that it accepts, alone and in a chain."""
+    found: dict[tuple[str, str, bool], Unit] = {}
+    for base in walk.BASES:
+        for device in walk.devices(base):
+            intent = device.base.technology().dut_intent()
+            for driver, part in walk.units(device.made, intent):
+                key = (driver.name, part.configuration.family, driver.part is not None)
+                if driver.configures:
+                    found.setdefault(key, (driver, part))
+    return tuple(found.values())
+
+
+def units_of(name: str) -> list[Unit]:
+    return [(driver, intent) for driver, intent in all_units() if driver.name == name]
+
+
+DRIVERS = [
+    name
+    for name in names()
+    if (kind := driver_type(name)).configures and not kind.of_parts and not accepts_any(name)
+]
+"""Drivers that know what they configure; others do what the user's lines say."""
+each_driver = pytest.mark.parametrize("name", DRIVERS)
+
+
+def is_noticed(driver: Any, intent: DeviceIntent, changed: DeviceIntent) -> bool:
+    """Return whether a driver refuses a changed intent, or plans something else for it."""
+    try:
+        return bool(walk.planned(driver, changed) != walk.planned(driver, intent))
+    except (UsageError, LookupError, ValueError):  # the value may contradict the others
+        return True
+
+
+@each_driver
+def test_accepted_family_has_a_unit(name):
+    tested = [intent.configuration for _, intent in units_of(name)]
+    lacking = [
+        kind.family
+        for kind in driver_type(name).accepts
+        if not any(isinstance(each, kind) for each in tested)
+    ]
+    assert lacking == []
+
+
+@each_driver
+def test_field_of_configuration_is_used_or_refused(name):
+    ignored = {
+        (name, intent.configuration.family, field)
+        for driver, intent in units_of(name)
+        for field, changed in mutations(intent.configuration)
+        if not is_noticed(driver, intent, replace(intent, configuration=changed))
+    }
+    assert sorted(ignored) == sorted(key for key in UNUSED if key[0] == name)
+
+
+REQUIREMENTS = {
+    "filters": DeviceRequirements(filters=3),
+    "live_change": DeviceRequirements(live_change=True),
+    "route_updates": DeviceRequirements(route_updates=True),
+    "bgp_speaker": DeviceRequirements(route_updates=True, bgp_speaker=True),
+    "snmp_agent": DeviceRequirements(snmp_agent=True),
+}
+
+
+@each_driver
+@pytest.mark.parametrize("requirement", REQUIREMENTS)
+def test_requirement_is_used_or_refused(name, requirement):
+    without = DeviceRequirements(route_updates=requirement == "bgp_speaker")
+    for driver, intent in units_of(name):
+        required = replace(intent, requirements=REQUIREMENTS[requirement])
+        before = replace(intent, requirements=without)
+        assert is_refused(driver, required) or plan_of(driver, required) != plan_of(driver, before)
+
+
+UNBOUNDED = ("jool",)
+"""Drivers whose devices have no table of a configured size."""
+
+
+@each_driver
+def test_number_of_sessions_of_a_nat_is_used_or_refused(name):
+    for driver, intent in units_of(name):
+        required = replace(intent, requirements=DeviceRequirements(sessions=5_000_000))
+        if isinstance(intent.configuration, NatConfig) and name not in UNBOUNDED:
+            assert is_refused(driver, required) or plan_of(driver, required) != plan_of(
+                driver, intent
+            )
+
+
+def is_refused(driver: Any, intent: DeviceIntent) -> bool:
+    try:
+        driver.plan(intent, driver.example(intent))
+    except UsageError:
+        return True
+    return False
+
+
+def plan_of(driver: Any, intent: DeviceIntent) -> Any:
+    """Return all that a plan does at once and under traffic."""
+    plan = driver.plan(intent, driver.example(intent))
+    changes = [change and (change.add, change.change) for change in (plan.beside, plan.updates)]
+    return [s.command + s.text for s in plan.steps], changes, plan.asked and plan.asked.command

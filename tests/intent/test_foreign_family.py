@@ -1,0 +1,78 @@
+"""A technology and a driver of other distributions with a configuration that v6t does not know."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.plan import Step
+from v6t.drivers.duts.registry import make_driver
+
+EXAMPLES = Path(__file__).parents[1]
+
+
+def load(monkeypatch, example, module):
+    monkeypatch.syspath_prepend(str(EXAMPLES / example))
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    return __import__(module)
+
+
+@pytest.fixture
+def sixrd(monkeypatch):
+    return load(monkeypatch, "example_6rd", "v6t_sixrd")
+
+
+@pytest.fixture
+def driver(sixrd):
+    class SitRelay(LinuxDriver):
+        name = "sit-relay"
+        title = "6rd border relay of the kernel"
+        accepts = (sixrd.SixrdRelayConfig,)
+        executed = "never"
+
+        def steps(self, intent, facts):
+            relay = intent.configuration_as(sixrd.SixrdRelayConfig)
+            tunnel = f"ip tunnel add v6t-6rd mode sit local {relay.br_ipv4}"
+            prefix = f"ip tunnel 6rd dev v6t-6rd 6rd-prefix {relay.prefix}"
+            steps = [Step(tunnel, "the relay"), Step(prefix, "the 6rd prefix")]
+            return self.finish(facts, [*self.base(intent, facts), *steps])
+
+    return SitRelay({})
+
+
+def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
+    intent = sixrd.SixrdBorderRelay().dut_intent()
+    commands = [step.command for step in driver.plan(intent, driver.example(intent)).steps]
+    assert commands[-2:] == [
+        "ip tunnel add v6t-6rd mode sit local 192.88.99.129",
+        "ip tunnel 6rd dev v6t-6rd 6rd-prefix 2001:db8::/32",
+    ]
+
+
+@pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "chain"])
+def test_built_in_driver_refuses_foreign_configuration(sixrd, name):
+    with pytest.raises(UsageError) as caught:
+        make_driver(name, {}).check_intent(sixrd.SixrdBorderRelay().dut_intent())
+    assert caught.value.code == "unsupported-by-device"
+    assert caught.value.technology == "sixrd-br"
+
+
+@pytest.mark.parametrize("name", ["ip6tables-npt", "vpp"])
+def test_built_in_driver_plans_foreign_technology_of_known_family(monkeypatch, name):
+    intent = load(monkeypatch, "example_plugin", "v6t_nptv6").Nptv6().dut_intent()
+    driver = make_driver(name, {})
+    commands = "\n".join(s.command for s in driver.plan(intent, driver.example(intent)).steps)
+    assert "fd01:203:405::/48" in commands
+    assert "2001:db8:1::/48" in commands
+
+
+def test_foreign_driver_accepts_known_family(monkeypatch):
+    from v6t.tests.drivers.duts.intents import ROUTER4, SIIT
+
+    kind = load(monkeypatch, "example_driver", "v6t_nftfilter").NftFilter
+    kind.check_supported(ROUTER4)
+    with pytest.raises(UsageError):
+        kind.check_supported(SIIT)
