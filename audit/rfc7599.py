@@ -27,7 +27,7 @@ def rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
     up = partial(Row, side=v.six_side, section="8.2", level="MUST", rfc=RFC)
     yield up(label="edges", title=f"packets for the ports {list_ports(edges)} of the CE are forwarded",
              packet=[h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in edges],
-             answer=partial(_check_received, edges), expected=f"{len(edges)} packets")
+             answer=partial(_check_ports, edges), expected=f"{len(edges)} packets")
     packets: dict[str, list[Packet]] = {
         "udp": [h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in foreign],
         "tcp": [h.ip6() / TCP(sport=v.port, dport=foreign[0])],
@@ -64,7 +64,7 @@ def list_ports(ports: Sequence[int]) -> str:
     return ", ".join(map(str, ports))
 
 
-def _check_received(edges: list[int], far: list[Packet]) -> str:
+def _check_ports(edges: list[int], far: list[Packet]) -> str:
     found = sorted(ports_of(packet)[1] for packet in far)
     return "" if found == edges else f"packets for the ports {found}"
 

@@ -66,7 +66,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                    answer=six / reply(id=v.port, seq=9, data=DATA), flow=ICMP_FLOW)
     for kind, words in QUERIES.items():
         yield down("4.2", f"query-{kind}", title=f"{words} (ICMP type {kind}) is silently dropped",
-                   packet=h.ip4() / ICMP(type=kind, id=h.port4, seq=1) / Raw(bytes(12)), silent=True)
+                   packet=h.ip4() / _query(kind, h.port4), silent=True)
     if v.uses_ports and not v.stateful:
         return  # RFC 7599, section 9: errors are mapped without a port, so they belong to no CE
     for code, code6 in UNREACHABLE.items():
@@ -199,6 +199,12 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     yield up("5.3", "nested", title="an ICMPv6 error about an ICMPv6 error is dropped",
              packet=error(ICMPv6DestUnreach(code=0), nested))
 # fmt: on
+
+
+def _query(kind: int, identifier: int) -> Packet:
+    """Return an ICMP message of 20 octets; scapy gives some types further fields."""
+    message = ICMP(type=kind, id=identifier, seq=1)
+    return message / Raw(bytes(20 - len(message)))
 
 
 def _message6(kind: int, code: int, word: int, payload: bytes) -> Packet:

@@ -107,7 +107,7 @@ def row_steps(row: Row, wire: Wire, control: Packet | None) -> Steps:
     frames = yield from send_packets(wire, row.side, row.packets)
     judgement = judge_row(row, wire, frames)
     target = row.side if row.near else opposite(row.side)
-    arrived = wire.packets(target, frames) or wire.describe_malformed(frames)
+    arrived = wire.packets(target, frames) or wire.describe_bad_lengths(frames)
     if row.answer is None:
         if judgement.verdict != "conforms" or control is None:
             return judgement
@@ -131,7 +131,7 @@ def judge_row(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
             return not_testable(expected, f"the packet passed: {summary(passed[0])}")
         if passed:
             return deviates(expected, f"the packet passed: {summary(passed[0])}")
-        if malformed := wire.describe_malformed(frames):
+        if malformed := wire.describe_bad_lengths(frames):
             return deviates(expected, f"the packet passed: {malformed}")
         if row.silent and back:
             return deviates(expected, f"an answer: {summary(back[0])}")

@@ -90,11 +90,11 @@ class TunnelHosts:
         (source, sport), (destination, dport) = self.view.host, self.outer_host
         return self.header(source, destination, **fields) / UDP(sport=sport, dport=dport) / payload
 
-    def expect_decapsulated(self, **fields: Any) -> Packet:
+    def expect_inner_packet(self, **fields: Any) -> Packet:
         """Return a template of what leaves the tunnel."""
         return type(self.inner())(dst=str(self.view.host[0]), **fields)
 
-    def expect_tunneled(self, **fields: Any) -> Packet:
+    def expect_tunnel_packet(self, **fields: Any) -> Packet:
         """Return a template of the device's tunnel packets."""
         v = self.view
         return type(self.outer())(src=str(v.local), dst=str(v.remote), **fields)
@@ -162,7 +162,7 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about what leaves the tunnel."""
     out = partial(Row, side=h.view.side, section="3.3")
     host = h.view.host[0]
-    whole = h.expect_decapsulated() / UDP() / Raw(DATA)
+    whole = h.expect_inner_packet() / UDP() / Raw(DATA)
     yield out(label="decapsulated", level="MUST", packet=h.up(), answer=whole, plain=True,
               title="the packet in a tunnel leaves it unchanged in data, with right checksums",
               expected=f"IPv4 to {host}")
@@ -186,24 +186,24 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
     inside = partial(_inside_matches, h)
     inner = str(h.view.inner[0])
     yield into("3.1", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)),
-               plain=True)
+               packet=h.down(), answer=h.expect_tunnel_packet(), plain=True,
+               check=partial(inside, IP(dst=inner) / UDP() / Raw(DATA)))
     yield into("3.1", "ttl-into", "MUST", "the inner TTL is one less when a router has put it into a tunnel",
-               packet=h.down(), answer=h.expect_tunneled(), check=partial(inside, IP(ttl=TTL - 1)),
+               packet=h.down(), answer=h.expect_tunnel_packet(), check=partial(inside, IP(ttl=TTL - 1)),
                expected=f"inner TTL {TTL - 1}")
     yield into("6.3", "tunnel-hop-limit", "MUST",
                "the hop limit of the tunnel is set independently of the inner TTL",
-               packet=h.down(ttl=2), answer=h.expect_tunneled(),
+               packet=h.down(ttl=2), answer=h.expect_tunnel_packet(),
                check=lambda p: inside(IP(), p) or ("" if p.hlim > 2 else f"hop limit {p.hlim}"),
                expected="a hop limit above 2")
     yield into("3.1", "ttl-1", "MUST", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                packet=h.down(ttl=1), answer=IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "MUST", "DF of the inner packet stays",
-               packet=h.down(flags="DF"), answer=h.expect_tunneled(), check=partial(inside, IP(flags="DF")),
-               expected="inner DF 1")
+               packet=h.down(flags="DF"), answer=h.expect_tunnel_packet(), expected="inner DF 1",
+               check=partial(inside, IP(flags="DF")))
     yield into("7.1", "dscp-into", "MUST", "the DSCP of IPv4 is carried over to the tunnel's header",
-               packet=h.down(tos=0xB8), answer=h.expect_tunneled(), expected="traffic class 0xb8", rfc="RFC 6333",
-               check=lambda p: inside(IP(), p) or _dscp_problem(p))
+               packet=h.down(tos=0xB8), answer=h.expect_tunnel_packet(), expected="traffic class 0xb8",
+               check=lambda p: inside(IP(), p) or _dscp_problem(p), rfc="RFC 6333")
     if h.view.copies_dscp:
         yield Row("7.1", "dscp-out", "MUST", "the DSCP of the tunnel's header is carried over to IPv4",
                   h.view.side, h.up(h.inner(tos=0x28), tos=0xB8), IP(), "TOS 0xb8", rfc="RFC 6333",
@@ -224,8 +224,8 @@ def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     for codepoint in (1, 2, 3):
         yield Row("4.1", f"ecn-into-{codepoint}", "MUST",
                   f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.view.far_side,
-                  h.down(tos=codepoint), h.expect_tunneled(), f"outer {CODEPOINTS[codepoint]}", rfc="RFC 6040",
-                  check=partial(_has_ecn_twice, h, codepoint))
+                  h.down(tos=codepoint), h.expect_tunnel_packet(), f"outer {CODEPOINTS[codepoint]}",
+                  check=partial(_has_ecn_twice, h, codepoint), rfc="RFC 6040")
 
 
 def size_rows(h: TunnelHosts) -> Iterator[Row]:
@@ -279,7 +279,7 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     into = partial(Row, side=h.view.far_side, rfc="RFC 4213")
     inside = partial(_inside_matches, h)
     yield out("3.6", "decapsulated", "MUST", "the packet in a tunnel leaves it unchanged in data",
-              packet=h.up(), answer=h.expect_decapsulated() / UDP() / Raw(DATA), plain=True)
+              packet=h.up(), answer=h.expect_inner_packet() / UDP() / Raw(DATA), plain=True)
     yield out("3.6", "outer-ttl", "MUST", "the TTL of the tunnel has no part in the inner hop limit",
               packet=h.up(ttl=3), answer=IPv6(hlim=TTL - 1))
     yield out("3.3", "hop-limit-1", "MUST",
@@ -297,11 +297,11 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
         yield out("3.6", f"source-{name}", "MUST", f"a packet in a tunnel from {source} is dropped",
                   packet=h.up(inner))
     yield into("3.5", "encapsulated", "MUST", "a packet for a customer is put into the customer's tunnel",
-               packet=h.down(), answer=h.expect_tunneled(proto=41), plain=True,
+               packet=h.down(), answer=h.expect_tunnel_packet(proto=41), plain=True,
                check=partial(inside, IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA)))
     yield into("3.3", "tunnel-ttl", "MUST",
                "the TTL of the tunnel is set independently of the inner hop limit",
-               packet=h.down(ttl=2), answer=h.expect_tunneled(), expected="a TTL above 2",
+               packet=h.down(ttl=2), answer=h.expect_tunnel_packet(), expected="a TTL above 2",
                check=lambda p: "" if p.ttl > 2 else f"TTL {p.ttl}")
 # fmt: on
 

@@ -46,7 +46,7 @@ class Wire:
                 packets.append(packet)
         return packets
 
-    def describe_malformed(self, frames: Iterable[Frame]) -> str:
+    def describe_bad_lengths(self, frames: Iterable[Frame]) -> str:
         """Describe the first IP packet whose lengths are wrong; empty if there is none."""
         for frame in frames:
             body = self._body(frame)
@@ -59,7 +59,7 @@ class Wire:
         packets = [
             f"{side}: {summary(packet)}" for side in SIDES for packet in self.packets(side, frames)
         ]
-        malformed = self.describe_malformed(frames)
+        malformed = self.describe_bad_lengths(frames)
         return "; ".join([*packets, *([malformed] if malformed else [])]) or NOTHING
 
     def describe_sent(self, frames: Sequence[Frame]) -> str:
