@@ -244,7 +244,7 @@ def error_clauses(h: NatHosts) -> Iterator[Clause]:
                    "the error outside, about the public endpoint", partial(check_error_out, h))
     yield scenario("RFC 5508", "REQ-10", "time-exceeded", "MUST",
                    "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
-                   "ICMP time exceeded, and no datagram outside", partial(check_time_exceeded, h),
+                   "ICMP time exceeded, and no datagram outside", partial(check_ttl_expiry, h),
                    rate_limited=True)
 
 
@@ -314,7 +314,7 @@ def check_filtering(h: NatHosts, server: Endpoint) -> Exchange:
     """Send a datagram of a server that the host has not addressed."""
     public = yield from h.open_mapping(UDP_FLOW, 0, next(h.ports), h.server(0))
     heard = yield from h.send_down(h.answer(UDP_FLOW, server, public))
-    return bool(h.inside(heard)), h.wire.describe(heard)
+    return bool(h.find_arrivals(heard)), h.wire.describe(heard)
 
 
 def check_parity(h: NatHosts) -> Exchange:
@@ -373,9 +373,9 @@ def check_unmapped_error(h: NatHosts) -> Exchange:
     """Send an ICMP error about a public endpoint without a mapping."""
     public, error = Endpoint(h.view.pool[0], 61112), icmp_error(h.outer_version, 3, 3)
     heard = yield from h.send_down(h.error(UDP_FLOW, h.server(0), public, error))
-    if not h.inside(heard):
+    if not h.find_arrivals(heard):
         yield from h.open_mapping(UDP_FLOW, 0, next(h.ports), h.server(0))
-    return not h.inside(heard), h.wire.describe(heard)
+    return not h.find_arrivals(heard), h.wire.describe(heard)
 
 
 def check_error_keeps(h: NatHosts, flow: Flow, code: int) -> Exchange:
@@ -396,9 +396,9 @@ def check_error_checksum(h: NatHosts) -> Exchange:
     octets, start = bytes(valid), len(valid) - len(valid.payload)
     broken = octets[: start + 2] + bytes([octets[start + 2] ^ 0x5A]) + octets[start + 3 :]
     heard = yield Send([h.wire.frame("right", broken)])
-    if not h.inside(heard) and not h.inside((yield from h.send_down(valid))):
+    if not h.find_arrivals(heard) and not h.find_arrivals((yield from h.send_down(valid))):
         raise NotTestable("an error with a correct checksum does not pass either")
-    return not h.inside(heard), h.wire.describe(heard)
+    return not h.find_arrivals(heard), h.wire.describe(heard)
 
 
 def port_unreachable(h: NatHosts, host: int, arrived: Packet) -> Packet:
@@ -441,11 +441,11 @@ def check_hairpinned_error(h: NatHosts) -> Exchange:
     return judge_error(h, heard, mine)
 
 
-def check_time_exceeded(h: NatHosts) -> Exchange:
+def check_ttl_expiry(h: NatHosts) -> Exchange:
     """Send a datagram whose TTL is 1."""
     heard = yield from h.send(h.request(UDP_FLOW, 0, next(h.ports), h.server(0), ttl=1))
-    kinds = [icmp_type(p) for host, p in h.inside(heard) if host == 0]
-    is_right = kinds in ([(11, 0)], [(3, 0)]) and not h.outside(heard, UDP_FLOW)
+    kinds = [icmp_type(p) for host, p in h.find_arrivals(heard) if host == 0]
+    is_right = kinds in ([(11, 0)], [(3, 0)]) and not h.find_departures(heard, UDP_FLOW)
     return is_right, h.wire.describe(heard)
 
 
@@ -457,7 +457,7 @@ def check_fragments_out(h: NatHosts, step: int) -> Exchange:
     packet = ip_header(h.own_address(0), h.known_address(server.address)) / datagram
     parts = [h.into_tunnel(0, part) for part in split(packet, port)]
     heard = yield Send([h.wire.frame("left", part) for part in parts[::step]])
-    fragments = [packet for _, packet in h.outside(heard, UDP_FLOW)]
+    fragments = [packet for _, packet in h.find_departures(heard, UDP_FLOW)]
     sources = {ip_address(packet.src) for packet in fragments}
     is_public = len(sources) == 1 and sources <= set(h.view.pool)
     return is_public and join(fragments)[8:] == data(700), h.wire.describe(heard)
@@ -471,7 +471,7 @@ def check_fragments_in(h: NatHosts, step: int) -> Exchange:
     answer.payload.load = data(700)
     parts = split(h.down(server, public, answer), port)
     heard = yield Send([h.wire.frame("right", part) for part in parts[::step]])
-    fragments = [packet for _, packet in h.inside(heard)]
+    fragments = [packet for _, packet in h.find_arrivals(heard)]
     return join(fragments)[8:] == data(700), h.wire.describe(heard)
 
 

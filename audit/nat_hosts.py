@@ -51,7 +51,7 @@ def scenario(
     exchange: Callable[[], Exchange],
     **options: Any,
 ) -> Clause:
-    """Return a clause whose exchange tells whether the device does what is expected."""
+    """Return a clause whose exchange tells whether the device does as expected."""
 
     def steps() -> Steps:
         try:
@@ -132,7 +132,7 @@ class NatHosts:
 
     @property
     def inner_version(self) -> int:
-        """IP version of what hosts send; inside the tunnel of a B4."""
+        """IP version of the packets of hosts; inside the tunnel of a B4."""
         return int(self.own_address(0).version)
 
     @property
@@ -164,7 +164,7 @@ class NatHosts:
         return address if self.view.prefix is None else embed(self.view.prefix, address)  # type: ignore[arg-type]
 
     def up(self, host: int, to: Address, transport: Packet, ttl: int = TTL) -> Packet:
-        """Return a packet of a host to an address that it knows, as it is on the left link."""
+        """Return a packet of a host to an address that it knows, for the left link."""
         return self.into_tunnel(host, ip_header(self.own_address(host), to, ttl) / transport)
 
     def into_tunnel(self, host: int, packet: Packet) -> Packet:
@@ -179,7 +179,7 @@ class NatHosts:
         return self.up(host, self.known_address(to.address), transport, ttl)
 
     def down(self, server: Endpoint, to: Endpoint, transport: Packet) -> Packet:
-        """Return a packet of a server, as it is on the right link."""
+        """Return a packet of a server, for the right link."""
         return ip_header(server.address, to.address) / transport
 
     def answer(self, flow: Flow, server: Endpoint, to: Endpoint) -> Packet:
@@ -192,7 +192,7 @@ class NatHosts:
         about = ip_header(public.address, server.address) / request
         return self.down(server, public, error / Raw(bytes(about)))
 
-    def inside(self, heard: Heard) -> list[tuple[int, Packet]]:
+    def find_arrivals(self, heard: Heard) -> list[tuple[int, Packet]]:
         """Return the packets that reached hosts, out of their tunnels, with the hosts' numbers."""
         arrivals = []
         for packet in self.wire.packets("left", heard):
@@ -207,7 +207,7 @@ class NatHosts:
         number = flow.number(self.inner_version)
         return [
             packet
-            for at, packet in self.inside(heard)
+            for at, packet in self.find_arrivals(heard)
             if (at, protocol_of(packet), ports_of(packet)[1]) == (host, number, port)
             and not is_icmp_error(packet)
             and not checksum_error(packet)
@@ -215,9 +215,13 @@ class NatHosts:
 
     def errors_at(self, heard: Heard, host: int) -> list[Packet]:
         """Return the ICMP errors that reached a host."""
-        return [packet for at, packet in self.inside(heard) if at == host and is_icmp_error(packet)]
+        return [
+            packet
+            for at, packet in self.find_arrivals(heard)
+            if at == host and is_icmp_error(packet)
+        ]
 
-    def outside(self, heard: Heard, flow: Flow) -> list[tuple[Endpoint, Packet]]:
+    def find_departures(self, heard: Heard, flow: Flow) -> list[tuple[Endpoint, Packet]]:
         """Return the packets of a flow that reached servers, and their sources."""
         number = flow.number(self.outer_version)
         packets = self.wire.packets("right", heard)
@@ -225,7 +229,7 @@ class NatHosts:
 
     def public_source(self, heard: Heard, flow: Flow, server: Endpoint) -> Endpoint | None:
         """Return the source of the valid packet that reached a server."""
-        for source, packet in self.outside(heard, flow):
+        for source, packet in self.find_departures(heard, flow):
             if ip_address(packet.dst) == server.address and not checksum_error(packet):
                 return source
         return None

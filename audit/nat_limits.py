@@ -202,7 +202,7 @@ def check_reset(h: NatHosts) -> Exchange:
     if not h.at_host(heard, 1, UDP_FLOW, port):
         return False, h.wire.describe(heard)
     heard = yield from h.send_down(h.answer(UDP_FLOW, server, before))
-    is_alive = [host for host, _ in h.inside(heard)] == [0]
+    is_alive = [host for host, _ in h.find_arrivals(heard)] == [0]
     state = "still reaches its host" if is_alive else "is gone"
     words = f"{before} before, {after} afterwards; the old one {state}"
     return before != after or not is_alive, words
@@ -221,12 +221,12 @@ def open_for_late_answer(h: NatHosts, flow: Flow) -> Generator[Send, Heard, Pack
 def check_flush(h: NatHosts, flow: Flow) -> Exchange:
     """Send an answer before and after the table is emptied."""
     late = yield from open_for_late_answer(h, flow)
-    if not h.inside((yield from h.send_down(late))):
+    if not h.find_arrivals((yield from h.send_down(late))):
         raise NotTestable("the answer does not pass before either")
     yield Send((), before="flush")
     yield from h.open_mapping(UDP_FLOW, 0, next(h.ports), h.server(0))
     heard = yield from h.send_down(late)
-    if h.inside(heard):
+    if h.find_arrivals(heard):
         return False, h.wire.describe(heard)
     if (yield from h.try_mapping(UDP_FLOW, 0, next(h.ports), h.server(0))) is None:
         raise DeviceDead("nothing, and nothing else passes any more")

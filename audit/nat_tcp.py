@@ -75,7 +75,7 @@ class Connection:
         self.server_seq += len(payload) + bool({"S", "F"} & set(flags))
         return self.h.down(self.server, self.public, segment / Raw(payload))
 
-    def has_arrived(self, heard: Heard, flags: str, payload: bytes = b"") -> bool:
+    def reaches_client(self, heard: Heard, flags: str, payload: bytes = b"") -> bool:
         """Return whether a segment of the server reached the client."""
         segments = self.h.at_host(heard, self.host, TCP_FLOW, self.port)
         return any(
@@ -99,13 +99,13 @@ class Connection:
         heard = yield from self.h.send(self.client_segment(flags, payload))
         return any(
             source == self.public and is_segment(packet, flags, payload)
-            for source, packet in self.h.outside(heard, TCP_FLOW)
+            for source, packet in self.h.find_departures(heard, TCP_FLOW)
         )
 
     def answer(self, flags: str, payload: bytes = b"") -> Arrived:
         """Send the server's next segment; return whether it arrived."""
         heard = yield from self.h.send_down(self.server_segment(flags, payload))
-        return self.has_arrived(heard, flags, payload)
+        return self.reaches_client(heard, flags, payload)
 
     def open(self) -> Generator[Send, Heard, None]:
         """Send the three segments that open the connection.
@@ -159,7 +159,7 @@ def whole_connection(c: Connection) -> Arrived:
     return (yield from c.send("A")) and came and client and server
 
 
-def half_closed(c: Connection) -> Arrived:
+def close_one_direction(c: Connection) -> Arrived:
     """Close the client's direction and go on with the server's."""
     yield from c.open()
     if not (yield from c.send("FA")) or not (yield from c.answer("A")):
@@ -213,7 +213,7 @@ def clauses(h: NatHosts) -> Iterator[Clause]:
     for label, words, exchange, expected in (
         ("exchange", "opened, carries data both ways and is closed", whole_connection,
          "every segment arrives, checksums right"),
-        ("half-closed", "closed by one end carries what the other end still sends", half_closed,
+        ("half-closed", "closed by one end carries what the other end still sends", close_one_direction,
          "data after a FIN, and its acknowledgement"),
         ("simultaneous-open", "opened by both ends at the same time", simultaneous_open,
          "the SYN from outside within, and both SYN-ACKs"),
@@ -281,7 +281,7 @@ def check_filtering(h: NatHosts, server: Endpoint) -> Exchange:
     """Send a SYN of a server that the host has not addressed."""
     _, stranger = yield from open_with_stranger(h, server)
     heard = yield from h.send_down(stranger.server_segment("S"))
-    return stranger.has_arrived(heard, "S"), h.wire.describe(heard)
+    return stranger.reaches_client(heard, "S"), h.wire.describe(heard)
 
 
 def check_silence(h: NatHosts) -> Exchange:
@@ -300,7 +300,9 @@ def check_late_open(h: NatHosts) -> Exchange:
         return False, h.wire.describe(heard)
     stranger.server_seq -= 1
     heard = yield from h.send(stranger.client_segment("S"))
-    sources = [who for who, packet in h.outside(heard, TCP_FLOW) if is_segment(packet, "S", b"")]
+    sources = [
+        who for who, packet in h.find_departures(heard, TCP_FLOW) if is_segment(packet, "S", b"")
+    ]
     if not sources or any(is_icmp_error(p) for p in h.wire.packets("right", heard)):
         return False, h.wire.describe(heard)
     stranger.public = sources[0]

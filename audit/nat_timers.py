@@ -39,7 +39,7 @@ class IdleSession(NamedTuple):
     """A session that nothing uses, the server's answer, and whether the answer reached its host."""
 
     answer: Packet
-    has_arrived: Callable[[Heard], bool]
+    reaches_client: Callable[[Heard], bool]
 
 
 Opening: TypeAlias = Generator[Send, Heard, IdleSession]
@@ -74,7 +74,7 @@ def minimum_clauses(h: NatHosts) -> Iterator[Clause]:
         (("RFC 4787", "REQ-5", "MUST"), "udp", UDP_S, "a UDP mapping lives for two minutes",
          partial(open_idle, flow=UDP_FLOW)),
         (("RFC 4787", "REQ-5", "MUST"), "udp-answered", UDP_S,
-         "a UDP mapping that is used both ways lives for two minutes", open_answered),
+         "a UDP mapping that is used both ways lives for two minutes", open_two_way),
         (("RFC 5508", "REQ-2", "MUST"), "query", QUERY_S, "an ICMP query lives for 60 s",
          partial(open_idle, flow=ICMP_QUERY)),
         (transitory, "tcp-transitory", TRANSITORY_S, "a connection that is not open yet lives for 4 minutes",
@@ -83,7 +83,7 @@ def minimum_clauses(h: NatHosts) -> Iterator[Clause]:
          "a connection that both ends have closed lives for 4 minutes",
          open_closing),
         (("RFC 5382", "REQ-5", "MUST"), "tcp-established", ESTABLISHED_S,
-         "an open connection lives for 2 hours and 4 minutes", open_established),
+         "an open connection lives for 2 hours and 4 minutes", open_connection),
     ):
         yield scenario(rfc, section, f"timer-{label}", level, title,
                        f"an answer after {minimum_s - MARGIN_S:g} s, inside",
@@ -116,9 +116,9 @@ def check_minimum(
     for share, session in zip(SHARES, sessions, strict=True):
         at_s = (minimum_s - MARGIN_S) * share
         heard = yield from h.send_down(session.answer, pause_s=at_s - before_s)
-        if not session.has_arrived(heard):  # One lost frame must not end hours of waiting.
+        if not session.reaches_client(heard):  # One lost frame must not end hours of waiting.
             heard = yield from h.send_down(session.answer)
-        if not session.has_arrived(heard):
+        if not session.reaches_client(heard):
             words = f"after {before_s:.0f} s it arrived" if before_s else "nor before"
             return False, f"nothing after {at_s:.0f} s; {words}"
         before_s = at_s
@@ -133,7 +133,7 @@ def open_idle(h: NatHosts, flow: Flow) -> Opening:
     return IdleSession(answer, lambda heard: bool(h.at_host(heard, 0, flow, port)))
 
 
-def open_answered(h: NatHosts) -> Opening:
+def open_two_way(h: NatHosts) -> Opening:
     """Open a UDP mapping and use it both ways."""
     port, server = next(h.ports), h.server(0, UNREGISTERED_PORT)
     public = yield from h.open_mapping(UDP_FLOW, 0, port, server)
@@ -146,7 +146,7 @@ def open_answered(h: NatHosts) -> Opening:
 
 def use_once(h: NatHosts, session: IdleSession) -> Opening:
     """Send the answer of a session once and return the session."""
-    if not session.has_arrived((yield from h.send_down(session.answer))):
+    if not session.reaches_client((yield from h.send_down(session.answer))):
         raise NotTestable("the answer does not arrive at once")
     return session
 
@@ -167,7 +167,7 @@ def open_closing(h: NatHosts) -> Opening:
     return (yield from use_once(h, idle_connection(connection, "FA")))
 
 
-def open_established(h: NatHosts) -> Opening:
+def open_connection(h: NatHosts) -> Opening:
     """Open a connection."""
     connection = Connection.new(h)
     yield from connection.open()
@@ -177,4 +177,4 @@ def open_established(h: NatHosts) -> Opening:
 def idle_connection(connection: Connection, flags: str, payload: bytes = b"") -> IdleSession:
     """Return a connection whose server sends one more segment."""
     segment = connection.server_segment(flags, payload)
-    return IdleSession(segment, lambda heard: connection.has_arrived(heard, flags, payload))
+    return IdleSession(segment, lambda heard: connection.reaches_client(heard, flags, payload))

@@ -140,7 +140,7 @@ class PacketDevice(ABC):
     def decrement(self, packet: IPPacket) -> IPPacket:
         """Return the packet with its TTL or hop limit less one."""
         if hop_limit(packet) <= 1:
-            raise Drop(time_exceeded(packet.version))
+            raise Drop(expiry_error(packet.version))
         return with_hop_limit(packet, hop_limit(packet) - 1)
 
     def send_error(self, side: SideName, about: IPPacket, error: Packet) -> list[Sent]:
@@ -172,7 +172,7 @@ def ethernet_header(link: Link, version: int) -> bytes:
     return bytes(header)
 
 
-def time_exceeded(version: int) -> Packet:
+def expiry_error(version: int) -> Packet:
     """Return the header of an ICMP or ICMPv6 time exceeded message."""
     return ICMP(type=11, code=0) if version == 4 else ICMPv6TimeExceeded(code=0)
 

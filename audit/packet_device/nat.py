@@ -257,7 +257,7 @@ class NatTable:
 
     def send_error_out(self, packet: IPPacket, host: str) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5)."""
-        quoted = read_quoted(packet)
+        quoted = read_quoted_packet(packet)
         host_end, server = endpoint(quoted, is_source=False), endpoint(quoted, is_source=True)
         mapping = self.find_inside(transport_of(quoted), Inside(host, *host_end), server)
         if mapping is None:
@@ -266,7 +266,7 @@ class NatTable:
         changed = replace_address(packet, mapping.public.address, is_source=True)
         if packet.dst in self.pool:
             return self.hairpin_error(changed, about)
-        return [Translated("right", with_quoted(changed, about))]
+        return [Translated("right", replace_quoted_packet(changed, about))]
 
     def translate_quoted_destination(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
         """Return the packet that a host's error quotes, to the public endpoint."""
@@ -280,7 +280,7 @@ class NatTable:
             raise Drop
         inner = replace_endpoint(about, mapping.inside[1:], is_source=True)
         changed = replace_address(packet, mapping.inside.address, is_source=False)
-        return [Translated("left", with_quoted(changed, inner), mapping.inside.host)]
+        return [Translated("left", replace_quoted_packet(changed, inner), mapping.inside.host)]
 
     # packets from outside
 
@@ -294,7 +294,7 @@ class NatTable:
             return self.handle_unknown(packet)
         server = endpoint(packet, is_source=True)
         if not is_hairpinned and not self.accepts(mapping, server):
-            return self.handle_filtered(packet, server)
+            return self.handle_stranger(packet, server)
         if proto == TCP6:
             self.follow(mapping, packet, "right", server)
         self.refresh(mapping, "right")
@@ -306,7 +306,7 @@ class NatTable:
         """Drop a packet to a public endpoint without a mapping."""
         raise Drop
 
-    def handle_filtered(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
+    def handle_stranger(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
         """Drop a packet of a server that may not reach a mapping."""
         raise Drop
 
@@ -314,14 +314,14 @@ class NatTable:
         """Translate an ICMP error with the packet that it quotes (RFC 5508, REQ-4)."""
         if not self.is_valid_error(packet):
             raise Drop
-        quoted = read_quoted(packet)
+        quoted = read_quoted_packet(packet)
         proto, public = transport_of(quoted), endpoint(quoted, is_source=True)
         mapping = self.find_public(proto, public)
         if mapping is None:
             return self.handle_unknown(packet)
         about = self.translate_quoted_source(quoted, mapping)
         changed = replace_address(packet, mapping.inside.address, is_source=False)
-        return [Translated("left", with_quoted(changed, about), mapping.inside.host)]
+        return [Translated("left", replace_quoted_packet(changed, about), mapping.inside.host)]
 
     def is_valid_error(self, packet: IPPacket) -> bool:
         """Return whether the checksum of an ICMP error is right (RFC 5508, REQ-3)."""
@@ -359,7 +359,7 @@ def unreachable(version: int) -> Packet:
     return ICMP(type=3, code=1) if version == 4 else ICMPv6DestUnreach(code=3)
 
 
-def read_quoted(packet: IPPacket) -> IPPacket:
+def read_quoted_packet(packet: IPPacket) -> IPPacket:
     """Return the packet that an ICMP error quotes."""
     return read_header(payload(packet)[8:])
 
@@ -371,7 +371,7 @@ def replace_address(packet: IPPacket, address: str, *, is_source: bool) -> IPPac
     return changed
 
 
-def with_quoted(packet: IPPacket, quoted: IPPacket) -> IPPacket:
+def replace_quoted_packet(packet: IPPacket, quoted: IPPacket) -> IPPacket:
     """Return an ICMP error with another quoted packet and a new checksum."""
     octets = payload(packet)
     header = ICMP(octets[:8]) if packet.version == 4 else read_error(octets)
@@ -440,11 +440,11 @@ class Nat64Device(Translator):
         super().flush()
         self.table.flush()
 
-    def is_translated(self, destination: str) -> bool:
+    def is_ipv4_destination(self, destination: str) -> bool:
         return address_of(destination) in self.prefix.prefix
 
     def map_for(self, packet: IPPacket) -> AddressMap:
-        if packet.version == 6 and self.is_translated(packet.src):  # RFC 6146, section 3.5
+        if packet.version == 6 and self.is_ipv4_destination(packet.src):  # RFC 6146, section 3.5
             raise Drop
         return HostMap(address_of(INSIDE_IPV4), address_of(packet.src), self.prefix)
 
@@ -484,7 +484,7 @@ class Nat64Device(Translator):
 
 
 class AftrDevice(TunnelDevice):
-    """The AFTR of DS-Lite (RFC 6333): each B4 is a host, whatever the IPv4 address in its tunnel."""
+    """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
     copies_dscp = True
     table_class = NatTable
@@ -515,10 +515,10 @@ class AftrDevice(TunnelDevice):
             raise Drop
         return whole
 
-    def forward_decapsulated(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_from_tunnel(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
         """Translate an inner packet; ICMP errors about it go into the tunnel."""
         try:
-            return super().forward_decapsulated(outer, inner)
+            return super().forward_from_tunnel(outer, inner)
         except Drop as drop:
             if drop.error is None or is_error(inner):
                 raise Drop from None

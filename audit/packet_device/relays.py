@@ -85,9 +85,9 @@ class TunnelDevice(PacketDevice):
         """Decapsulate a packet (RFC 2473, section 3.3)."""
         inner = self.decapsulate(packet)
         self.check_source(packet, inner)
-        return self.forward_decapsulated(packet, inner)
+        return self.forward_from_tunnel(packet, inner)
 
-    def forward_decapsulated(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_from_tunnel(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
         """Send an inner packet with its new TOS and TTL."""
         inner.tos = self.inner_tos(inner, outer)
         return self.forward_inner(outer, self.age_inner(inner))
@@ -217,7 +217,7 @@ class MapTRelay(Translator):
         super().__init__(ports, "left", lowest_ipv6_mtu)
         self.sharing, self.dmr = sharing, dmr
 
-    def is_translated(self, destination: str) -> bool:
+    def is_ipv4_destination(self, destination: str) -> bool:
         return address_of(destination) in self.dmr.prefix
 
     def map_for(self, packet: IPPacket) -> AddressMap:
@@ -276,7 +276,7 @@ class MapTCustomerEdge(Translator):
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         self.edge, self.sharing, self.dmr = view, sharing, dmr
 
-    def is_translated(self, destination: str) -> bool:
+    def is_ipv4_destination(self, destination: str) -> bool:
         try:
             self.host_at(address_of(destination))
         except Drop:

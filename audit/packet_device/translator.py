@@ -19,7 +19,7 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.packet_device.device import PacketDevice, Ports, Sent, time_exceeded
+from v6t.audit.packet_device.device import PacketDevice, Ports, Sent, expiry_error
 from v6t.audit.packet_device.maps import AddressMap, ExplicitMap, HostMap, TableMap
 from v6t.audit.packet_device.packets import (
     DONT_FRAGMENT,
@@ -105,12 +105,12 @@ class Translator(PacketDevice):
         """
 
     @abstractmethod
-    def is_translated(self, destination: str) -> bool:
+    def is_ipv4_destination(self, destination: str) -> bool:
         """Return whether an IPv6 destination stands for an IPv4 host."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         if packet.version == 6:
-            if side != self.six_side or not self.is_translated(packet.dst):
+            if side != self.six_side or not self.is_ipv4_destination(packet.dst):
                 return self.route(side, packet)
             return self.forward_ipv6(packet)
         if side != self.four_side:
@@ -142,7 +142,7 @@ class Translator(PacketDevice):
     def to_ipv6(self, packet: IP, addresses: AddressMap) -> list[IPv6]:
         """Return the IPv6 packet for an IPv4 packet, or its fragments."""
         if packet.ttl <= 1:
-            raise Drop(time_exceeded(4))
+            raise Drop(expiry_error(4))
         packet = fill_udp_checksum(packet)
         header = self.header_to_ipv6(packet, addresses, packet.ttl - 1)
         proto, octets = self.transport_to_ipv6(packet, header, addresses)
@@ -243,7 +243,7 @@ class Translator(PacketDevice):
     def to_ipv4(self, packet: IPv6, addresses: AddressMap) -> IP:
         """Return the IPv4 packet for an IPv6 packet."""
         if packet.hlim <= 1:
-            raise Drop(time_exceeded(6))
+            raise Drop(expiry_error(6))
         translated = self.translate_to_ipv4(packet, addresses, packet.hlim - 1)
         if len(translated) > self.ipv4_mtu:
             raise Drop(ICMPv6PacketTooBig(mtu=self.ipv4_mtu + 20))
@@ -341,7 +341,7 @@ class StatelessTranslator(Translator):
     def map_for(self, packet: IPPacket) -> AddressMap:
         return self.table
 
-    def is_translated(self, destination: str) -> bool:
+    def is_ipv4_destination(self, destination: str) -> bool:
         address = address_of(destination)
         prefix = self.table.prefix
         is_behind = prefix is not None and address in prefix.prefix

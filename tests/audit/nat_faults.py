@@ -333,7 +333,7 @@ class StrayResetForgets(NatTable):
 class AnswersStrangers(AddressFilter):
     only = TCP6
 
-    def handle_filtered(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
+    def handle_stranger(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
         answer = with_payload(packet, payload(packet))
         answer.src, answer.dst = packet.dst, packet.src
         return [Translated("right", answer)]
@@ -342,7 +342,7 @@ class AnswersStrangers(AddressFilter):
 class RemembersStrangers(AddressFilter):
     only = TCP6
 
-    def handle_filtered(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
+    def handle_stranger(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
         self.strangers = {server}
         raise Drop
 

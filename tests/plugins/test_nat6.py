@@ -41,7 +41,7 @@ class Nat46Device(StatelessTranslator):
         super().__init__(Ports.from_technology(plugin), "right", 1500, table)
         self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
 
-    def is_translated(self, destination):
+    def is_ipv4_destination(self, destination):
         return destination in self.mappings.pool
 
     def forward_ipv4(self, packet):
