@@ -269,7 +269,7 @@ class DeviceIntent:
             f"the configuration of {self.technology} is {self.configuration.family!r}, "
             f"not a {kind.__name__}",
             "choose another driver",
-            code="unsupported-by-device",
+            code="unsupported-technology",
         )
 
     @property

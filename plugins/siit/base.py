@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import SiitConfig
 from v6t.packets.direction import Direction
+from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.audit_views import AddressTable, AuditView, Translator
 from v6t.plugins.base import DeviceIntent, Link
 from v6t.plugins.common.mixture import (
@@ -22,30 +23,19 @@ from v6t.plugins.common.mixture import (
 )
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
-from v6t.plugins.siit.params import TranslatorParams
+from v6t.plugins.siit.params import TranslatorDrop, TranslatorParams
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-    "no mapping for an address",
-    "too big, and not to be fragmented",
-    "not a whole UDP datagram with a checksum",
-    "leaves as fragments",
-)
-
 
 class StatelessTranslator(StatelessTechnology):
     """Translates headers by RFC 7915; addresses by mappings that the parameters give."""
 
     overhead = 20
-    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(TranslatorDrop)
     rfc_frame_sizes = IPV6_SIZES
     prefix_side: ClassVar[Literal["six", "four"]] = "four"
     """The link whose hosts are behind the RFC 6052 prefix."""

@@ -11,27 +11,25 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import IPV6, view
+from v6t.packets.reference import EXHAUSTED, FORWARDED
 from v6t.plugins.base import Links
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    FORWARDED,
     Handled,
     Handler,
     Leaving,
     ReferenceDevice,
+    choose_reasons,
     route,
 )
+from v6t.plugins.siit.params import TranslatorDrop
 from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import Mappings
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
-
-NO_MAPPING, TOO_BIG, UNTRANSLATABLE, FRAGMENTS = range(len(COMMON_REASONS), len(COMMON_REASONS) + 4)
-_DF = 0x40
 
 
 def translator_device(
@@ -72,13 +70,15 @@ class _Translation:
         """Translate IPv4 packets."""
         source, known = self.table.to_ipv6(packets[:, 12:16])
         destination, mapped = self.table.to_ipv6(packets[:, 16:20])
-        octets, df = packets.shape[1] + 20, packets[:, 6] & _DF != 0
-        reason = np.where(plain_ipv4(packets), FORWARDED, UNTRANSLATABLE).astype(np.uint8)
+        octets, df = packets.shape[1] + 20, packets[:, 6] & 0x40 != 0
+        reason = np.where(plain_ipv4(packets), FORWARDED, TranslatorDrop.UNTRANSLATABLE).astype(
+            np.uint8
+        )
         if octets > self.ipv6_mtu:
-            reason[df & (reason == FORWARDED)] = TOO_BIG
+            reason[df & (reason == FORWARDED)] = TranslatorDrop.TOO_BIG
         if octets > min(self.lowest_ipv6_mtu, self.ipv6_mtu):
-            reason[~df & (reason == FORWARDED)] = FRAGMENTS
-        reason[~(known & mapped)] = NO_MAPPING
+            reason[~df & (reason == FORWARDED)] = TranslatorDrop.FRAGMENTS
+        reason[~(known & mapped)] = TranslatorDrop.NO_MAPPING
         reason[packets[:, 8] <= 1] = EXHAUSTED
         rows = reason == FORWARDED
         if not rows.any():
@@ -93,10 +93,12 @@ class _Translation:
             source, known = self.table.to_ipv4(packets[:, 8:24])
             destination, mapped = self.table.to_ipv4(packets[:, 24:40])
             routed = (native.find(packets[:, 24:40]) >= 0) & ~mapped
-            reason = np.where(plain_ipv6(packets), FORWARDED, UNTRANSLATABLE).astype(np.uint8)
+            reason = np.where(plain_ipv6(packets), FORWARDED, TranslatorDrop.UNTRANSLATABLE).astype(
+                np.uint8
+            )
             if packets.shape[1] - 20 > self.ipv4_mtu:
-                reason[reason == FORWARDED] = TOO_BIG
-            reason[~(known & mapped)] = NO_MAPPING
+                reason[reason == FORWARDED] = TranslatorDrop.TOO_BIG
+            reason[~(known & mapped)] = TranslatorDrop.NO_MAPPING
             reason[packets[:, 7] <= 1] = EXHAUSTED
             rows = (reason == FORWARDED) & ~routed
             leaving: tuple[Leaving, ...] = ()
@@ -104,7 +106,9 @@ class _Translation:
                 outgoing = six_to_four(packets[rows], source[rows], destination[rows])
                 leaving = (Leaving(rows, outgoing, 4),)
             if routed.any():
-                natively = route(packets, 6, np.where(routed, FORWARDED, NO_MAPPING).astype("u1"))
+                natively = route(
+                    packets, 6, np.where(routed, FORWARDED, TranslatorDrop.NO_MAPPING).astype("u1")
+                )
                 reason = np.where(routed, natively.reason, reason).astype(np.uint8)
                 leaving += natively.leaving
             return Handled(reason, leaving)
@@ -114,7 +118,8 @@ class _Translation:
 
 def _native(networks: LongestMatch) -> Handler:
     def handler(packets: U8) -> Handled:
-        unknown = networks.find(packets[:, 24:40]) < 0
-        return route(packets, 6, np.where(unknown, NO_MAPPING, 0).astype(np.uint8))
+        unknown = networks.find(view(packets, IPV6)["dst_octets"]) < 0
+        reason = choose_reasons(len(packets), (TranslatorDrop.NO_MAPPING, unknown))
+        return route(packets, 6, reason)
 
     return handler

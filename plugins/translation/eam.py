@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_text
+from v6t.base.files import explain_read_error, read_text
 from v6t.packets.address_layouts import IPV4, eam_layout, embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.common.text import network4, network6
@@ -93,7 +93,7 @@ class Mappings:
                 )
         if not self.eams and self.prefix is None:
             raise UsageError(
-                "without explicit address mappings and without a prefix nothing can be translated",
+                "translation needs a prefix or explicit address mappings",
                 "give eam entries, or a prefix such as 64:ff9b::/96",
                 code="nothing-to-translate",
             )
@@ -163,9 +163,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     try:
         text = read_text(path)
     except OSError as exc:
-        raise UsageError(
-            f"the EAM file {path} cannot be read: {exc.strerror}", code="file-unreadable"
-        ) from exc
+        raise explain_read_error(f"the EAM file {path}", exc) from exc
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()

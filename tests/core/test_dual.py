@@ -37,13 +37,13 @@ def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
     [
         (
             ["--variant", "6rd"],
-            "'464xlat', 'ds-lite', 'lw4o6', 'map-e' or 'map-t' is wanted ('6rd' given)",
+            "must be '464xlat', 'ds-lite', 'lw4o6', 'map-e' or 'map-t' ('6rd' given)",
         ),
         (["--variant", "map-t", "--set", "variant=map-e"], "contradict each other"),
         (["--variant", "lw4o6", "--set", "psid_len=5"], "4096 source ports do not fit"),
-        (["--set", "m=1"], "there is no background between two IPv4 networks"),
+        (["--set", "m=1"], "background between two IPv4 networks"),
         (["--dut", "nftables"], "the nftables driver cannot make a device for ipv4aas"),
-        (["--dut", "reference"], "there is no reference device for ipv4aas"),
+        (["--dut", "reference"], "no reference device exists for ipv4aas"),
         (["--set-procedure", "connections.count=5000000"], "needs as many four-tuples"),
         (["--set", "enumerate_ports=3", "--set", "enumerate_ips=1"], "different modes"),
         (["--set", "prefix=64:ff9b::/96", "--dry-run"], "TAYGA does not translate"),
