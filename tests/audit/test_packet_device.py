@@ -31,7 +31,7 @@ from v6t.plugins.audit_views import AddressTable, SideName
 from v6t.plugins.base import Technology
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.rules import MapRule
+from v6t.plugins.map_rules import MapRule
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.siit.siit import Siit
