@@ -107,7 +107,7 @@ class Chain(WithoutCommands):
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         if not intent.parts:
-            raise cls.unsupported(intent, "name the driver of one device")
+            raise cls.make_refusal(intent, "name the driver of one device")
 
     def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
         """Return the parts, with the alternatives that the options name in place of others."""
