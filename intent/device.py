@@ -250,11 +250,9 @@ class DeviceIntent:
     requirements: DeviceRequirements = DeviceRequirements()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the intent as JSON values, without defaults of configurations and links."""
+        """Return the intent as JSON values."""
         adapter = TypeAdapter(DeviceIntent)
-        values: dict[str, Any] = adapter.dump_python(
-            self, mode="json", serialize_as_any=True, exclude_defaults=True
-        )
+        values: dict[str, Any] = adapter.dump_python(self, mode="json", serialize_as_any=True)
         return values
 
     def configuration_as(self, kind: type[ConfigT]) -> ConfigT:
