@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from v6t.analysis.rundata import RunTrial
-from v6t.trials.course import Course
-from v6t.trials.trial import DirectionResult
+from v6t.trials.result import DirectionResult
+from v6t.trials.timeline import Timeline
 
 SHORT = 0.1
 """A hiccup takes at most this share of a trial's slots ..."""
@@ -55,25 +55,25 @@ def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
         if trial.asked.get("event") or trial.asked.get("then"):
             continue
         for way, counted in trial.result.directions.items():
-            if counted.course is not None:
-                one = _hiccup(trial, way, counted, counted.course)
+            if counted.timeline is not None:
+                one = _hiccup(trial, way, counted, counted.timeline)
                 if one is not None:
                     spans.append(one)
     return sorted(spans, key=lambda h: -h.lost)
 
 
-def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Course) -> list[float]:
+def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Timeline) -> list[float]:
     """Frames due in each slot of a trial while it sends."""
     rate = float(trial.asked["rate_fps"])
     first, whole = float(trial.asked["duration_s"]), trial.sending_s
     then = (trial.asked.get("then") or {"rate_fps": rate})["rate_fps"]
     slots = max(1, round(whole / course.slot_s))
     due = [rate if slot * course.slot_s < first - 1e-9 else then for slot in range(slots)]
-    share = counted.total("required") / (sum(due) or 1)
+    share = counted.count_frames("required") / (sum(due) or 1)
     return [n * share for n in due]
 
 
-def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Course) -> Hiccup | None:
+def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timeline) -> Hiccup | None:
     lost = sum(course.lost)
     due = due_by_slot(trial, counted, course)
     if not lost or len(due) < FEWEST_SLOTS:

@@ -19,7 +19,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.procedures.critical_load import Estimate, Offered, ShapeEstimate
+from v6t.trials.load_estimate import Estimate, Offered, ShapeEstimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from v6t.analysis.records.base import Record
-from v6t.trials.trial import TrialResult
+from v6t.trials.result import TrialResult
 
 Json = Mapping[str, Any]
 

@@ -6,34 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from v6t.procedures.repetition import median_interval
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Nearest-rank percentile ``x[ceil(p/100 * n) - 1]`` (RFC 2330 section 11.3; GEN-18).
-
-    For up to 99 values the 1st percentile is the minimum and the 99th the maximum. Infinite
-    values (lost frames) rank last.
-
-    Raises:
-        ValueError: no values, or a percentage outside 0..100.
-    """
-    if not values or not 0 <= percent <= 100:
-        raise ValueError("a percentile needs values and a percentage from 0 to 100")
-    # whole numbers decide the rank: 0.99 * 200 is 198.00000000000003 in floating point
-    rank = -(-round(percent * 1_000_000) * len(values) // 100_000_000)
-    return sorted(values)[max(rank, 1) - 1]
-
-
-def median(values: Sequence[float]) -> float:
-    """Middle value; the mean of the two middle ones of an even number (GEN-18)."""
-    if not values:
-        raise ValueError("a median needs values")
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
+from v6t.trials.order_statistics import median, median_interval, percentile
 
 
 def summary_json(values: Sequence[float]) -> dict[str, Any]:

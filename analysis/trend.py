@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import number_of
-from v6t.analysis.statistics import median
+from v6t.trials.order_statistics import median
 
 if TYPE_CHECKING:
     import numpy as np

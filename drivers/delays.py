@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
+def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
     """Delays of received frames, negative ones counted as 0 (PDV-02).
 
     Args:
@@ -26,7 +26,7 @@ def distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution
     return _counted(np.maximum(delays_ns, 0), lost, clamped)
 
 
-def differences(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
+def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
     """IPDV of one class from its frames in any order (IPDV-01, IPDV-02).
 
     Args:
@@ -43,13 +43,13 @@ def differences(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: in
     return _counted(pairs, max(0, frames - 1 - len(pairs)), 0)
 
 
-def merge(parts: list[Distribution]) -> Distribution:
+def merge_distributions(parts: list[Distribution]) -> Distribution:
     """Several distributions together; the empty one if there are none."""
-    return Distribution((), ()).merged(*parts)
+    return Distribution((), ()).merge(*parts)
 
 
-def bucketed(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """:func:`~v6t.trials.delays.bucket_ns` of each."""
+def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """:func:`~v6t.trials.delays.round_to_bucket` of each."""
     import numpy as np
 
     size = np.abs(values_ns)
@@ -64,7 +64,7 @@ def bucketed(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 def _counted(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
     import numpy as np
 
-    buckets, counts = np.unique(bucketed(values), return_counts=True)
+    buckets, counts = np.unique(round_to_buckets(values), return_counts=True)
     return Distribution(tuple(buckets.tolist()), tuple(counts.tolist()), lost, clamped)
 
 

@@ -12,8 +12,9 @@ from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
-from v6t.trials.tcp import TcpFound
-from v6t.trials.trial import Ability, DirectionResult, Trial, TrialResult
+from v6t.trials.result import DirectionResult, TrialResult
+from v6t.trials.tcp import TcpCounts
+from v6t.trials.trial import Capability, Trial
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from v6t.profiles.dns.zone import Zone
 
 
-class Answer(Protocol):
+class ExpectedFrames(Protocol):
     """What :meth:`Oracle.expect` returns (see ``v6t.plugins.base.Expected``)."""
 
     @property
@@ -33,14 +34,14 @@ class Answer(Protocol):
         """``(n,)`` octets of each row that count, 0: dropped."""
 
 
-class Translation(Protocol):
+class ReferenceTranslation(Protocol):
     """Knows the frame a correct device emits, or a part of one. Picklable."""
 
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> ExpectedFrames:
         """Reference translation of ``(n, length)`` uint8 frames."""
 
 
-class Oracle(Translation, Protocol):
+class Oracle(ReferenceTranslation, Protocol):
     """Knows also what such a frame may look like otherwise; a technology plugin is one."""
 
     @property
@@ -52,7 +53,7 @@ class Oracle(Translation, Protocol):
         """The names that are asked and answered in place of frames; None: frames are forwarded."""
 
 
-class OracleAround(ABC):
+class OracleDecorator(ABC):
     """An oracle around another one: what an implementation, or a chain, does to its frames."""
 
     def __init__(self, oracle: Oracle) -> None:
@@ -70,7 +71,7 @@ class OracleAround(ABC):
         return self.oracle.zone
 
     @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> ExpectedFrames:
         """The inner oracle's frames with the differences."""
 
 
@@ -80,7 +81,7 @@ class Tester(Protocol):
     name: str
 
     @property
-    def abilities(self) -> frozenset[Ability]:
+    def capabilities(self) -> frozenset[Capability]:
         """What it can do beyond counting (:attr:`v6t.trials.trial.Trial.needs`)."""
 
     def open(self) -> None:
@@ -113,19 +114,23 @@ class Tester(Protocol):
         """Stop traffic, give everything back. May be called twice and after a failure."""
 
 
-PHASES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
+PHASE_NAMES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
 
 
-def stale_faults(stale: int, direction: Direction) -> tuple[str, ...]:
+def describe_stale_frames(stale: int, direction: Direction) -> tuple[str, ...]:
     """Return the fault of a phase in which frames of an earlier trial arrived.
 
     They are not counted, but may have opened connections in the device.
     """
-    return (f"{stale} frames of an earlier trial arrived in {PHASES[direction]}",) if stale else ()
+    return (
+        (f"{stale} frames of an earlier trial arrived in {PHASE_NAMES[direction]}",)
+        if stale
+        else ()
+    )
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseCounts:
     """Phase 1, or the validation after it.
 
     Attributes:
@@ -141,22 +146,22 @@ class Phase:
     """
 
     result: DirectionResult
-    began_s: float
-    ended_s: float
-    repeated: int = 0
-    inside: int | None = None
-    outside: int | None = None
+    start_s: float
+    end_s: float
+    duplicate_tuples: int = 0
+    inside_endpoints: int | None = None
+    outside_endpoints: int | None = None
     example: Mapping[str, Any] | None = None
     faults: tuple[str, ...] = ()
     started: str = ""
     health: Mapping[str, Any] | None = None
-    tcp: TcpFound | None = None
+    tcp: TcpCounts | None = None
 
 
 class StatefulTester(Tester, Protocol):
     """A tester with the ability ``connections`` (RFC 9693): capture, learn, replay.
 
-    Everybody else keeps out of the tester: :class:`v6t.drivers.oracle.two_phase.Preparing` calls these
+    Everybody else keeps out of the tester: :class:`v6t.drivers.oracle.two_phase.TwoPhaseTester` calls these
     methods in order, empties the device's table and counts it, compares the counts, and checks
     the device's timeout before each trial and the gap between the phases after it.
 
@@ -192,7 +197,7 @@ class StatefulTester(Tester, Protocol):
     the validation asks for an object in each of them; :meth:`disconnect` ends them.
     """
 
-    def establish(self, trial: Trial, connections: Connections) -> Phase:
+    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """Phase 1: a fresh table, filled.
 
         After ``trial.pause_s`` the first ``connections.count`` frames of the forward foreground
@@ -206,7 +211,7 @@ class StatefulTester(Tester, Protocol):
             lost are ``faults``, never missing connections.
         """
 
-    def validate(self, trial: Trial, connections: Connections) -> Phase:
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """One frame from outside in each connection of the last :meth:`establish`.
 
         Row 0, 1, ... once each, at ``connections.alpha * connections.rate_cps``, nothing else
@@ -217,7 +222,7 @@ class StatefulTester(Tester, Protocol):
             the connections whose frame reached the Initiator.
         """
 
-    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End the connections of TCP of the last :meth:`establish`, at ``connections.rate_cps``.
 
         By resets every one that was attempted; by FIN those that are open. ``tcp`` holds all counts.

@@ -1,4 +1,4 @@
-"""What a run asks of a kind of tester before there is one: options, place, rights, abilities, warnings."""
+"""What a run asks of a kind of tester before there is one: options, place, rights, capabilities, warnings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
     from v6t.trials.tcp import Tcp
-    from v6t.trials.trial import Ability, Mode
+    from v6t.trials.trial import Capability, Mode
 
 State = Literal["ok", "note", "missing"]
 Finding = tuple[str, State, str]
@@ -150,7 +150,7 @@ class TesterKind(ABC):
         """Why frames that must be dropped cannot be sent, and what to do; None: they can."""
         return None
 
-    def most_fps(self, needs: frozenset[Ability], mode: Mode) -> float:
+    def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
         """Highest rate of such trials per direction; what takes a higher one is not measured.
 
         Args:
@@ -160,7 +160,7 @@ class TesterKind(ABC):
         del needs, mode
         return math.inf
 
-    def counted_by(self, needs: frozenset[Ability], mode: Mode, most_fps: float) -> str:
+    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         """How it will tell test frames from others, in a few words; empty: it knows one way.
 
         Args:
@@ -192,7 +192,7 @@ class TesterKind(ABC):
         """
         yield from ()
 
-    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """What so many connections take, and what cannot be had with them.
 
         Args:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
     from v6t.packets.arrays import U8, U64
 
 FIELD = "field"
@@ -28,12 +29,13 @@ class BitCopy(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Bits of one 64-bit word that are copied to one word; a negative shift goes to the right."""
+    """Bits of one 64-bit word that are copied to one word; 0 for no mask and no shift."""
 
     variable: str
     word: int
-    mask: int | None
-    shift: int
+    mask: np.uint64
+    left: np.uint64
+    right: np.uint64
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,20 @@ class BitLayout:
         words = []
         for constant, pieces in self._pieces:
             word: U64 | None = None
-            for variable, index, mask, shift in pieces:
+            for variable, index, mask, left, right in pieces:
                 bits = columns[variable][index]
-                if mask is not None:
-                    bits = bits & np.uint64(mask)
-                if shift:
-                    amount = np.uint64(abs(shift))
-                    bits = bits << amount if shift > 0 else bits >> amount
+                if mask:
+                    bits = bits & mask
+                if left:
+                    bits = bits << left
+                elif right:
+                    bits = bits >> right
                 word = bits if word is None else word | bits
             if word is None:
                 rows = len(next(iter(columns.values()))[0])
                 word = np.full(rows, constant, dtype=np.uint64)
             elif constant:
-                word = word | np.uint64(constant)
+                word = word | constant
             words.append(word)
         return words
 
@@ -109,10 +112,16 @@ class BitLayout:
         import numpy as np
 
         words = self.encode_words(**values)
-        octets = np.empty((len(words[0]), len(words)), dtype=">u8")
-        for column, word in enumerate(words):
-            octets[:, column] = word
-        return octets.view(np.uint8)[:, 8 * len(words) - self.width // 8 :]
+        octets = [word.astype(">u8").view(np.uint8).reshape(-1, 8) for word in words]
+        return np.concatenate(octets, axis=1)[:, 8 * len(words) - self.width // 8 :]
+
+    def octet_places(self, variable: str) -> list[int]:
+        """Return the field's octets that hold a variable's, if all copies are of whole octets."""
+        return [
+            copy.source // 8 + octet
+            for copy in self.inverse(variable).copies
+            for octet in range(copy.length // 8)
+        ]
 
     def decode_words(self, field: U64 | Sequence[U64]) -> dict[str, U64]:
         """Read variables of up to 64 bits from an array of fields or from its 64-bit words."""
@@ -126,7 +135,7 @@ class BitLayout:
         """Replace variables by what layouts of their widths compute from other variables."""
         variables = {n: w for n, w in self.variables.items() if n not in layouts}
         constant = self.constant
-        bits = []
+        copies: list[BitCopy] = []
         for copy in self.copies:
             inner = layouts.get(copy.variable) or variable_layout(
                 copy.variable, self.variables[copy.variable]
@@ -137,16 +146,12 @@ class BitLayout:
             constant |= value << self.width - copy.destination - copy.length
             for part in inner.copies:
                 first = max(part.destination, copy.source)
-                end = min(part.destination + part.length, copy.source + copy.length)
-                bits += [
-                    (
-                        part.variable,
-                        copy.destination + bit - copy.source,
-                        part.source + bit - part.destination,
-                    )
-                    for bit in range(first, end)
-                ]
-        return BitLayout(self.width, variables, _join(bits), constant)
+                length = min(part.destination + part.length, copy.source + copy.length) - first
+                if length > 0:
+                    destination = copy.destination + first - copy.source
+                    source = part.source + first - part.destination
+                    copies.append(BitCopy(part.variable, destination, length, source))
+        return BitLayout(self.width, variables, _join(copies), constant)
 
     def mask(self, variable: str) -> int:
         """Return the field's bits that hold a variable, as ones."""
@@ -167,8 +172,10 @@ class BitLayout:
         ]
 
     @cached_property
-    def _pieces(self) -> list[tuple[int, list[_Piece]]]:
+    def _pieces(self) -> list[tuple[np.uint64, list[_Piece]]]:
         """Constant and pieces of each word of the field, highest first."""
+        import numpy as np
+
         count = -(-self.width // _WORD) or 1
         words: list[list[_Piece]] = [[] for _ in range(count)]
         for variable, right, mask, left in self._terms:
@@ -177,12 +184,13 @@ class BitLayout:
                 source, low = divmod(right + done, _WORD)
                 destination, at = divmod(left + done, _WORD)
                 size = min(mask.bit_length() - done, _WORD - low, _WORD - at)
-                alone = size == min(width, _WORD)
-                piece_mask = None if alone else (1 << size) - 1 << low
-                piece = _Piece(variable, (width - 1) // _WORD - source, piece_mask, at - low)
+                bits = 0 if size == min(width, _WORD) else (1 << size) - 1 << low
+                shifts = np.uint64(max(0, at - low)), np.uint64(max(0, low - at))
+                piece = _Piece(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
                 words[count - 1 - destination].append(piece)
                 done += size
-        constants = [self.constant >> _WORD * n & (1 << _WORD) - 1 for n in range(count)]
+        ones = (1 << _WORD) - 1
+        constants = [np.uint64(self.constant >> _WORD * n & ones) for n in range(count)]
         return list(zip(reversed(constants), words, strict=True))
 
     @cached_property
@@ -194,7 +202,7 @@ class BitLayout:
                 if copy.variable == name:
                     bits = range(copy.length)
                     origin |= {copy.source + bit: copy.destination + bit for bit in bits}
-            copies = _join((FIELD, bit, origin[bit]) for bit in sorted(origin))
+            copies = _join(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
             inverses[name] = BitLayout(width, {FIELD: self.width}, copies)
         return inverses
 
@@ -204,15 +212,15 @@ def variable_layout(name: str, width: int) -> BitLayout:
     return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
 
 
-def _join(bits: Iterable[tuple[str, int, int]]) -> tuple[BitCopy, ...]:
-    """Join single bits (variable, destination, source) to the fewest copies, in their order."""
-    copies: list[BitCopy] = []
-    for variable, destination, source in bits:
-        if copies:
-            last = copies[-1]
+def _join(copies: Iterable[BitCopy]) -> tuple[BitCopy, ...]:
+    """Join neighbouring copies that continue each other."""
+    joined: list[BitCopy] = []
+    for copy in copies:
+        if joined:
+            last = joined[-1]
             following = (last.variable, last.destination + last.length, last.source + last.length)
-            if following == (variable, destination, source):
-                copies[-1] = last._replace(length=last.length + 1)
+            if following == (copy.variable, copy.destination, copy.source):
+                joined[-1] = last._replace(length=last.length + copy.length)
                 continue
-        copies.append(BitCopy(variable, destination, 1, source))
-    return tuple(copies)
+        joined.append(copy)
+    return tuple(joined)

@@ -318,13 +318,15 @@ class RuleArray:
             rule: the rule.
             whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`.
         """
+        import numpy as np
+
         self.rule = rule
         self._layout = rule.host_address_layout if whole_host else rule.address_layout
-        self.mask_without_psid = ~self._layout.mask(PSID) & (1 << 64) - 1
-        self._net6 = int(rule.ipv6_prefix.network_address) >> 64
-        self._mask6 = int(rule.ipv6_prefix.netmask) >> 64
-        self._net4 = int(rule.ipv4_prefix.network_address)
-        self._mask4 = int(rule.ipv4_prefix.netmask)
+        self.mask_without_psid = np.uint64(~self._layout.mask(PSID) & (1 << 64) - 1)
+        self._net6 = np.uint64(int(rule.ipv6_prefix.network_address) >> 64)
+        self._mask6 = np.uint64(int(rule.ipv6_prefix.netmask) >> 64)
+        self._net4 = np.uint64(int(rule.ipv4_prefix.network_address))
+        self._mask4 = np.uint64(int(rule.ipv4_prefix.netmask))
 
     def contains_ipv6(self, high: U64) -> Mask:
         """Select the IPv6 addresses within the rule by their high halves."""

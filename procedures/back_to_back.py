@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import Measure
-from v6t.trials.verdict import Verdict
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.result import Measure
+from v6t.trials.verdict import Attempt, Verdict
 
 BENCHMARK = "back-to-back"
 FORMULA = (
@@ -234,7 +234,7 @@ class _Bursts:
         self._offered += 1
         sending_s = frames / spec.rate_fps
         wait_s = spec.conditions.residual_wait_s
-        trial = spec.conditions.trial(
+        trial = spec.conditions.make_trial(
             BENCHMARK, spec.rate_fps, sending_s,
             residual_wait_s=max(wait_s, sending_s) if sending_s > LONG_S else wait_s,
         )  # fmt: skip

@@ -5,95 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from v6t.trials.queries import Queries
-from v6t.trials.trial import Measure, Mode, Starts, Trial, TrialResult, sizes_key
-from v6t.trials.verdict import Verdict, assess_trial
+from v6t.trials.conditions import Conditions
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import Attempt, Verdict
 
 FPS, CPS = "fps per direction", "connections/s"
 """Units of rates."""
 SHARED_CORES = "tester and device share this machine's cores: the numbers describe both"
 """What stands beside every number of a lab on one machine."""
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What holds for every trial of one point.
-
-    Attributes:
-        ipv6_frame_size, ipv4_frame_size: octets with FCS; of a mix their means.
-        mode: directions under load.
-        residual_wait_s, pause_s: see :class:`~v6t.trials.trial.Trial`.
-        loss_tolerance, sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
-        invalid_retries: times an invalid trial is measured again before it counts as failed.
-        frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
-        variant: begins the keys of trials whose traffic is a variant of the run's own.
-        starts, bound_fps, queries, mix: see :class:`~v6t.trials.trial.Trial`.
-    """
-
-    ipv6_frame_size: float
-    ipv4_frame_size: float
-    mode: Mode
-    residual_wait_s: float
-    pause_s: float
-    loss_tolerance: float = 0.0
-    sending_time_tolerance: float = 1.00001
-    invalid_retries: int = 2
-    frame_timeout_s: float | None = None
-    variant: str = ""
-    starts: Starts | None = None
-    bound_fps: float | None = None
-    queries: Queries | None = None
-    mix: str | None = None
-
-    @property
-    def listed(self) -> float | str:
-        """The frame size, or the mix of sizes, of a row."""
-        return self.ipv6_frame_size if self.mix is None else f"imix {self.mix.replace(',', ' ')}"
-
-    @property
-    def longer_s(self) -> float:
-        """A trial is longer by the time until its last flow has begun (RFC 8219 section 10.2.2) [s]."""
-        return self.starts.last_s if self.starts else 0.0
-
-    def point(self, benchmark: str) -> str:
-        """Start of the keys of a benchmark's trials."""
-        size = sizes_key(self.ipv6_frame_size, self.mix)
-        return f"{self.variant}{benchmark}/{size}/{self.mode}"
-
-    def trial(self, benchmark: str, rate_fps: float, duration_s: float, **more: Any) -> Trial:
-        """A trial under these conditions, without a key.
-
-        Args:
-            benchmark: who asks.
-            rate_fps: per direction.
-            duration_s: of the stream, or of its first segment.
-            more: see :class:`~v6t.trials.trial.Trial`.
-        """
-        fields: dict[str, Any] = {
-            "ipv6_frame_size": self.ipv6_frame_size,
-            "ipv4_frame_size": self.ipv4_frame_size,
-            "mix": self.mix,
-            "mode": self.mode,
-            "residual_wait_s": self.residual_wait_s,
-            "pause_s": self.pause_s,
-            "frame_timeout_s": self.frame_timeout_s,
-            "starts": self.starts,
-            "queries": self.queries,
-            "bound_fps": self.bound_fps,
-            **more,
-        }
-        return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **fields)
-
-    def assess(self, trial: Trial, result: TrialResult) -> Verdict:
-        """Whether frames were lost, and whether the tester did its part."""
-        return assess_trial(
-            trial,
-            result,
-            loss_tolerance=self.loss_tolerance,
-            sending_time_tolerance=self.sending_time_tolerance,
-        )
 
 
 @dataclass(frozen=True)
@@ -110,15 +31,7 @@ class PointSpec(ABC):
     @property
     def point(self) -> str:
         """Start of the keys of all its trials."""
-        return self.conditions.point(self.benchmark)
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One trial as judged."""
-
-    trial: Trial
-    verdict: Verdict
+        return self.conditions.make_key_prefix(self.benchmark)
 
 
 @dataclass(frozen=True)

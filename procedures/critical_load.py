@@ -12,71 +12,16 @@ Nothing here integrates: whoever runs a search brings the inference along
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import Measure, TrialResult
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.load_estimate import Estimate, Infer, Offered
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "critical-load"
 COPIES, DRAINED = 4, 3
 """A load that lost is remembered so often, and so many are forgotten for each trial without loss."""
-
-
-@dataclass(frozen=True)
-class Offered:
-    """One trial, over all its directions.
-
-    Attributes:
-        rate_fps: per direction.
-        frames: that were asked for.
-        lost: of them.
-    """
-
-    rate_fps: float
-    frames: int
-    lost: int
-
-    @property
-    def ratio(self) -> float:
-        """Lost share."""
-        return self.lost / self.frames
-
-
-@dataclass(frozen=True)
-class ShapeEstimate:
-    """What one shape of the loss function makes of the trials.
-
-    Attributes:
-        name: of the shape.
-        mean_fps, deviation_fps: of the critical load.
-    """
-
-    name: str
-    mean_fps: float
-    deviation_fps: float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What all trials say of the critical load.
-
-    Attributes:
-        shapes: each by itself.
-        mean_fps, deviation_fps: of all shapes together, each with an equal say: where they differ
-            nobody knows which is the device's, so their difference is in here.
-        low_fps, high_fps: ends of the interval in which it is.
-    """
-
-    shapes: tuple[ShapeEstimate, ...]
-    mean_fps: float
-    deviation_fps: float
-    low_fps: float
-    high_fps: float
-
-
-Infer = Callable[[Sequence[Offered], float, float], Estimate]
-"""Trials, target loss ratio and the largest load to an estimate."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +169,7 @@ def measure_critical_load(
         low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
         low, high = min(low, spec.most_fps), min(high, spec.most_fps)
         outcome = attempts.run(
-            at.trial(BENCHMARK, rate, duration_s),
+            at.make_trial(BENCHMARK, rate, duration_s),
             f"s{number + 1:03d}",
             steps=len(durations),
             bracket=(low, high),
@@ -242,6 +187,6 @@ def measure_critical_load(
 def offered_in(rate_fps: float, result: TrialResult) -> Offered:
     """A trial's frames and losses over all directions."""
     ways = result.directions.values()
-    frames = sum(way.total("required") for way in ways)
-    back = sum(way.total("received") for way in ways)
+    frames = sum(way.count_frames("required") for way in ways)
+    back = sum(way.count_frames("received") for way in ways)
     return Offered(rate_fps, frames, max(0, frames - back))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from v6t.procedures.throughput import ThroughputSpec
-from v6t.trials.trial import Starts
+from v6t.trials.trial import FlowStarts
 
 BENCHMARK = "flows"
 Start = Literal["together", "successive"]
@@ -47,9 +47,9 @@ def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[Flow
             yield FlowPoint(count, start)
 
 
-def flow_starts(point: FlowPoint, interval_s: float) -> Starts | None:
+def flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
     """When the flows of a point begin; None: all with the first frame."""
-    return None if point.start == "together" else Starts(point.flows, interval_s)
+    return None if point.start == "together" else FlowStarts(point.flows, interval_s)
 
 
 def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> ThroughputSpec:
@@ -67,11 +67,11 @@ def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> Thro
     starts = flow_starts(point, interval_s)
     if starts is None:
         return replace(spec, conditions=conditions)
-    longer = starts.last_s
+    longer = starts.last_start_s
     final = None if spec.final_duration_s is None else spec.final_duration_s + longer
     return replace(
         spec,
-        conditions=replace(conditions, starts=starts),
+        conditions=replace(conditions, flow_starts=starts),
         duration_s=spec.duration_s + longer,
         final_duration_s=final,
         search="binary",

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.trials.trial import DirectionResult, Measure, TrialResult, directions_of
+from v6t.trials.result import ROLES, DirectionResult, Measure, TrialResult
+from v6t.trials.trial import list_directions
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "frame-loss"
 WITH_TIMEOUT = "frame-loss-frame-timeout"
 """Another benchmark, with a deadline for every frame (FLR-06); never instead of the first."""
-ROLES = ("foreground", "background")
 LARGEST_STEP = 0.1
 """Largest step the RFC allows, as a share of the maximum rate."""
 
@@ -180,7 +181,7 @@ def measure_frame_loss(
         lossless = 0
         attempts = Attempts(spec.conditions, spec.point, measure, watch, number, repetitions)
         for place, rate_fps in enumerate(rates, 1):
-            trial = spec.conditions.trial(spec.benchmark, rate_fps, spec.duration_s)
+            trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
             outcome = attempts.run(trial, f"l{place:03d}", steps=len(rates))
             valid = outcome.verdict.valid
             counts = _count(spec, outcome.result) if valid else {}
@@ -214,13 +215,13 @@ def _enough(spec: FrameLossSpec, offered: Sequence[Offered], done: int) -> bool:
 
 def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
     losses = {}
-    for way in directions_of(spec.conditions.mode):
+    for way in list_directions(spec.conditions.mode):
         d = result.directions[way]
         losses[way] = DirectionLoss(
-            d.total("required"),
-            d.total("sent"),
-            d.total("received"),
-            d.total("surplus"),
+            d.count_frames("required"),
+            d.count_frames("sent"),
+            d.count_frames("received"),
+            d.count_frames("surplus"),
             {role: _of_role(d, role) for role in ROLES},
         )
     return losses

@@ -6,10 +6,12 @@ rate; reported are its minimum, median and maximum. Pairs with a lost member are
 
 from __future__ import annotations
 
-from v6t.procedures.conditions import Conditions, Watch
+from v6t.procedures.conditions import Watch
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
+from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import DelayRequest, Measure
+from v6t.trials.result import Measure
+from v6t.trials.trial import DelayRequest
 
 BENCHMARK = "ipdv"
 
@@ -18,7 +20,7 @@ def ipdv_figures(differences: Distribution) -> Figures:
     """Smallest, middle and largest difference [ns]; infinite if no pair was complete."""
     return {
         "min": differences.minimum_ns,
-        "med": differences.median_ns(with_lost=False),
+        "med": differences.median_ns(include_lost=False),
         "max": differences.maximum_ns,
     }
 

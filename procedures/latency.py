@@ -8,14 +8,14 @@ percentile by nearest rank.
 
 from __future__ import annotations
 
-from v6t.procedures.conditions import Conditions, Watch
+from v6t.procedures.conditions import Watch
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
+from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import DelayRequest, Measure
+from v6t.trials.result import Measure
+from v6t.trials.trial import DelayRequest
 
 BENCHMARK = "latency"
-RFC_TAGS = 500
-"""Fewest tagged frames the RFC allows."""
 
 
 def latency_figures(delays: Distribution) -> Figures:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Outcome, PointSpec, Watch
+from v6t.procedures.conditions import Attempts, Outcome, PointSpec, Watch
 from v6t.procedures.repetition import enough
 from v6t.procedures.search.goals import Goal, GoalResult, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
-from v6t.trials.trial import Measure, Trial, TrialResult
-from v6t.trials.verdict import Verdict
+from v6t.trials.conditions import Conditions
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import Attempt, Verdict
 
 BENCHMARK = "mlrsearch"
 
@@ -77,9 +79,9 @@ def counted(at: Conditions, outcome: Outcome) -> Counted:
     """What a trial lost of what was required, and whether anything but loss was wrong with it."""
     # frames of one direction never make up for those that another one lost
     ways = outcome.result.directions.values()
-    lost = sum(max(0, way.total("required") - way.total("received")) for way in ways)
+    lost = sum(max(0, way.count_frames("required") - way.count_frames("received")) for way in ways)
     sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
-    return Counted(sum(way.total("required") for way in ways), lost, sound)
+    return Counted(sum(way.count_frames("required") for way in ways), lost, sound)
 
 
 def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | None) -> Repetition:
@@ -95,7 +97,7 @@ def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | Non
 
     def offer(load_fps: float, duration_s: float, step: str) -> Counted:
         pause_s = at.pause_s if duration_s >= longest_s else min(at.pause_s, PROBE_PAUSE_S)
-        trial = at.trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
+        trial = at.make_trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
         low, high = bracket
         outcome = attempts.run(trial, step, bracket=(low, high), assess=assess)
         if not outcome.verdict.passed:

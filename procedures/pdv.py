@@ -6,10 +6,12 @@ At the throughput rate, the one-way delays of all frames of a stream of at least
 
 from __future__ import annotations
 
-from v6t.procedures.conditions import Conditions, Watch
+from v6t.procedures.conditions import Watch
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
+from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import DelayRequest, Measure
+from v6t.trials.result import Measure
+from v6t.trials.trial import DelayRequest
 
 BENCHMARK = "pdv"
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.trials.trial import (
-    DirectionResult,
-    Measure,
-    Mode,
-    Trial,
-    TrialResult,
-    directions_of,
-    sizes_key,
-)
+from v6t.trials.result import DirectionResult, Measure, TrialResult
+from v6t.trials.trial import Mode, Trial, list_directions, make_sizes_key
 from v6t.trials.verdict import assess_trial
 
 BENCHMARK = "preflight"
@@ -60,7 +53,7 @@ def check_translation(
     for attempt in range(1, ATTEMPTS + 1):
         trial = Trial(
             benchmark=BENCHMARK,
-            key=f"{BENCHMARK}/{sizes_key(ipv6_frame_size, mix)}/{mode}/a{attempt}",
+            key=f"{BENCHMARK}/{make_sizes_key(ipv6_frame_size, mix)}/{mode}/a{attempt}",
             ipv6_frame_size=ipv6_frame_size,
             ipv4_frame_size=ipv4_frame_size,
             mode=mode,
@@ -77,7 +70,7 @@ def check_translation(
 
 
 def _look(trial: Trial, result: TrialResult) -> Finding | None:
-    for direction in directions_of(trial.mode):
+    for direction in list_directions(trial.mode):
         counted = result.directions.get(direction)
         if counted is None:
             continue
@@ -87,7 +80,7 @@ def _look(trial: Trial, result: TrialResult) -> Finding | None:
     verdict = assess_trial(trial, result, sending_time_tolerance=10.0)
     if not verdict.valid:
         return Finding(True, "", verdict.reasons[0])
-    for direction in directions_of(trial.mode):
+    for direction in list_directions(trial.mode):
         counted = result.directions[direction]
         why = _incomplete(direction, counted)
         if why:

@@ -11,18 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import Event, Measure, directions_of
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.device_events import CHANGES, NOTHING, DeviceEvent, event_of
+from v6t.trials.result import Measure
+from v6t.trials.trial import list_directions
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "reconfiguration"
-NOTHING = "nothing"
-CHANGES = (NOTHING, "add", "change", "remove")
-"""What happens in a stream, in this order."""
-
-
-def event_of(change: str) -> str:
-    """The name of the event with which a trial asks for a change."""
-    return f"{BENCHMARK}-{change}"
 
 
 @dataclass(frozen=True)
@@ -101,15 +96,15 @@ def measure_reconfiguration(
     for number in range(1, spec.repetitions + 1):
         trials = Attempts(at, spec.point, measure, watch, number, spec.repetitions)
         for change in CHANGES:
-            event = None if change == NOTHING else Event(event_of(change), spec.at_s)
-            trial = at.trial(BENCHMARK, spec.rate_fps, spec.duration_s, event=event)
+            event = None if change == NOTHING else DeviceEvent(event_of(change), spec.at_s)
+            trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event)
             outcome = trials.run(trial, change, steps=len(CHANGES))
-            ways = directions_of(at.mode) if outcome.verdict.valid else ()
+            ways = list_directions(at.mode) if outcome.verdict.valid else ()
             directions = {}
             for way in ways:
                 counted = outcome.result.directions[way]
-                frames = counted.total("required")
-                lost = frames - counted.total("received")
+                frames = counted.count_frames("required")
+                lost = frames - counted.count_frames("received")
                 directions[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
             done.append(Changed(change, number, directions))
         attempts += trials.all

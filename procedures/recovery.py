@@ -11,8 +11,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import Measure, Segment, TrialResult, directions_of
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Segment, list_directions
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "system-recovery"
 OVERLOAD = 1.1
@@ -98,11 +100,11 @@ def measure_recovery(
     """Repeat the trial; deterministic given the trial results."""
     done = []
     for number in range(1, spec.repetitions + 1):
-        trial = spec.conditions.trial(
+        trial = spec.conditions.make_trial(
             BENCHMARK,
             spec.overload_fps,
             spec.overload_s,
-            then=Segment(spec.afterwards_fps, spec.afterwards_s),
+            second_segment=Segment(spec.afterwards_fps, spec.afterwards_s),
         )
         attempts = Attempts(spec.conditions, spec.point, measure, watch, number, spec.repetitions)
         outcome = attempts.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
@@ -114,7 +116,7 @@ def measure_recovery(
 
 
 def _ways(spec: RecoverySpec) -> tuple[str, ...]:
-    return directions_of(spec.conditions.mode)
+    return list_directions(spec.conditions.mode)
 
 
 def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:

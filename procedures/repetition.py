@@ -9,59 +9,13 @@ somewhat smaller than the stated one; a result says that it was adaptive.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from v6t.trials.order_statistics import median_interval
+
 FEWEST = 6
 """Below six values no distribution-free interval reaches 95 %."""
-
-
-@dataclass(frozen=True)
-class MedianInterval:
-    """Where the median is.
-
-    Attributes:
-        low, high: the interval, two of the values.
-        coverage: probability that it holds the median.
-        ranks: places of the two values in ascending order, from 1.
-    """
-
-    low: float
-    high: float
-    coverage: float
-    ranks: tuple[int, int]
-
-    @property
-    def relative_width(self) -> float | None:
-        """Width as a share of the middle of the interval; None where that is 0 or infinite."""
-        middle = (self.low + self.high) / 2
-        return (self.high - self.low) / middle if middle and math.isfinite(middle) else None
-
-
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> MedianInterval | None:
-    """Narrowest symmetric interval of order statistics with at least this coverage.
-
-    Args:
-        values: the repetitions' results.
-        confidence: coverage asked for.
-
-    Returns:
-        None if there are too few values for any interval (fewer than 6 for 95 %).
-    """
-    count = len(values)
-    below = 0  # ways in which fewer than `rank` of the values lie below the median
-    interval: MedianInterval | None = None
-    ordered = sorted(values)
-    for rank in range(1, count // 2 + 1):
-        below += math.comb(count, rank - 1)
-        coverage = 1 - 2 * below / 2**count
-        if coverage < confidence:
-            break
-        interval = MedianInterval(
-            ordered[rank - 1], ordered[count - rank], coverage, (rank, count - rank + 1)
-        )
-    return interval
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
-from v6t.trials.trial import Event, Measure, TrialResult, directions_of
+from v6t.procedures.conditions import Attempts, Watch
+from v6t.trials.conditions import Conditions
+from v6t.trials.device_events import HOOKS, DeviceEvent
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import list_directions
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "reset"
-HOOKS = ("hardware-reset", "software-reset", "power-cycle")
-"""Kinds of reset by the name of their hook (RST-01)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ResetSpec:
     @property
     def point(self) -> str:
         """Start of the keys of all its trials."""
-        return f"{self.conditions.point(BENCHMARK)}/{self.hook}"
+        return f"{self.conditions.make_key_prefix(BENCHMARK)}/{self.hook}"
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,15 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
     """Repeat the reset; whoever measures runs the hook while the tester sends."""
     done = []
     for number in range(1, spec.repetitions + 1):
-        trial = spec.conditions.trial(
-            BENCHMARK, spec.rate_fps, spec.duration_s, event=Event(spec.hook, spec.at_s)
+        trial = spec.conditions.make_trial(
+            BENCHMARK,
+            spec.rate_fps,
+            spec.duration_s,
+            device_event=DeviceEvent(spec.hook, spec.at_s),
         )
         attempts = Attempts(spec.conditions, spec.point, measure, watch, number, spec.repetitions)
         outcome = attempts.run(trial)
-        ways = directions_of(spec.conditions.mode) if outcome.verdict.valid else ()
+        ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         outages = {way: _outage(spec, outcome.result, way) for way in ways}
         done.append(ResetRepetition(number, outages, outcome.attempts))
     return ResetResult(spec, tuple(done))
@@ -112,7 +117,7 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
 
 def _outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
     counted = result.directions[way]
-    lost = counted.total("required") - counted.total("received")
+    lost = counted.count_frames("required") - counted.count_frames("received")
     last = counted.last_lost_s
     back = last is None or last < spec.duration_s - 1.5 / spec.rate_fps
     return Outage(lost / spec.rate_fps if back else math.inf, counted.longest_gap_s)

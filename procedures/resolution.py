@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from v6t.procedures.throughput import ThroughputSpec
+from v6t.trials.queries import QUERIES_EACH
 
 BENCHMARK = "resolution"
 QPS = "queries/s"
 SELFTEST_TIMEOUT_SHARE = 0.25
 """Of the time-out, within which the tester answers itself (section 9.2.1)."""
-QUERIES_EACH = 2
-"""Questions that a query makes at most: the self-test has so many times its rate."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ not repeated: it is a gap, and no loss of the device.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.trials.trial import DirectionResult, Measure, directions_of
+from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.trials.intervals import Interval, intervals
+from v6t.trials.result import Measure
+from v6t.trials.trial import list_directions
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "soak"
 
@@ -38,23 +39,6 @@ class SoakSpec(PointSpec):
     def benchmark(self) -> str:
         """Its name."""
         return BENCHMARK
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Some of the traffic of one direction.
-
-    Attributes:
-        begins_s: in seconds of traffic since the first frame of the soak.
-        length_s: of the interval [s].
-        frames: due in it.
-        lost: of them.
-    """
-
-    begins_s: float
-    length_s: float
-    frames: int
-    lost: int
 
 
 @dataclass(frozen=True)
@@ -88,37 +72,14 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
     for number in range(1, spec.stretches + 1):
         at = rested if number == 1 else replace(rested, pause_s=0.0)
         trials = Attempts(at, spec.point, measure, watch, number, spec.stretches)
-        outcome = trials.run(at.trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
+        outcome = trials.run(at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
         attempts += outcome.attempts
         directions = {}
         if outcome.verdict.valid:
             begins_s = (number - 1) * spec.stretch_s
             directions = {
                 way: tuple(intervals(outcome.result.directions[way], begins_s, spec.stretch_s))
-                for way in directions_of(at.mode)
+                for way in list_directions(at.mode)
             }
         done.append(Stretch(number, outcome.trial.key, outcome.result.started, directions))
     return SoakResult(spec, tuple(done), tuple(attempts))
-
-
-def intervals(counted: DirectionResult, begins_s: float, stretch_s: float) -> Sequence[Interval]:
-    """As finely as the tester says when frames were lost; the whole stretch where it does not.
-
-    Args:
-        counted: in one direction of a stretch.
-        begins_s: seconds of traffic before it.
-        stretch_s: its length [s].
-    """
-    frames = counted.total("required")
-    lost = frames - counted.total("received")
-    course = counted.course
-    if course is None or sum(course.lost) != lost:
-        return [Interval(begins_s, stretch_s, frames, lost)]
-    parts = []
-    for number in range(math.ceil(stretch_s / course.slot_s - 1e-9)):
-        begin, end = (min(stretch_s, n * course.slot_s) for n in (number, number + 1))
-        due = round(frames * end / stretch_s) - round(frames * begin / stretch_s)
-        # slots at the end without loss may be left out
-        gone = course.lost[number] if number < len(course.lost) else 0
-        parts.append(Interval(begins_s + begin, end - begin, due, gone))
-    return parts

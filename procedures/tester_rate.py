@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from v6t.trials.trial import Measure, Mode, Trial, TrialResult, sizes_key
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Mode, Trial, make_sizes_key
 from v6t.trials.verdict import Verdict, assess_trial
 
 BENCHMARK = "selftest"
@@ -69,7 +70,7 @@ class CapacitySpec:
         attempts: times a failing rate is offered before it counts while looking: in loopback a
             hiccup of the machine is no limit of the tester.
         rules: of the trial that the rate has to pass at last; None: it is not confirmed.
-        variant: begins the keys of the trials; see :class:`~v6t.procedures.conditions.Conditions`.
+        variant: begins the keys of the trials; see :class:`~v6t.trials.conditions.Conditions`.
     """
 
     ipv6_frame_size: float
@@ -91,7 +92,7 @@ class CapacitySpec:
     @property
     def sizes_key(self) -> str:
         """The frame sizes in the keys of its trials."""
-        return sizes_key(self.ipv6_frame_size, self.mix)
+        return make_sizes_key(self.ipv6_frame_size, self.mix)
 
     @property
     def looking(self) -> Rules:

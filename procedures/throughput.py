@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.conditions import FPS, Attempt, Attempts, PointSpec, Progress, Watch
+from v6t.procedures.conditions import FPS, Attempts, PointSpec, Progress, Watch
 from v6t.procedures.repetition import Adaptive, enough
 from v6t.procedures.search.binary import (
     NEAR,
@@ -24,8 +24,8 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
-from v6t.trials.trial import Measure
-from v6t.trials.verdict import Verdict
+from v6t.trials.result import Measure
+from v6t.trials.verdict import Attempt, Verdict
 
 __all__ = ["Attempt", "Progress", "Watch"]
 
@@ -243,7 +243,7 @@ class _Search:
         """Offer a rate for a share of the full duration; may exceed 1 for the final trial."""
         spec = self._spec
         pause_s = spec.conditions.pause_s
-        trial = spec.conditions.trial(
+        trial = spec.conditions.make_trial(
             spec.benchmark,
             rate_fps,
             spec.duration_s * share,

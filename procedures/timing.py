@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
+from v6t.procedures.conditions import Attempts, Watch
+from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import DelayRequest, Measure, Trial, TrialResult, directions_of
-from v6t.trials.verdict import Verdict
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import DelayRequest, Trial, list_directions
+from v6t.trials.verdict import Attempt, Verdict
 
 Figures = Mapping[str, float]
 """Named results of one distribution [ns]; infinite where undefined."""
@@ -51,7 +53,7 @@ class TimingSpec:
     @property
     def point(self) -> str:
         """Start of the keys of all its trials."""
-        return self.conditions.point(self.benchmark)
+        return self.conditions.make_key_prefix(self.benchmark)
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,10 @@ def measure_timing(
         step = "" if share == 1 else f"at{100 * share:.0f}percent"
         done, carried = [], list[bool]()
         for number, attempts in each.items():
-            trial = at.trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
+            trial = at.make_trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
             outcome = attempts.run(trial, step, assess=assess)
             done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
-            if not outcome.result.disturbed:
+            if not outcome.result.is_disturbed:
                 carried.append(outcome.verdict.valid)
             if share != shares[-1] and _too_high(carried, spec.repetitions):
                 break
@@ -180,7 +182,7 @@ def _too_high(carried: Sequence[bool], repetitions: int) -> bool:
 def _untimed(trial: Trial, result: TrialResult) -> str | None:
     """Delays the tester should have brought and did not: its fault, not the device's."""
     request = trial.delays
-    for way in directions_of(trial.mode):
+    for way in list_directions(trial.mode):
         counted = result.directions[way]
         if request is None or counted.delays is None or (request.ipdv and counted.ipdv is None):
             return f"{way}: the tester brought no delays"
@@ -188,7 +190,7 @@ def _untimed(trial: Trial, result: TrialResult) -> str | None:
         only_these = all(c.role != "negative" for c in counted.classes.values())
         if request.tags and (timed > request.tags or (only_these and timed < request.tags)):
             return f"{way}: the tester tagged {timed} frames, not {request.tags}"
-        if not timed and counted.total("required"):
+        if not timed and counted.count_frames("required"):
             return f"{way}: the tester timed no frame"
     return None
 
@@ -204,10 +206,10 @@ def _repetition(
         return TimingRepetition(number, {}, {}, attempts, False)
     directions: dict[str, Timed] = {}
     classes: dict[str, dict[str, Timed]] = {}
-    for way in directions_of(spec.conditions.mode):
+    for way in list_directions(spec.conditions.mode):
         counted = result.directions[way]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
-        whole = Distribution((), ()).merged(*times.values())
+        whole = Distribution((), ()).merge(*times.values())
         classes[way] = {}
         for name, part in times.items():
             known = counted.classes.get(name)  # port counters tell no classes apart
@@ -216,7 +218,7 @@ def _repetition(
             classes[way][name] = _timed(part, expected, figures)
         expected = sum(t.expected for t in classes[way].values())
         if not counted.classes.keys() >= times.keys():
-            expected = counted.total("required")
+            expected = counted.count_frames("required")
         share = 1.0 if counted.timed_share is None else counted.timed_share
         directions[way] = replace(
             _timed(whole, expected, figures), share=share, of_load=counted.timed_of == "load"

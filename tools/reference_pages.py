@@ -16,7 +16,7 @@ import click
 from v6t.base.error_codes import ERROR_CODES
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
-from v6t.trials.trial import ABILITIES
+from v6t.trials.trial import CAPABILITIES
 
 HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
 
@@ -149,7 +149,7 @@ def _run_file() -> Iterator[str]:
     yield "|---|---|---|"
     for benchmark in kinds.installed():
         needs = ["a stateful technology"] * (benchmark.connections == "only")
-        able = " and ".join(ABILITIES[a] for a in sorted(benchmark.abilities))
+        able = " and ".join(CAPABILITIES[a] for a in sorted(benchmark.capabilities))
         needs += [f"a tester that {able}"] * bool(able)
         yield f"| `{benchmark.name}` | {benchmark.summary} | {', '.join(needs)} |"
     yield ""

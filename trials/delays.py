@@ -1,9 +1,9 @@
-"""Many measured times in little room: distinct values and how often each occurred.
+"""Delay distributions in little memory: distinct values and how often each occurred.
 
-A tester hands over delays (and differences of delays) in this form, whether it timed fifty
-thousand tagged frames or every frame of a minute at line rate. Values are whole nanoseconds. They
-may be exact or put into buckets by :func:`bucket_ns`; ranks are taken over frames either way, so
-memory grows with the spread of the values and not with the number of frames (PDV-03).
+Testers report delays and differences of delays in this form, whether they timed fifty thousand tagged
+frames or every frame of a minute at line rate. Values are whole nanoseconds, either exact or rounded
+by :func:`round_to_bucket`. Ranks are taken over frames, so memory grows with the spread of the values
+and not with the number of frames.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+
+from v6t.trials.order_statistics import nearest_rank
 
 BUCKET_BITS = 10
 """Buckets are at most one part in ``2**BUCKET_BITS`` wide."""
 
 
-def bucket_ns(value_ns: int, bits: int = BUCKET_BITS) -> int:
-    """Middle of the bucket a value falls into; exact below ``2**(bits + 1)``.
+def round_to_bucket(value_ns: int, bits: int = BUCKET_BITS) -> int:
+    """Return the middle of the bucket that contains a value; exact below ``2**(bits + 1)``.
 
-    The error is at most one part in ``2**(bits + 1)`` of the value. Negative values (differences
-    of delays) mirror positive ones.
+    The error is at most one part in ``2**(bits + 1)`` of the value. Buckets of negative values
+    (differences of delays) mirror those of positive ones.
     """
     size = abs(value_ns)
     shift = max(0, size.bit_length() - bits - 1)
@@ -35,12 +37,11 @@ class Distribution:
     """Measured times of many frames.
 
     Attributes:
-        values_ns: distinct values, ascending, whole nanoseconds.
-        counts: how many frames had each, positive, as long as ``values_ns``.
-        lost: frames that should have a value and have none. In delays: frames that were sent and
-            did not return in time; they rank as infinitely late (LAT-05, PDV-02). In differences
-            of delays: pairs with a lost member; they are left out of the ranks (IPDV-02).
-        clamped: negative delays that were counted as 0: the clocks disagree (PDV-02).
+        values_ns: distinct values, ascending [ns].
+        counts: number of frames with each value.
+        lost: frames without a value. Delays: frames that did not return in time; they rank as
+            infinitely late. Differences of delays: pairs with a lost member; they have no rank.
+        clamped: negative delays counted as 0, because clocks disagree.
     """
 
     values_ns: tuple[int, ...]
@@ -49,14 +50,14 @@ class Distribution:
     clamped: int = 0
 
     @classmethod
-    def of(
+    def from_values(
         cls,
         values_ns: Iterable[int] | Mapping[int, int],
         *,
         lost: int = 0,
         clamped: int = 0,
     ) -> Distribution:
-        """From values, or from a mapping of values to counts; kept as exact as they are given."""
+        """Count values; a mapping has the count of each value."""
         counts = Counter(values_ns)
         ordered = tuple(sorted(v for v, n in counts.items() if n))
         return cls(ordered, tuple(counts[v] for v in ordered), lost, clamped)
@@ -68,40 +69,37 @@ class Distribution:
 
     @property
     def minimum_ns(self) -> float:
-        """Smallest value; infinity if there is none."""
+        """Smallest value; infinity without values."""
         return self.values_ns[0] if self.values_ns else math.inf
 
     @property
     def maximum_ns(self) -> float:
-        """Largest value that was measured; infinity if there is none. Lost frames aside."""
+        """Largest measured value, without lost frames; infinity without values."""
         return self.values_ns[-1] if self.values_ns else math.inf
 
-    def percentile_ns(self, percent: float, *, with_lost: bool = True) -> float:
-        """Nearest-rank percentile ``x[ceil(p/100 * n) - 1]`` (RFC 2330 section 11.3; GEN-18).
+    def percentile_ns(self, percent: float, *, include_lost: bool = True) -> float:
+        """Return the nearest-rank percentile (RFC 2330, section 11.3).
 
         Args:
             percent: 0 to 100.
-            with_lost: lost frames take part and rank last.
+            include_lost: rank lost frames last.
 
         Returns:
-            The value [ns]; infinity where the rank falls on a lost frame or there are no frames.
+            The value [ns]; infinity if the rank is that of a lost frame or there are no frames.
         """
-        if not 0 <= percent <= 100:
-            raise ValueError("a percentage is from 0 to 100")
-        total = self.frames + (self.lost if with_lost else 0)
-        # whole numbers decide the rank: 0.999 * 50000 need not be 49950 in floating point
-        return self.ranked_ns(max(1, -(-round(percent * 1_000_000) * total // 100_000_000)))
+        total = self.frames + (self.lost if include_lost else 0)
+        return self.value_at_rank_ns(nearest_rank(percent, total))
 
-    def median_ns(self, *, with_lost: bool = True) -> float:
-        """Middle value, the mean of the two middle ones of an even number (GEN-18)."""
-        total = self.frames + (self.lost if with_lost else 0)
+    def median_ns(self, *, include_lost: bool = True) -> float:
+        """Return the middle value, or the mean of the two middle values of an even number."""
+        total = self.frames + (self.lost if include_lost else 0)
         if total % 2:
-            return self.ranked_ns((total + 1) // 2)
-        low, high = self.ranked_ns(total // 2), self.ranked_ns(total // 2 + 1)
+            return self.value_at_rank_ns((total + 1) // 2)
+        low, high = self.value_at_rank_ns(total // 2), self.value_at_rank_ns(total // 2 + 1)
         return math.inf if math.isinf(high) else (low + high) / 2
 
-    def ranked_ns(self, rank: int) -> float:
-        """The value of a rank, from 1; infinity beyond the measured ones."""
+    def value_at_rank_ns(self, rank: int) -> float:
+        """Return the value of a rank, from 1; infinity beyond the measured values."""
         if rank < 1:
             return math.inf
         for value, count in zip(self.values_ns, self.counts, strict=True):
@@ -110,51 +108,30 @@ class Distribution:
                 return value
         return math.inf
 
-    def merged(self, *others: Distribution) -> Distribution:
-        """All together."""
+    def merge(self, *others: Distribution) -> Distribution:
+        """Return the distribution of all frames of several distributions."""
+        parts = (self, *others)
         counts: Counter[int] = Counter()
-        for part in (self, *others):
+        for part in parts:
             for value, frames in zip(part.values_ns, part.counts, strict=True):
                 counts[value] += frames
-        ordered = tuple(sorted(counts))
-        return Distribution(
-            ordered,
-            tuple(map(counts.__getitem__, ordered)),
-            self.lost + sum(other.lost for other in others),
-            self.clamped + sum(other.clamped for other in others),
+        return Distribution.from_values(
+            counts, lost=sum(p.lost for p in parts), clamped=sum(p.clamped for p in parts)
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON-like values, the inverse of :meth:`from_json`."""
-        return {
-            "ns": list(self.values_ns),
-            "n": list(self.counts),
-            "lost": self.lost,
-            "clamped": self.clamped,
-        }
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Distribution:
-        """Read back what :meth:`to_json` wrote."""
-        return cls(tuple(data["ns"]), tuple(data["n"]), data["lost"], data["clamped"])
-
-
-def differences(delays_ns: Iterable[int | None]) -> Distribution:
-    """IPDV: ``D(i) - D(i-1)`` over consecutive frames in sending order (RFC 8219 7.3.2; IPDV-01).
+def compute_ipdv(delays_ns: Iterable[int | None]) -> Distribution:
+    """Return the distribution of ``D(i) - D(i-1)`` over consecutive frames (RFC 8219, 7.3.2).
 
     Args:
         delays_ns: delay of each frame in the order of sending; None for a lost frame. Pairs with
-            a lost member are skipped and counted as ``lost`` (IPDV-02).
+            a lost member count as ``lost``.
     """
-    counts: Counter[int] = Counter()
-    skipped = 0
-    before: int | None = None
-    first = True
-    for delay in delays_ns:
-        if not first:
-            if delay is None or before is None:
-                skipped += 1
-            else:
-                counts[bucket_ns(delay - before)] += 1
-        before, first = delay, False
-    return Distribution.of(counts, lost=skipped)
+    differences: Counter[int] = Counter()
+    lost = 0
+    for previous, delay in pairwise(delays_ns):
+        if previous is None or delay is None:
+            lost += 1
+        else:
+            differences[round_to_bucket(delay - previous)] += 1
+    return Distribution.from_values(differences, lost=lost)

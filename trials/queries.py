@@ -1,51 +1,49 @@
-"""What a trial of name resolution asks, and what came of it (RFC 8219 section 9)."""
+"""Trials of name resolution: queries and answers (RFC 8219, section 9)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+
+QUERIES_EACH = 2
+"""Most queries of a DNS64 server for one name (RFC 8219, section 9.2.1)."""
 
 
 @dataclass(frozen=True)
 class Queries:
-    """Names asked in place of frames forwarded: one query for each frame of the trial.
+    """DNS queries that replace the frames of a trial.
 
     Attributes:
-        cached: share of the queries whose name was asked before the trial [0 to 1].
-        own_aaaa: share of the names that have an AAAA record of their own [0 to 1].
-        timeout_s: an answer that takes longer is none [s].
-        cached_names: how many names are asked beforehand, where some are to be cached.
-        alone: the self-test of section 9.2.1: there is no device, the tester's authoritative server
-            is asked directly, and every name has an AAAA record.
+        cached_share: share of the names that are queried before the trial [0 to 1].
+        native_aaaa_share: share of the names that have an AAAA record [0 to 1].
+        timeout_s: longest time to an answer [s].
+        cached_names: number of names queried before the trial, if ``cached_share`` is not 0.
+        is_selftest: query the tester's own authoritative server, without a device (section 9.2.1);
+            every name has an AAAA record.
     """
 
-    cached: float = 0.0
-    own_aaaa: float = 0.0
+    cached_share: float = 0.0
+    native_aaaa_share: float = 0.0
     timeout_s: float = 1.0
     cached_names: int = 1000
-    alone: bool = False
+    is_selftest: bool = False
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of a trial, and what the device asked for them.
+    """Answers of a trial, and the queries of the device that they needed.
 
     Attributes:
-        reasons: how many queries were not answered rightly in time, by what was wrong.
-        aaaa, a: questions to the authoritative server for records of a name.
-        repeated: such for AAAA records of names that should have been in the cache.
-        other: other questions.
+        reasons: queries without a correct answer in time, by reason.
+        aaaa_queries, a_queries: queries of the device for AAAA and A records.
+        repeated_queries: queries for AAAA records that should have been cached.
+        other_queries: other queries of the device.
         cached_names: names that were answered before the trial.
     """
 
     reasons: Mapping[str, int] = field(default_factory=dict)
-    aaaa: int = 0
-    a: int = 0
-    repeated: int = 0
-    other: int = 0
+    aaaa_queries: int = 0
+    a_queries: int = 0
+    repeated_queries: int = 0
+    other_queries: int = 0
     cached_names: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-like values."""
-        return asdict(self)

@@ -1,9 +1,8 @@
-"""What trials ask about connections of TCP, and what became of each (RFC 8219 section 8, RFC 3511).
+"""TCP connections of a trial and their outcomes (RFC 8219, section 8; RFC 3511).
 
-The rule of retransmission: a SYN that is not answered within ``timeout_s`` is sent again
-``retransmissions`` times, each time after twice the wait (RFC 6298 section 5.5); nothing else is sent
-again. With none, which is the default, every segment that the device loses is a connection that was not
-established, and no rate is found too high because a second try went right.
+A SYN without an answer within ``timeout_s`` is sent again ``retransmissions`` times, each time after
+twice the wait (RFC 6298, section 5.5). Nothing else is retransmitted. By default there are no
+retransmissions, so each segment that the device loses is a connection that is not established.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 Closing = Literal["rst", "fin"]
-"""How connections end: by a reset, or by both sides' FIN."""
+"""Segment that ends connections: a reset, or a FIN of either side."""
 
 
 @dataclass(frozen=True)
 class Tcp:
-    """How connections of TCP are made, tried and closed.
+    """How TCP connections are opened, tested and closed.
 
     Attributes:
-        object_octets: of the object that every connection asks for by HTTP once all are open.
-        timeout_s: an answer to a SYN or a request has so long [s].
-        retransmissions: of a SYN that is not answered.
-        closing: how they end.
-        aging_s: after the end, how long is waited at most for the device to forget them by itself [s];
-            0: its driver empties its table.
+        object_octets: size of the object that each connection requests by HTTP once all are open.
+        timeout_s: longest time to the answer to a SYN or a request [s].
+        retransmissions: retransmissions of a SYN without an answer.
+        closing: how connections are closed.
+        aging_s: longest wait for the device to delete closed connections [s]; 0: the driver flushes
+            the device's table.
     """
 
     object_octets: int = 64
@@ -35,30 +34,31 @@ class Tcp:
     aging_s: float = 0.0
 
     @property
-    def waited_s(self) -> float:
-        """From the last SYN to the end of all waiting [s]."""
+    def max_wait_s(self) -> float:
+        """Longest time from a SYN to its last timeout [s]."""
         return float(self.timeout_s * (2 ** (self.retransmissions + 1) - 1))
 
 
 @dataclass(frozen=True)
-class TcpFound:
-    """Every connection, by what became of it.
+class TcpCounts:
+    """TCP connections by outcome.
 
     Attributes:
-        attempted: SYNs sent, each connection counted once.
-        established: opened on both sides: the server has had the client's acknowledgement in time.
-        half_open: opened on the client's side only.
-        reset_refused, icmp_refused: refused by a reset, or by an ICMP error.
-        timed_out: not answered in time.
+        attempted: connections with at least one SYN sent.
+        established: connections open on both sides: the client's acknowledgement reached the server
+            in time.
+        half_open: connections open on the client's side only.
+        reset_refused, icmp_refused: connections refused by a reset or an ICMP error.
+        timed_out: connections without an answer in time.
         retransmitted: SYNs sent again.
-        reset_later: reset by somebody else after they were open.
-        wrong: segments that are none a right device sends, by what was wrong with them.
-        requested, answered: objects asked for, and objects received whole and right.
-        closed: ended as they should have, on both sides.
+        reset_later: open connections that were reset by the device.
+        wrong: segments that a correct device does not send.
+        requested, answered: objects requested, and objects received completely and correctly.
+        closed: connections closed on both sides.
         fastest_s, slowest_s, mean_s, sum_s: time from the first SYN at the client to the last
-            acknowledgement at the server (RFC 3511, its appendix B) [s]; None: none was established.
-        sessions_after: the device's own count after all were closed; None: it does not tell.
-        aged_s: time until it had forgotten them [s]; None: not waited for, or not within the wait.
+            acknowledgement at the server (appendix B of RFC 3511) [s]; None: no connection.
+        sessions_after: the device's own count after all were closed; None: unknown.
+        expiry_s: time until the device had deleted them [s]; None: unknown, or longer than the wait.
     """
 
     attempted: int
@@ -78,21 +78,21 @@ class TcpFound:
     mean_s: float | None = None
     sum_s: float | None = None
     sessions_after: int | None = None
-    aged_s: float | None = None
+    expiry_s: float | None = None
 
     @property
-    def accounted(self) -> int:
-        """Connections whose end is known: all that were attempted."""
+    def classified(self) -> int:
+        """Connections with a known outcome; equal to ``attempted`` in a valid trial."""
         refused = self.reset_refused + self.icmp_refused
         return self.established + self.half_open + refused + self.timed_out
 
     @property
-    def refusals(self) -> str:
-        """How those ended that were not established, in words."""
+    def failures(self) -> str:
+        """Outcomes of the connections that were not established."""
         named = {
             "timed out": self.timed_out,
             "refused by a reset": self.reset_refused,
             "refused by an ICMP error": self.icmp_refused,
             "open on the client's side only": self.half_open,
         }
-        return ", ".join(f"{count:,} {how}" for how, count in named.items() if count)
+        return ", ".join(f"{count:,} {outcome}" for outcome, count in named.items() if count)

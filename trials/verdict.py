@@ -1,25 +1,26 @@
-"""Whether a trial passed, failed, or says nothing because the tester faltered."""
+"""Verdict on a trial: passed, failed or invalid."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from v6t.trials.trial import DirectionResult, Trial, TrialResult, directions_of
+from v6t.trials.result import DirectionResult, TrialResult
+from v6t.trials.trial import Trial, list_directions
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Judgement of one trial.
+    """Verdict on one trial.
 
     Attributes:
-        passed: every active direction forwarded what was required; only valid trials pass.
-        valid: the tester did its part. An invalid trial counts as failed in a search and is
-            reported apart from device loss (GEN-23).
-        reasons: why it did not pass, one short phrase each.
-        loss: lost share of the required frames by direction, foreground and background together.
-        mismatch: first frame that differs from the reference translation, if any, with its
-            ``direction``.
+        passed: every active direction forwarded all required frames, and the trial is valid.
+        valid: the tester worked correctly. A search treats an invalid trial as failed; reports do
+            not count it as loss of the device.
+        reasons: why the trial did not pass.
+        loss: lost share of the required foreground and background frames by direction.
+        mismatch: first frame that differs from the reference translation, with its ``direction``;
+            None: no mismatch.
     """
 
     passed: bool
@@ -29,6 +30,14 @@ class Verdict:
     mismatch: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A trial with its verdict."""
+
+    trial: Trial
+    verdict: Verdict
+
+
 def assess_trial(
     trial: Trial,
     result: TrialResult,
@@ -36,27 +45,30 @@ def assess_trial(
     loss_tolerance: float = 0.0,
     sending_time_tolerance: float = 1.00001,
 ) -> Verdict:
-    """Oracle by received against required frames (GEN-21), each direction and class for itself.
+    """Compare received with required frames in each direction and class.
 
     Args:
-        trial: what was asked.
-        result: what was counted.
-        loss_tolerance: accepted lost share, in every direction and class separately (GEN-22).
-        sending_time_tolerance: longest sending time as a multiple of the duration (GEN-23).
+        trial: the trial.
+        result: its counters.
+        loss_tolerance: accepted share of lost frames, in every direction and class.
+        sending_time_tolerance: longest sending time as a multiple of the duration.
     """
     faults = list(result.faults)
     failures: list[str] = []
     loss: dict[str, float] = {}
     mismatch: Mapping[str, str] | None = None
-    for direction in directions_of(trial.mode):
+    for direction in list_directions(trial.mode):
         counted = result.directions.get(direction)
         if counted is None:
             faults.append(f"{direction}: the tester reported nothing")
             continue
-        faults += _tester_faults(direction, trial, counted, sending_time_tolerance)
-        failures += _failures(direction, counted, loss_tolerance)
-        required = counted.total("required")
-        missing = max(0, required - counted.total("received"))
+        tester_faults = _find_faults(trial, counted, sending_time_tolerance)
+        faults += [f"{direction}: {fault}" for fault in tester_faults]
+        failures += [
+            f"{direction}: {failure}" for failure in _find_failures(counted, loss_tolerance)
+        ]
+        required = counted.count_frames("required")
+        missing = max(0, required - counted.count_frames("received"))
         loss[direction] = missing / required if required else 0.0
         if counted.mismatch is not None and mismatch is None:
             mismatch = {"direction": direction, **counted.mismatch}
@@ -70,30 +82,27 @@ def assess_trial(
     )
 
 
-def _tester_faults(
-    direction: str, trial: Trial, counted: DirectionResult, tolerance: float
-) -> list[str]:
-    faults = []
-    limit = trial.sending_s * tolerance
-    if counted.sending_at_most_s > limit:
-        faults.append(f"{direction}: {took_too_long(counted, limit)}")
-    late_s, late_limit_s = counted.change_late_s or 0.0, limit - trial.sending_s
-    if abs(late_s) > late_limit_s:
-        faults.append(
-            f"{direction}: the second rate began {late_s:+.6f} s from the end of the first, allowed "
-            f"{late_limit_s:.6f} s"
+def _find_faults(trial: Trial, counted: DirectionResult, tolerance: float) -> Iterator[str]:
+    limit_s = trial.total_duration_s * tolerance
+    if counted.max_sending_time_s > limit_s:
+        yield _describe_sending_time(counted, limit_s)
+    change_error_s, error_limit_s = (
+        counted.rate_change_error_s or 0.0,
+        limit_s - trial.total_duration_s,
+    )
+    if abs(change_error_s) > error_limit_s:
+        yield (
+            f"the second rate began {change_error_s:+.6f} s from the end of the first, allowed "
+            f"{error_limit_s:.6f} s"
         )
     for name, count in counted.classes.items():
         if count.sent < count.required:
-            faults.append(
-                f"{direction}: the tester sent {count.sent} of {count.required} frames of {name}"
-            )
-    return faults
+            yield f"the tester sent {count.sent} of {count.required} frames of {name}"
 
 
-def took_too_long(counted: DirectionResult, limit_s: float) -> str:
-    """Why a sending time is not accepted: it was longer, or nobody can prove that it was not."""
-    took_s, error_s = counted.sending_time_s, counted.sending_error_s
+def _describe_sending_time(counted: DirectionResult, limit_s: float) -> str:
+    """Return the fault of a sending time that exceeds the limit, or may exceed it."""
+    took_s, error_s = counted.sending_time_s, counted.sending_time_error_s
     if error_s is None or took_s - error_s > limit_s:
         return f"sending took {took_s:.6f} s, allowed {limit_s:.6f} s"
     return (
@@ -102,25 +111,20 @@ def took_too_long(counted: DirectionResult, limit_s: float) -> str:
     )
 
 
-def _failures(direction: str, counted: DirectionResult, tolerance: float) -> list[str]:
-    failures = []
+def _find_failures(counted: DirectionResult, tolerance: float) -> Iterator[str]:
     for name, count in counted.classes.items():
         if count.role == "negative":
             if count.received or count.surplus:
-                failures.append(
-                    f"{direction}: {count.received + count.surplus} frames of {name} were "
+                yield (
+                    f"{count.received + count.surplus} frames of {name} were "
                     "forwarded but must be dropped"
                 )
             continue
-        # whole frames, so that no rounding decides
-        if count.required - count.received > tolerance * count.required:
-            failures.append(
-                f"{direction}: lost {count.required - count.received} of {count.required} "
-                f"frames of {name}"
-            )
-        if count.surplus or count.received > count.required:
-            extra = count.surplus or count.received - count.required
-            failures.append(f"{direction}: surplus of {extra} frames of {name}")
+        # compare whole frames, not shares, so that rounding has no influence
+        lost = count.required - count.received
+        if lost > tolerance * count.required:
+            yield f"lost {lost} of {count.required} frames of {name}"
+        if count.surplus or lost < 0:
+            yield f"surplus of {count.surplus or -lost} frames of {name}"
     if counted.mismatch is not None:
-        failures.append(f"{direction}: a frame differs from the reference translation")
-    return failures
+        yield "a frame differs from the reference translation"

@@ -14,7 +14,8 @@ from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.presentations.common import marked
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, number_of, sheet
-from v6t.analysis.statistics import finite, median
+from v6t.analysis.statistics import finite
+from v6t.trials.order_statistics import median
 
 SCHEMA = "v6t-comparison/1"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import comb
 
-from v6t.analysis.statistics import median
+from v6t.trials.order_statistics import median
 
 CONFIDENCE = 0.95
 MOST = 200

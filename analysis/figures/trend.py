@@ -15,8 +15,8 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.statistics import median
 from v6t.analysis.trend import Series
+from v6t.trials.order_statistics import median
 
 MOST_NAMES = 40
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")

@@ -198,7 +198,7 @@ def _bracketed(record: CapacityRecord) -> bool:
 def _validated(data: RunData, records: Sequence[Record]) -> Clause:
     """Of trials whose phase 1 filled the table: others have nothing to be validated."""
     connections = [t.result.connections for t in data.counted(records)]
-    filled = [c for c in connections if c is not None and c.filled]
+    filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
     return clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated",
                   f"in {sum(tried)} of {len(tried)} trials that made them all",

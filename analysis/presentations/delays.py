@@ -24,7 +24,7 @@ from v6t.analysis.records.timing import DelayRecord, IpdvRecord, LatencyRecord, 
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, milliseconds, sheet, significant
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import DirectionResult
+from v6t.trials.result import DirectionResult
 
 
 class DelayPresentation(Presentation[DelayRecord]):
@@ -277,5 +277,5 @@ def _merged(
     for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
             by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
-    whole = {way: Distribution((), ()).merged(*parts) for way, parts in by_direction.items()}
+    whole = {way: Distribution((), ()).merge(*parts) for way, parts in by_direction.items()}
     return {way: one for way, one in whole.items() if one.values_ns}

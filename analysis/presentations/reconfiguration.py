@@ -9,13 +9,13 @@ from v6t.analysis.presentation import Headline, Presentation, Quantity
 from v6t.analysis.presentations.common import POINT, at, offered
 from v6t.analysis.records.reconfiguration import ReconfigurationRecord
 from v6t.analysis.sheet import Sheet, count, seconds, sheet
-from v6t.procedures.reconfiguration import BENCHMARK, NOTHING
+from v6t.trials.device_events import NOTHING
 
 
 class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
     """Blocked times."""
 
-    name = BENCHMARK
+    name = "reconfiguration"
     title = "Reconfiguration under traffic"
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
 

@@ -12,7 +12,7 @@ from v6t.analysis.presentations.common import REPETITIONS, TRIAL_S, at_least, in
 from v6t.analysis.records.resolution import Combination, ResolutionRecord, name_of
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, sheet
-from v6t.procedures.resolution import QUERIES_EACH
+from v6t.trials.queries import QUERIES_EACH
 
 LONGEST_TIMEOUT_S = 1.0
 SOURCE = "RFC 8219 section 9.2"

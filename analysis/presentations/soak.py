@@ -22,9 +22,7 @@ from v6t.analysis.presentations.common import POINT, at, marked, offered
 from v6t.analysis.records.soak import CriticalLoadRecord, SoakRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
-from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
-from v6t.procedures.soak import BENCHMARK as SOAK
-from v6t.procedures.soak import intervals
+from v6t.trials.intervals import intervals
 
 HOUR_S = 3600.0
 
@@ -32,7 +30,7 @@ HOUR_S = 3600.0
 class SoakPresentation(Presentation[SoakRecord]):
     """Loss over hours."""
 
-    name = SOAK
+    name = "soak"
     title = "Soak test"
     record: ClassVar[type[SoakRecord]] = SoakRecord
 
@@ -141,7 +139,7 @@ def _share(value: float | None) -> str:
 class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
     """Where random loss reaches a share."""
 
-    name = CRITICAL_LOAD
+    name = "critical-load"
     title = "Critical load"
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
 
@@ -184,9 +182,11 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
                 loads, shares = [], []
                 for trial in trials:
                     ways = trial.result.directions.values()
-                    frames = sum(w.total("required") for w in ways)
+                    frames = sum(w.count_frames("required") for w in ways)
                     loads.append(float(trial.asked["rate_fps"]))
-                    shares.append(100 * (1 - sum(w.total("received") for w in ways) / frames))
+                    shares.append(
+                        100 * (1 - sum(w.count_frames("received") for w in ways) / frames)
+                    )
                 panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
                            label="trial")  # fmt: skip
                 panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")

@@ -9,9 +9,11 @@ from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
 from v6t.base.strict_model import Described
-from v6t.procedures.conditions import Attempt, Conditions
 from v6t.profiles.mixes import label_of
-from v6t.trials.trial import TrialResult, sizes_key
+from v6t.trials.conditions import Conditions
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import make_sizes_key
+from v6t.trials.verdict import Attempt
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"
@@ -66,7 +68,7 @@ class FrameSizes(Model):
     @property
     def key(self) -> str:
         """In names of figures."""
-        return sizes_key(self.ipv6, self.mix)
+        return make_sizes_key(self.ipv6, self.mix)
 
 
 class InvalidTrial(Model):

@@ -149,7 +149,7 @@ def burst_rows(result: BurstResult) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": spec.conditions.listed,
+            "Size": spec.conditions.size_label,
             "Dir": spec.conditions.mode[0],
             "burst_rate": spec.rate_fps,
             "frames": r.frames if r.valid else "",

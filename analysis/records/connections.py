@@ -18,8 +18,9 @@ from v6t.analysis.records.base import (
     head,
     rates_found,
 )
-from v6t.procedures.conditions import Attempt, Conditions
 from v6t.procedures.stateful.connection_rate import ConnectionRateResult
+from v6t.trials.conditions import Conditions
+from v6t.trials.verdict import Attempt
 
 ANY_DIRECTION = "connections"
 """In place of a direction: phase 1 goes forward, the validation back."""
@@ -197,14 +198,14 @@ def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
         learned=phase_one.learned,
         sessions=phase_one.sessions,
         sessions_before=phase_one.sessions_before,
-        initiator_endpoints=phase_one.inside,
-        public_endpoints=phase_one.outside,
+        initiator_endpoints=phase_one.inside_endpoints,
+        public_endpoints=phase_one.outside_endpoints,
         device=None if phase_one.device is None else dict(phase_one.device),
         gap_s=phase_one.gap_s,
-        kept=phase_one.kept,
+        kept=phase_one.reused,
     )
 
 
 def connection_row(number: int, at: Conditions) -> Row:
     """What rows of benchmarks without a direction begin with."""
-    return {"No": number, "Size": at.listed, "Dir": "c"}
+    return {"No": number, "Size": at.size_label, "Dir": "c"}

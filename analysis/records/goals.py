@@ -195,7 +195,7 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": at.listed,
+            "Size": at.size_label,
             "Dir": at.mode[0],
             "Goal": result.goal.name,
             "Code": result.goal.code,

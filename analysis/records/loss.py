@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import Field
 from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.records.throughput import AdaptiveBounds
-from v6t.procedures.frame_loss import ROLES, FrameLossResult
-from v6t.trials.trial import directions_of
+from v6t.procedures.frame_loss import FrameLossResult
+from v6t.trials.result import ROLES
+from v6t.trials.trial import list_directions
 
 
 class FramesAtRate(Model):
@@ -93,7 +94,7 @@ def frame_loss_record(
     """
     spec = result.spec
     at = spec.conditions
-    ways = directions_of(at.mode)
+    ways = list_directions(at.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
     attempts = [a for o in result.offered for a in o.attempts]
     return FrameLossRecord(
@@ -135,7 +136,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
     return [
         {
             "No": o.repetition,
-            "Size": spec.conditions.listed,
+            "Size": spec.conditions.size_label,
             "Dir": spec.conditions.mode[0],
             "direction": way,
             "rate": o.rate_fps,

@@ -10,7 +10,7 @@ from v6t.analysis.records.base import Number, Record, Series, Summary, head
 from v6t.analysis.statistics import finite, summary_json
 from v6t.procedures.recovery import RecoveryResult
 from v6t.procedures.reset import ResetResult
-from v6t.trials.trial import directions_of
+from v6t.trials.trial import list_directions
 
 
 class Outages(Summary, Series):
@@ -102,7 +102,7 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
     """The record of one system recovery point; None is "did not recover" (REC-01)."""
     spec = result.spec
     directions = {}
-    for way in directions_of(spec.conditions.mode):
+    for way in list_directions(spec.conditions.mode):
         times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
         directions[way] = {
             "average": finite(result.average_s(way)),
@@ -130,7 +130,7 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
     spec = result.spec
     at = spec.conditions
     directions = {}
-    for way in directions_of(at.mode):
+    for way in list_directions(at.mode):
         times = result.by_loss_s(way)
         directions[way] = {
             "average": finite(sum(times) / len(times)) if times else None,

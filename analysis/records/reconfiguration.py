@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from v6t.analysis.records.base import Number, Record, Row, Series, Summary, head
 from v6t.analysis.statistics import summary_json
-from v6t.procedures.reconfiguration import BENCHMARK, CHANGES, ReconfigurationResult
-from v6t.trials.trial import directions_of
+from v6t.procedures.reconfiguration import ReconfigurationResult
+from v6t.trials.device_events import CHANGES
+from v6t.trials.trial import list_directions
 
 
 class BlockedTimes(Summary, Series):
@@ -67,7 +68,7 @@ def reconfiguration_record(
     spec = result.spec
     changes: dict[str, dict[str, Any]] = {}
     for change in CHANGES:
-        for way in directions_of(spec.conditions.mode):
+        for way in list_directions(spec.conditions.mode):
             seen = [
                 s.directions[way]
                 for s in result.streams
@@ -84,7 +85,7 @@ def reconfiguration_record(
                 }
     title = "Reconfiguration under traffic, effective blocked time"
     return ReconfigurationRecord(
-        **head(spec.conditions, BENCHMARK, title, result.attempts, conditions),
+        **head(spec.conditions, spec.benchmark, title, result.attempts, conditions),
         unit="s",
         not_measured=None if changes else "the tester faltered in every stream",
         repetitions=spec.repetitions,
@@ -101,7 +102,7 @@ def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
     """A row for each stream and direction."""
     at = result.spec.conditions
     return [
-        {"No": s.number, "Size": at.listed, "Dir": at.mode[0], "change": s.change,
+        {"No": s.number, "Size": at.size_label, "Dir": at.mode[0], "change": s.change,
          "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
          "silence_s": b.silence_s}
         for s in result.streams

@@ -19,7 +19,6 @@ from v6t.analysis.records.base import (
     rates_found,
 )
 from v6t.analysis.records.throughput import decisive_trial
-from v6t.procedures.resolution import BENCHMARK
 from v6t.procedures.throughput import ThroughputResult
 
 QPS: Literal["queries per second"] = "queries per second"
@@ -132,7 +131,7 @@ def resolution_record(
     combinations = [_combination(s, find, selftest) for s in searched]
     title = "DNS resolution performance"
     return ResolutionRecord(
-        **head(at, BENCHMARK, title, attempts, conditions, direction="queries"),
+        **head(at, spec.benchmark, title, attempts, conditions, direction="queries"),
         repetitions=combinations[0].repetitions,
         not_measured=combinations[0].refused,
         combinations=combinations,
@@ -151,7 +150,7 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
     decisive = [key for key in map(decisive_trial, result.repetitions) if key]
     counted = [find(key).directions["forward"] for key in decisive]
     heard = [c.answers for c in counted if c.answers]
-    queries = sum(c.total("required") for c in counted)
+    queries = sum(c.count_frames("required") for c in counted)
     again = queries * searched.cached_percent / 100
     every = [find(a.trial.key) for r in result.repetitions for a in r.attempts]
     reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
@@ -174,9 +173,11 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
         upper_bound=spec.upper_bound_fps,
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=hit,
-        asked_aaaa=sum(a.aaaa for a in heard) / queries if queries else None,
-        asked_a=sum(a.a for a in heard) / queries if queries else None,
-        cached_found_percent=100 * (1 - sum(a.repeated for a in heard) / again) if again else None,
+        asked_aaaa=sum(a.aaaa_queries for a in heard) / queries if queries else None,
+        asked_a=sum(a.a_queries for a in heard) / queries if queries else None,
+        cached_found_percent=100 * (1 - sum(a.repeated_queries for a in heard) / again)
+        if again
+        else None,
         reasons={
             why: sum(t.get(why, 0) for t in reasons)
             for why in sorted({w for t in reasons for w in t})

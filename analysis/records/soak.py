@@ -7,11 +7,10 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from v6t.analysis.records.base import FPS, Model, Number, Record, Row, head
-from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
 from v6t.procedures.critical_load import CriticalLoadResult
-from v6t.procedures.soak import BENCHMARK as SOAK
-from v6t.procedures.soak import Interval, SoakResult
-from v6t.trials.trial import directions_of
+from v6t.procedures.soak import SoakResult
+from v6t.trials.intervals import Interval
+from v6t.trials.trial import list_directions
 
 
 class Soaked(Model):
@@ -140,10 +139,10 @@ class CriticalLoadRecord(Record):
 def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
     """The record of a soak test."""
     spec = result.spec
-    ways = directions_of(spec.conditions.mode)
+    ways = list_directions(spec.conditions.mode)
     good = [s for s in result.stretches if s.intervals]
     return SoakRecord(
-        **head(spec.conditions, SOAK, "Soak test", result.attempts, conditions),
+        **head(spec.conditions, spec.benchmark, "Soak test", result.attempts, conditions),
         unit="%",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
@@ -189,8 +188,8 @@ def soak_rows(result: SoakResult) -> list[Row]:
     rows: list[Row] = []
     at = result.spec.conditions
     for stretch in result.stretches:
-        point = {"No": stretch.number, "Size": at.listed, "Dir": at.mode[0]}
-        for way in directions_of(at.mode):
+        point = {"No": stretch.number, "Size": at.size_label, "Dir": at.mode[0]}
+        for way in list_directions(at.mode):
             intervals = stretch.intervals.get(way, ())
             rows += [
                 {**point, "started": stretch.started, "direction": way, "begins_s": i.begins_s,
@@ -219,7 +218,7 @@ def critical_load_record(
     estimate = result.estimate
     return CriticalLoadRecord(
         **head(
-            result.spec.conditions, CRITICAL_LOAD,
+            result.spec.conditions, result.spec.benchmark,
             f"Critical load at {100 * result.spec.target:g} % loss (PLRsearch, no RFC 8219 throughput)",
             result.attempts, conditions,
         ),
@@ -248,7 +247,7 @@ def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
-            {"No": number, "Size": at.listed, "Dir": at.mode[0], "rate": step.offered.rate_fps,
+            {"No": number, "Size": at.size_label, "Dir": at.mode[0], "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,
              "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
              "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}

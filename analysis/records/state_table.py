@@ -9,9 +9,9 @@ from pydantic import Field, NonNegativeInt
 from v6t.analysis.records.base import CPS, Model, Number, Record, Row, Series, head, rates_found
 from v6t.analysis.records.connections import ANY_DIRECTION, Setup, connection_row
 from v6t.analysis.statistics import finite
-from v6t.procedures.conditions import Attempt
 from v6t.procedures.stateful.capacity import CapacityResult
 from v6t.procedures.stateful.teardown import TeardownResult
+from v6t.trials.verdict import Attempt
 
 
 class EmptyingRecord(Series, Record):

@@ -12,11 +12,11 @@ from v6t.analysis.records.connections import (
     connection_row,
 )
 from v6t.analysis.records.state_table import CapacityRecord, capacity_values
-from v6t.procedures.conditions import Attempt
 from v6t.procedures.stateful.connection_rate import ConnectionRateResult
 from v6t.procedures.stateful.tcp_capacity import TcpCapacityResult
 from v6t.profiles.tcp.http import VERSION
-from v6t.trials.tcp import Tcp, TcpFound
+from v6t.trials.tcp import Tcp, TcpCounts
+from v6t.trials.verdict import Attempt
 
 RATE_TITLE = "Maximum TCP connection establishment rate"
 CAPACITY_TITLE = "Concurrent TCP connection capacity"
@@ -86,8 +86,8 @@ class Iteration(Model):
     @property
     def refusals(self) -> str:
         """How those ended that were not established, in words."""
-        names = set(TcpFound.__dataclass_fields__) & set(type(self).model_fields)
-        return TcpFound(**{name: getattr(self, name) for name in names}).refusals
+        names = set(TcpCounts.__dataclass_fields__) & set(type(self).model_fields)
+        return TcpCounts(**{name: getattr(self, name) for name in names}).failures
 
 
 class Alone(Model):
@@ -289,7 +289,7 @@ def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
         connections=phase_one.tcp.attempted,
         closed=phase_one.tcp.closed,
         sessions_after=phase_one.tcp.sessions_after,
-        aged_s=phase_one.tcp.aged_s,
+        aged_s=phase_one.tcp.expiry_s,
         waited_s=connections.tcp.aging_s,
     )
 

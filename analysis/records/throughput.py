@@ -22,8 +22,9 @@ from v6t.analysis.records.base import (
 )
 from v6t.analysis.records.goals import CONTROLLER, GoalFigures, goal_figures
 from v6t.procedures.search import mlr
-from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult, ThroughputSpec
-from v6t.trials.trial import TrialResult, directions_of
+from v6t.procedures.throughput import Repetition, ThroughputResult, ThroughputSpec
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import list_directions
 
 
 class AdaptiveBounds(Model):
@@ -117,7 +118,7 @@ def throughput_record(
     """
     spec = result.spec
     at = spec.conditions
-    ways = directions_of(at.mode)
+    ways = list_directions(at.mode)
     attempts = [a for r in result.repetitions for a in r.attempts]
     summary = rates_found([r.rate_fps for r in result.repetitions], "fps")
     decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
@@ -168,7 +169,7 @@ def _title(result: ThroughputResult) -> str:
     """What the number is; a search or rule other than the RFC's is part of its name."""
     spec = result.spec
     title = "Throughput"
-    if spec.benchmark != BENCHMARK:
+    if spec.benchmark != "throughput":
         title += f" with per-frame timeout {(spec.conditions.frame_timeout_s or 0) * 1000:g} ms"
     if spec.search == "mlrsearch":
         title += " (MLRsearch, RFC 2544 goal)"
@@ -183,7 +184,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
     return [
         {
             "No": r.number,
-            "Size": spec.conditions.listed,
+            "Size": spec.conditions.size_label,
             "Dir": spec.conditions.mode[0],
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,

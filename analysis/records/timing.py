@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
-from v6t.procedures.latency import RFC_TAGS
 from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
-from v6t.trials.trial import directions_of
+from v6t.trials.trial import RFC_TAGS, list_directions
 
 DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
@@ -202,7 +201,7 @@ def timing_record(
     """
     spec = result.spec
     kind = _KINDS[spec.benchmark]
-    ways = directions_of(spec.conditions.mode)
+    ways = list_directions(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
     attempts = [a for r in result.repetitions for a in r.attempts]
     tags = spec.request.tags
@@ -240,7 +239,7 @@ def timing_rows(result: TimingResult) -> list[Row]:
             rows.append(
                 {
                     "No": r.number,
-                    "Size": spec.conditions.listed,
+                    "Size": spec.conditions.size_label,
                     "Dir": spec.conditions.mode[0],
                     "direction": way,
                     "rate": result.rate_fps,

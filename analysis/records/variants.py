@@ -12,9 +12,8 @@ from v6t.analysis.records.base import FPS, PER_DIRECTION, Number, RatesFound, Re
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
 from v6t.analysis.statistics import summary_json
-from v6t.procedures.flows import BENCHMARK as FLOWS
 from v6t.procedures.flows import FlowPoint
-from v6t.procedures.rss_probe import BENCHMARK, Advice, Case
+from v6t.procedures.rss_probe import Advice, Case
 from v6t.procedures.throughput import ThroughputResult
 
 
@@ -173,7 +172,7 @@ def probe_record(
     """
     records = list(by_case.values())
     return ProbeRecord(
-        **_head(BENCHMARK, records, conditions),
+        **_head("rss-probe", records, conditions),
         title="Entropy this device needs (throughput by what varies)",
         cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
         use=advice.use,
@@ -200,7 +199,7 @@ def flows_record(
     base = points[0][1].median
     records = [record for _, record in points] + [each.record for each in further]
     return FlowsRecord(
-        **_head(FLOWS, records, conditions),
+        **_head("flows", records, conditions),
         figures=list(_figures(further)),
         title=f"Throughput by network flows, {XPD}",
         interval_s=interval_s,
@@ -320,7 +319,7 @@ def _rows(result: ThroughputResult) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": at.listed,
+            "Size": at.size_label,
             "Dir": at.mode[0],
             "rate": r.rate_fps,
             "Iterations": len(r.attempts),

@@ -15,7 +15,6 @@ from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import Sheet, sheet
 from v6t.analysis.statistics import summary_json
 from v6t.analysis.variation import random_ports
-from v6t.procedures import preflight
 
 WAIT_S, PAUSE_S, TOLERANCE = 2.0, 5.0, 1.00001
 SHARE = 0.1
@@ -121,7 +120,7 @@ def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
 def _learned(data: RunData, trials: Sequence[RunTrial]) -> int:
     """So many of the trials had frames sent ahead of them."""
     before = {t.key: b.asked["benchmark"] for b, t in pairwise(data.trials)}
-    return sum(before.get(t.key) == preflight.BENCHMARK for t in trials)
+    return sum(before.get(t.key) == "preflight" for t in trials)
 
 
 def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:
@@ -156,7 +155,7 @@ def _summarised(data: RunData) -> tuple[str, bool | None]:
 def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
     """How long sending took at most in each trial, as a multiple of what was asked."""
     return [
-        counted.sending_at_most_s / t.sending_s
+        counted.max_sending_time_s / t.sending_s
         for t in trials
         for counted in t.result.directions.values()
     ]

@@ -39,11 +39,11 @@ def over_time(data: RunData, records: Sequence[Record]) -> Iterator[Block]:
 
 def has_course(trial: RunTrial) -> bool:
     """Whether the tester told what happened when."""
-    return any(counted.course is not None for counted in trial.result.directions.values())
+    return any(counted.timeline is not None for counted in trial.result.directions.values())
 
 
 def _words(data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]) -> Text:
-    loaded = any(t.result.device for _, trials, _ in courses for t in trials)
+    loaded = any(t.result.device_loads for _, trials, _ in courses for t in trials)
     device = (
         "Dashed: the device's busiest core, read once a second."
         if loaded
@@ -85,9 +85,9 @@ def _worst(trial: RunTrial) -> list[float]:
     """Lost share by slot, of the direction that lost most in it."""
     worst: list[float] = []
     for counted in trial.result.directions.values():
-        if counted.course is not None:
-            due = due_by_slot(trial, counted, counted.course)
-            lost = [*counted.course.lost, *[0] * len(due)]
+        if counted.timeline is not None:
+            due = due_by_slot(trial, counted, counted.timeline)
+            lost = [*counted.timeline.lost, *[0] * len(due)]
             shares = [n / d if d else 0.0 for n, d in zip(lost, due, strict=False)]
             worst = [*map(max, worst, shares)] if worst else shares
     return worst
@@ -95,7 +95,7 @@ def _worst(trial: RunTrial) -> list[float]:
 
 def _panel(trial: RunTrial, way: str) -> Panel:
     counted = trial.result.directions[way]
-    course = counted.course
+    course = counted.timeline
     if course is None:
         raise ValueError("this trial has no course")
     due = due_by_slot(trial, counted, course)
@@ -103,13 +103,13 @@ def _panel(trial: RunTrial, way: str) -> Panel:
     lost = [*course.lost, *[0] * len(due)]
     return Panel(
         f"{trial.key}, {way}: {trial.asked['rate_fps']:,.0f} fps, {sum(course.lost):,} of "
-        f"{counted.total('required'):,} lost",
+        f"{counted.count_frames('required'):,} lost",
         course.slot_s,
         trial.sending_s,
         [n / even for n in course.received],
         [n / d if d else 0.0 for n, d in zip(lost, due, strict=False)],
         {
-            name: tuple(zip(load.at_s, load.busiest, strict=True))
-            for name, load in trial.result.device.items()
+            name: tuple(zip(load.end_times_s, load.max_percent, strict=True))
+            for name, load in trial.result.device_loads.items()
         },
     )

@@ -11,7 +11,7 @@ from v6t.analysis.records.base import FrameSizes, InvalidTrial, Record
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
-from v6t.analysis.statistics import median
+from v6t.trials.order_statistics import median
 
 MOST_LISTED = 50
 _NUMBER = re.compile(r"\d[\d.,]*")

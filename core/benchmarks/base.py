@@ -15,7 +15,7 @@ from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import listed_sizes
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -38,10 +38,10 @@ class Benchmark(BenchmarkKind[R, S], Generic[R, S]):
         """Settings below a key of ``procedure`` in a run."""
         return getattr(bound.settings.procedure, key)
 
-    def needs(self, bound: BoundRun) -> frozenset[Ability]:
+    def needs(self, bound: BoundRun) -> frozenset[Capability]:
         """What the tester must be able to do in this run."""
         del bound
-        return self.abilities
+        return self.capabilities
 
     def carries_out(self, bound: BoundRun) -> Sequence[Benchmark[Any, Any]]:
         """Other benchmarks that it carries out as a part of itself: their settings have an effect."""

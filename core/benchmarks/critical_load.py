@@ -89,7 +89,7 @@ class CriticalLoad(CriticalLoadPresentation, Benchmark[CriticalLoadRecord, Criti
     def _spec(self, point: Point) -> CriticalLoadSpec:
         own = self.own(point.bound)
         return CriticalLoadSpec(
-            conditions=point.conditions(bound_fps=point.limit_fps),
+            conditions=point.conditions(search_limit_fps=point.limit_fps),
             least_fps=point.limit_fps / LEAST,
             most_fps=point.limit_fps,
             target=own.target,

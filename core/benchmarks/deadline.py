@@ -10,7 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.settings import Flag
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -29,7 +29,7 @@ class Deadline(Benchmark[Any, Any]):
     heeds = frozenset({"adaptive"})
     in_all = False
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"frame-timeout"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
     def deadline_ms(self, bound: BoundRun) -> float | None:
         """The deadline, if one is given."""

@@ -21,7 +21,8 @@ from v6t.procedures.conditions import Watch
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
-from v6t.trials.trial import Measure, Trial, TrialResult
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -168,7 +169,7 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
     section = "latency"
     model = LatencySettings
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
-    abilities = frozenset({"tags"})
+    capabilities = frozenset({"tags"})
     procedure = staticmethod(latency.measure_latency)
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
@@ -178,9 +179,9 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
             at,
             rate_fps=rate_fps,
             rate_source=source,
-            duration_s=s.duration_s + at.longer_s,
+            duration_s=s.duration_s + at.extra_duration_s,
             tags=s.tags,
-            first_tag_s=s.first_tag_s + at.longer_s,
+            first_tag_s=s.first_tag_s + at.extra_duration_s,
             repetitions=point.procedure.repetitions,
         )
 
@@ -229,7 +230,7 @@ class DelayVariation(Delay[DelayVariationSettings]):
             at,
             rate_fps=rate_fps,
             rate_source=source,
-            duration_s=self.own(point.bound).duration_s + at.longer_s,
+            duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
             repetitions=point.procedure.repetitions,
         )
 
@@ -245,7 +246,7 @@ class Pdv(PdvPresentation, DelayVariation):
 
     summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
-    abilities = frozenset({"every-frame"})
+    capabilities = frozenset({"every-frame"})
     procedure = staticmethod(pdv.measure_pdv)
     make = staticmethod(pdv.pdv_spec)
 
@@ -255,7 +256,7 @@ class Ipdv(IpdvPresentation, DelayVariation):
 
     summary = "How much the delay changes from one frame to the next."
     order = 80
-    abilities = frozenset({"every-frame", "ipdv"})
+    capabilities = frozenset({"every-frame", "ipdv"})
     procedure = staticmethod(ipdv.measure_ipdv)
     make = staticmethod(ipdv.ipdv_spec)
 

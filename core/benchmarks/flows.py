@@ -29,7 +29,7 @@ from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.profiles.transform import entropy
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -69,16 +69,16 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
     heeds = frozenset({"adaptive"})
 
-    def needs(self, bound: BoundRun) -> frozenset[Ability]:
+    def needs(self, bound: BoundRun) -> frozenset[Capability]:
         """Flows that begin together are nothing special."""
         own = self.own(bound)
-        abilities: set[Ability] = {"flow-starts"} if "successive" in own.starts else set()
+        capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
         for each in self.carries_out(bound):
             needs = each.needs(bound)
-            abilities |= needs
+            capabilities |= needs
             if each.incremental and needs and {"successive"} <= {*own.starts} & {*own.also_starts}:
-                abilities.add("timed-flow-starts")
-        return frozenset(abilities)
+                capabilities.add("timed-flow-starts")
+        return frozenset(capabilities)
 
     def carries_out(self, bound: BoundRun) -> Sequence[Benchmark[Any, Any]]:
         """What it measures beside the throughput."""

@@ -13,8 +13,8 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.frame_loss import LARGEST_STEP, FrameLossSpec, measure_frame_loss
+from v6t.trials.conditions import Conditions
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -87,10 +87,10 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
         f, p, at = self.own(point.bound), point.procedure, self.conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         return FrameLossSpec(
-            conditions=replace(at, bound_fps=maximum_fps),
+            conditions=replace(at, search_limit_fps=maximum_fps),
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
-            duration_s=(f.duration_s or p.trial_duration_s) + at.longer_s,
+            duration_s=(f.duration_s or p.trial_duration_s) + at.extra_duration_s,
             repetitions=f.repetitions or p.repetitions,
             step=f.step,
             rates_fps=f.rates_fps,

@@ -10,7 +10,7 @@ from v6t.analysis.presentation import Presentation
 from v6t.analysis.records.base import Record
 from v6t.base.strict_model import StrictModel
 from v6t.profiles.exchange import Exchange
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -58,7 +58,7 @@ class BenchmarkKind(Presentation[R], Generic[R, S]):
         further: settings it shares with others, by their key below ``procedure``.
         quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
-        abilities: what the tester must be able to do beyond counting.
+        capabilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
         incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
         exchange: of the technologies it is for.
@@ -78,7 +78,7 @@ class BenchmarkKind(Presentation[R], Generic[R, S]):
     quick: S | None = None
     further: ClassVar[Mapping[str, type[StrictModel]]] = {}
     heeds: ClassVar[frozenset[str]] = frozenset()
-    abilities: ClassVar[frozenset[Ability]] = frozenset()
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
     exchange: ClassVar[Exchange] = "frames"
     fills_table: ClassVar[bool] = True
     incremental: ClassVar[bool] = False

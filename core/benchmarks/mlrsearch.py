@@ -177,7 +177,7 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
         shortest_s = min(goal.initial_trial_s for goal in goals)
         least = self.own(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
         return MlrSpec(
-            conditions=point.conditions(loss_tolerance=0.0, bound_fps=max_load),
+            conditions=point.conditions(loss_tolerance=0.0, search_limit_fps=max_load),
             goals=goals,
             min_load_fps=min(least, max_load / 2),
             max_load_fps=max_load,

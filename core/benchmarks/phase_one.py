@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.statistics import percentile
 from v6t.core.benchmarks.point import Cost, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec
 from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
+from v6t.trials.codec import connections_to_json
 from v6t.trials.connections import Connections
+from v6t.trials.order_statistics import percentile
 
 if TYPE_CHECKING:
     from v6t.core.config.settings import ProcedureSettings
@@ -121,9 +122,9 @@ def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPo
         connections = replace(connections, entries=None)
     measure = Prepared(point.measure, connections, c.retakes)
     conditions = {
-        **asdict(connections),
+        **connections_to_json(connections),
         "rate_source": source,
-        "delay_s": connections.filling_s + connections.wait_s + connections.gap_s,
+        "delay_s": connections.phase_one_s + connections.wait_s + connections.gap_s,
         **setup_of(point.bound.technology),
     }
     return replace(
@@ -136,7 +137,7 @@ def with_phase_one(point: Point, cost: Cost) -> Cost:
     c = point.procedure.connections
     settings = replace(phase_one_settings(point.procedure), alpha=None)
     connections = settings.connections(c.count, assumed_rate(point))
-    own_s, beyond_s = connections.lasting_s + c.gap_ms / 1000, emptying_s(point, c.count)
+    own_s, beyond_s = connections.total_s + c.gap_ms / 1000, emptying_s(point, c.count)
     if c.keep:
         once_s = own_s + beyond_s
         return cost + Cost(0, once_s, beyond_s=once_s, once_s=once_s)
@@ -147,7 +148,7 @@ def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections
     """Trials that are phase 1 and nothing else, each after the table was emptied."""
     fillings = list(connections)
     beyond_s = sum(emptying_s(point, one.count) for one in fillings)
-    own_s = sum(pause_s + one.lasting_s for one in fillings)
+    own_s = sum(pause_s + one.total_s for one in fillings)
     return Cost(len(fillings), own_s + beyond_s, beyond_s=beyond_s)
 
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.records.base import Record
-from v6t.analysis.statistics import median, percentile
-from v6t.procedures.conditions import Conditions, Watch
+from v6t.procedures.conditions import Watch
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
-from v6t.trials.trial import Measure, Mode, TrialResult
+from v6t.trials.conditions import Conditions
+from v6t.trials.order_statistics import median, percentile
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Mode
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

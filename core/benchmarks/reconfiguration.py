@@ -15,7 +15,8 @@ from v6t.analysis.records.reconfiguration import (
 from v6t.base.errors import UsageError
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.share import AtShare, ShareSettings
-from v6t.procedures.reconfiguration import CHANGES, ReconfigurationSpec, measure_reconfiguration
+from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
+from v6t.trials.device_events import CHANGES
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun

@@ -32,7 +32,7 @@ class SystemRecovery(RecoveryPresentation, Benchmark[OutageRecord, RecoverySetti
     model = RecoverySettings
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
-    abilities = frozenset({"two-rates", "loss-times"})
+    capabilities = frozenset({"two-rates", "loss-times"})
     incremental = True
 
     def cost(self, point: Point) -> Cost:
@@ -57,7 +57,7 @@ class SystemRecovery(RecoveryPresentation, Benchmark[OutageRecord, RecoverySetti
             conditions=at,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=r.overload_s + at.longer_s,
+            overload_s=r.overload_s + at.extra_duration_s,
             afterwards_s=r.afterwards_s,
             repetitions=r.repetitions or point.procedure.repetitions,
         )

@@ -11,7 +11,8 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.procedures.reset import HOOKS, ResetSpec, measure_reset
+from v6t.procedures.reset import ResetSpec, measure_reset
+from v6t.trials.device_events import HOOKS
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -40,7 +41,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
     model = ResetSettings
     quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
-    abilities = frozenset({"loss-times"})
+    capabilities = frozenset({"loss-times"})
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a reset that nobody can carry out, or outside the stream."""

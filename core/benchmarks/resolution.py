@@ -25,7 +25,7 @@ from v6t.core.benchmarks.throughput import search_cost, search_spec
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, covered_qps
 from v6t.procedures.throughput import measure_throughput
 from v6t.trials.queries import Queries
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -66,7 +66,7 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
     section = "resolution"
     model = ResolutionSettings
     quick = ResolutionSettings(cached_names=200, resolution_qps=500.0)
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"queries"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a run without a device: the tester's server makes no AAAA records of A records."""
@@ -145,7 +145,7 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         return ResolutionSpec(
             **values
             | {
-                "conditions": replace(usual.conditions, bound_fps=upper),
+                "conditions": replace(usual.conditions, search_limit_fps=upper),
                 "upper_bound_fps": upper,
                 "upper_bound_reason": "media" if upper == point.media_fps else "tester",
                 "resolution_fps": own.resolution_qps or p.resolution_ratio * upper,
@@ -156,4 +156,4 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
 def alone(bound: BoundRun) -> Queries:
     """What the self-test asks (section 9.2.1)."""
     timeout_s: float = bound.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
-    return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, alone=True)
+    return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)

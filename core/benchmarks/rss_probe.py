@@ -18,7 +18,7 @@ from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.rss_probe import CASES, Case, advise, holds
 from v6t.procedures.throughput import measure_throughput
 from v6t.profiles.transform.entropy import held, varies
-from v6t.trials.trial import directions_of
+from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -43,7 +43,7 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
         """Refuse a probe that could tell nothing: its traffic does not vary."""
         plugin, run = bound.technology, bound.settings
         sizes = plugin.sizes_of(run.frame_sizes[0])
-        active = {way for mode in run.modes for way in directions_of(mode)}
+        active = {way for mode in run.modes for way in list_directions(mode)}
         for direction in DIRECTIONS:
             if direction not in active:
                 continue

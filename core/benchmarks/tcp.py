@@ -47,7 +47,7 @@ from v6t.procedures.stateful.tcp_capacity import (
 )
 from v6t.profiles.tcp.http import MOST_OCTETS
 from v6t.trials.tcp import Closing, Tcp
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -87,7 +87,7 @@ class OfTcp(OfConnections[R, S]):
     phase = Phase.TCP
     searches = True
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"connections", "tcp"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"connections", "tcp"})
 
     def tcp(self, bound: BoundRun) -> TcpSettings:
         """How connections are made."""
@@ -133,7 +133,7 @@ class OfTcp(OfConnections[R, S]):
 
     def _phase_one(self, point: Point) -> PhaseOneSettings:
         tcp = self.tcp(point.bound).for_trials
-        return replace(phase_one_settings(point.procedure), wait_s=tcp.waited_s, tcp=tcp)
+        return replace(phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp)
 
 
 class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):

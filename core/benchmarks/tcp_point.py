@@ -11,7 +11,8 @@ from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import in_segments, response
 from v6t.profiles.wire import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.trials.connections import Connections
-from v6t.trials.trial import Measure, Trial, TrialResult
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -53,7 +54,7 @@ def opening(bound: BoundRun, measure: Measure) -> Measure:
         connections = Connections(
             trial.frames,
             trial.rate_fps,
-            wait_s=tcp.waited_s,
+            wait_s=tcp.max_wait_s,
             alpha=1.0,
             purpose="establish",
             tcp=tcp,
@@ -77,7 +78,9 @@ def _worse(result: TrialResult) -> TrialResult:
 
     def missing(way: str) -> tuple[int, float]:
         direction = result.directions[way]
-        return direction.total("required") - direction.total("received"), direction.sending_time_s
+        return direction.count_frames("required") - direction.count_frames(
+            "received"
+        ), direction.sending_time_s
 
     worst = max(result.directions, key=missing)
     return replace(result, directions={"forward": result.directions[worst]})

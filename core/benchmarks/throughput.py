@@ -10,13 +10,13 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, Row, cost_of
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import (
     PROBE_PAUSE_S,
     ThroughputResult,
     ThroughputSpec,
     measure_throughput,
 )
+from v6t.trials.conditions import Conditions
 
 USUAL_PROBES, USUAL_FULL = 7, 2
 """Short and full trials of one MLR search on devices that are neither very noisy nor odd;
@@ -74,7 +74,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
     """The search, bounded by medium and tester."""
     p = point.procedure
     return ThroughputSpec(
-        conditions=replace(conditions, bound_fps=point.limit_fps),
+        conditions=replace(conditions, search_limit_fps=point.limit_fps),
         upper_bound_fps=point.limit_fps,
         upper_bound_reason=point.limit_reason,
         resolution_fps=p.resolution_fps or p.resolution_ratio * point.limit_fps,

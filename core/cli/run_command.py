@@ -59,10 +59,10 @@ def command(
         check_watchable(bound)
     first = "" if audit is None else _asked_first(bound, audit)
     if dry_run:
-        from v6t.core.config.checks import check_abilities
+        from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
-        check_abilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
+        check_capabilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
         show_plan(bound, as_json)
         if first:
             click.echo(first, err=as_json)

@@ -11,7 +11,7 @@ from v6t.core.config.connection_checks import check_connections
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
-from v6t.trials.trial import ABILITIES
+from v6t.trials.trial import CAPABILITIES
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -118,7 +118,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
     modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
 
-def check_abilities(bound: BoundRun, tester: Tester) -> None:
+def check_capabilities(bound: BoundRun, tester: Tester) -> None:
     """Refuse benchmarks this tester or installation cannot measure.
 
     Args:
@@ -140,7 +140,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
         raise EnvironmentLacking(*missing, code="unsupported-by-tester")
     if not run.connects and not any(b.needs(bound) for b in benchmarks):
         return
-    able = tester.abilities
+    able = tester.capabilities
     if run.connects and "connections" not in able:
         raise EnvironmentLacking(
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
@@ -152,7 +152,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
         if lacking:
             raise EnvironmentLacking(
                 f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
-                f"{' and '.join(ABILITIES[a] for a in lacking)}",
+                f"{' and '.join(CAPABILITIES[a] for a in lacking)}",
                 "leave it out of --measure, or choose another tester or other options of this one",
                 code="unsupported-by-tester",
             )

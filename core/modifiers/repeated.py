@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from v6t.base.errors import V6tError
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Repeated:
 
     def _run(self) -> None:
         due = time.monotonic() + self._trial.pause_s
-        end = due + self._trial.sending_s
+        end = due + self._trial.total_duration_s
         try:
             while due < end and not self._over.wait(max(0.0, due - time.monotonic())):
                 self._once()

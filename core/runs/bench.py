@@ -18,16 +18,17 @@ from v6t.drivers.duts.plan import Action as ChangeAction
 from v6t.drivers.tester import Tester
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
-from v6t.procedures.reconfiguration import event_of
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
-from v6t.trials.trial import TIMING, Trial, TrialResult
+from v6t.trials.device_events import event_of
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import TIMING_CAPABILITIES, Trial
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.repeated import Repeated
-    from v6t.drivers.oracle.two_phase import Preparing
+    from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
@@ -55,7 +56,10 @@ def make_tester(
         links if loopback else intent.emulated_links,
         lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
-        delays=any(TIMING & b.needs(bound) for b in map(registry.load, bound.settings.benchmarks)),
+        delays=any(
+            TIMING_CAPABILITIES & b.needs(bound)
+            for b in map(registry.load, bound.settings.benchmarks)
+        ),
         seed=bound.settings.seed,
     )
 
@@ -130,7 +134,7 @@ class Bench:
         self._device: DeviceSession | None = None
         self._wanted: Mapping[Direction, StreamSet] = {}
         self._stale = True
-        self._preparing: Preparing | None = None
+        self._preparing: TwoPhaseTester | None = None
         self._sends: Callable[[Trial], object] = _nobody
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
@@ -176,7 +180,7 @@ class Bench:
 
     def _measure(self, trial: Trial) -> TrialResult:
         tester: Any = self.ready()
-        if trial.queries is not None and not trial.queries.alone:
+        if trial.queries is not None and not trial.queries.is_selftest:
             self._empty_cache()
         if trial.connections is None:
             return self._stream(trial)
@@ -192,10 +196,10 @@ class Bench:
         elif hook is not None and not self._bound.tester.simulates:
             run_hook("flush", hook)
 
-    def _prepare(self, tester: Any) -> Preparing:
-        from v6t.drivers.oracle.two_phase import Preparing
+    def _prepare(self, tester: Any) -> TwoPhaseTester:
+        from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
-        return Preparing(
+        return TwoPhaseTester(
             tester,
             None if self._loopback else state_of(self._bound, tester, self._device),
             self._stream,

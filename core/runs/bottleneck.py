@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,10 @@ from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import listed_sizes, sizes_label
-from v6t.trials.connections import Connections, PhaseOneResult
-from v6t.trials.trial import Trial, TrialResult, sizes_key
+from v6t.trials.codec import connections_from_json
+from v6t.trials.connections import PhaseOneResult
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
 
 if TYPE_CHECKING:
@@ -221,7 +223,9 @@ def judged(
         verdict = assess_trial(trial, results[when], sending_time_tolerance=sending_time_tolerance)
         if verdict.valid and seen[when]:
             ways = results[when].directions.values()
-            lost = sum(max(0, way.total("required") - way.total("received")) for way in ways)
+            lost = sum(
+                max(0, way.count_frames("required") - way.count_frames("received")) for way in ways
+            )
             return Judged(when, trial.rate_fps, lost, tuple(notes))
         why = (
             f"the tester faltered: {verdict.reasons[0]}"
@@ -342,14 +346,10 @@ def _trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Trial]:
 def _trial(record: Mapping[str, Any], duration_s: float) -> Trial:
     sizes = record["frame_sizes"]
     asked = record.get("conditions", {}).get("connections")
-    names = {f.name for f in fields(Connections)}
-    connections = None
-    if asked:
-        given = {name: value for name, value in asked.items() if name in names}
-        connections = replace(Connections(**given), keep=True)
+    connections = replace(connections_from_json(asked), reuse=True) if asked else None
     return Trial(
         benchmark="bottleneck",
-        key=f"bottleneck/{sizes_key(sizes['ipv6'], sizes.get('mix'))}/{record['direction']}",
+        key=f"bottleneck/{make_sizes_key(sizes['ipv6'], sizes.get('mix'))}/{record['direction']}",
         ipv6_frame_size=sizes["ipv6"],
         ipv4_frame_size=sizes["ipv4"],
         mix=sizes.get("mix"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import driver_named, resolve_and_bind
 from v6t.core.runs.bench import make_tester
@@ -28,7 +28,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     try:
         flags = Flags(plugin=plugin or any_plugin(driver_named(testbed)))
         bound = resolve_and_bind(None, testbed, flags)
-        check_abilities(bound, make_tester(bound))
+        check_capabilities(bound, make_tester(bound))
     except UsageError as exc:
         yield _not_for(exc, plugin)
         return

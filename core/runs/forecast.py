@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from v6t.core.runs.evidence import EASY, Shown, Sums, Tally
 from v6t.core.runs.plan import CONNECTIONS, LOADING, SELFTEST, SETUP, PlannedStage, Stage
 from v6t.procedures.conditions import Progress
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
     pass
@@ -418,10 +419,10 @@ def _attempt(trial: Trial) -> int:
 
 def _own_s(trial: Trial) -> float:
     connections = trial.connections
-    sent_s = trial.sending_s + trial.residual_wait_s
-    if connections is None or connections.keep:
+    sent_s = trial.total_duration_s + trial.residual_wait_s
+    if connections is None or connections.reuse:
         return trial.pause_s + sent_s
-    filled_s = trial.pause_s + connections.lasting_s
+    filled_s = trial.pause_s + connections.total_s
     return filled_s + connections.gap_s + sent_s if connections.purpose == "prepare" else filled_s
 
 

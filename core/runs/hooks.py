@@ -101,7 +101,7 @@ class DuringTrial:
             actions: what else is done to the device, by the names of events.
         """
         self._trial = trial
-        name = trial.event.hook if trial.event else ""
+        name = trial.device_event.hook if trial.device_event else ""
         action = (actions or {}).get(name)
         if action is None and name in hooks:
             action = Action(partial(run_hook, name, hooks[name]))
@@ -110,14 +110,14 @@ class DuringTrial:
         self._failure: DutError | None = None
 
     def __enter__(self) -> DuringTrial:
-        if self._action is not None and self._trial.event is not None:
+        if self._action is not None and self._trial.device_event is not None:
             self._action.before()
         return self
 
     def sends(self, trial: Trial) -> None:
         """The tester is called for the stream, which follows after this trial's pause."""
-        if self._action is not None and self._trial.event is not None:
-            delay_s = trial.pause_s + self._trial.event.at_s
+        if self._action is not None and self._trial.device_event is not None:
+            delay_s = trial.pause_s + self._trial.device_event.at_s
             self._timer = threading.Timer(delay_s, self._run)
             self._timer.start()
 

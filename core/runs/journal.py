@@ -13,23 +13,16 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, parsed_json, read_octets
-from v6t.trials.trial import (
-    Measure,
-    Trial,
-    TrialResult,
-    result_from_json,
-    result_to_json,
-    trial_to_json,
-)
+from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Trial
 
 SCHEMA = "v6t-trial/1"
-_DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}
 
 
 def mark_of(manifest: Any) -> str | None:
@@ -207,8 +200,8 @@ class JournaledMeasure:
         known = self._journal.trials.get(trial.key)
         if known is not None:
             # compared as JSON: that is what was written, before the trial had all its settings
-            if json.loads(json.dumps({**_DEFAULTS, **trial_to_json(trial)})) != {
-                **_DEFAULTS,
+            if json.loads(json.dumps({**TRIAL_DEFAULTS, **trial_to_json(trial)})) != {
+                **TRIAL_DEFAULTS,
                 **known,
             }:
                 raise UsageError(

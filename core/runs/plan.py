@@ -20,7 +20,7 @@ from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_at_length, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
-from v6t.trials.trial import Ability
+from v6t.trials.trial import Capability
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
 CONNECTIONS, QUERIES = "connections", "queries"
@@ -230,7 +230,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
 
 def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
     """How the tester will tell test frames from others, as far as that is known beforehand."""
-    beside: tuple[Ability, ...] = ("connections",) if point.bound.settings.connects else ()
+    beside: tuple[Capability, ...] = ("connections",) if point.bound.settings.connects else ()
     needs = benchmark.needs(point.bound).union(beside)
     return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
@@ -351,7 +351,7 @@ def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:
     """With those that frames need before the first of them is sent."""
     if not bound.settings.connects or bound.tester.simulates:
         return selftest
-    longer_s = LOOPBACK.lasting_s
+    longer_s = LOOPBACK.total_s
     return replace(
         selftest,
         seconds=selftest.seconds + longer_s,

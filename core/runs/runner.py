@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
 from v6t.analysis.records.base import Record, counted_by
-from v6t.analysis.statistics import median
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
@@ -20,7 +19,7 @@ from v6t.core.benchmarks.point import Measured, MeasurementPoint, Vary
 from v6t.core.benchmarks.tcp_point import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
@@ -73,7 +72,9 @@ from v6t.procedures.tester_rate import (
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
-from v6t.trials.trial import Measure, Mode, Trial, TrialResult
+from v6t.trials.order_statistics import median
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Mode, Trial
 
 
 class Watch(Protocol):
@@ -159,7 +160,7 @@ def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; what was measured stays on disk.
     """
-    check_abilities(bound, make_tester(bound))
+    check_capabilities(bound, make_tester(bound))
     directory = RunDir(path, new=True)
     try:
         document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
@@ -208,7 +209,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    able = partial(check_abilities, bound)  # some can do less than their options say
+    able = partial(check_capabilities, bound)  # some can do less than their options say
     bench = Bench(bound, keep=directory.path, opened=able)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True, opened=able)
     tables = Tables(journal)

@@ -9,7 +9,8 @@ from v6t.core.benchmarks.resolution import alone
 from v6t.procedures.stateful.phases import Prepared
 from v6t.trials.connections import Connections
 from v6t.trials.queries import Queries
-from v6t.trials.trial import Measure, Mode, Trial, TrialResult
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Mode, Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 PREFLIGHT_CONNECTIONS = 200
 PREFLIGHT_CPS = 2000.0
-LOOPBACK = Connections(10_000, 5_000.0, wait_s=0.1, keep=True)
+LOOPBACK = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)
 
 
 def for_preflight(plugin: Technology, measure: Measure) -> Measure:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from types import TracebackType
 
-from v6t.trials.trial import TrialResult
+from v6t.trials.result import TrialResult
 
 STAT = Path("/proc/stat")
 STOLEN, FIELDS = 7, 8

@@ -37,7 +37,8 @@ from v6t.procedures.tester_rate import (
 )
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
-from v6t.trials.trial import Measure, Mode
+from v6t.trials.result import Measure
+from v6t.trials.trial import Mode
 
 UNKNOWN = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "

@@ -12,8 +12,9 @@ from typing import Any
 from v6t.base.errors import V6tError
 from v6t.drivers.device import DeviceSession, Watcher
 from v6t.drivers.duts.shape import polls, shares_of
-from v6t.trials.course import DeviceLoad
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.result import TrialResult
+from v6t.trials.timeline import DeviceLoad
+from v6t.trials.trial import Trial
 
 SHORTEST_S = 3.0
 """A trial that is shorter sees too few readings to be worth one."""
@@ -31,7 +32,7 @@ class Watching:
             trial: about to run.
             session: with the device; None: nobody watches.
         """
-        long_enough = trial.sending_s >= SHORTEST_S
+        long_enough = trial.total_duration_s >= SHORTEST_S
         self._devices = session.devices() if session is not None and long_enough else ()
         self._watchers: dict[str, Watcher] = {}
         self._seen: dict[str, Sequence[Any]] = {}
@@ -53,7 +54,7 @@ class Watching:
             return result
         began_s = datetime.fromisoformat(result.started).timestamp()
         loads = {name: load_of(seen, began_s) for name, seen in self._seen.items()}
-        return replace(result, device={name: load for name, load in loads.items() if load})
+        return replace(result, device_loads={name: load for name, load in loads.items() if load})
 
 
 def load_of(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:

@@ -10,7 +10,7 @@ from v6t.procedures.conditions import FPS, Progress
 
 if TYPE_CHECKING:
     from v6t.core.runs.forecast import Now
-    from v6t.trials.trial import TrialResult
+    from v6t.trials.result import TrialResult
 
 
 def outcome(progress: Progress) -> str:
@@ -50,7 +50,7 @@ def happening(now: Now, progress: Progress | None, passed_s: float) -> str:
     parts.append(f"offering {trial.rate_fps:,.0f} {unit}{bracket}")
     if now.attempt > 1:
         parts.append(f", attempt {now.attempt}")
-    whole_s = trial.pause_s + trial.sending_s + trial.residual_wait_s
+    whole_s = trial.pause_s + trial.total_duration_s + trial.residual_wait_s
     if whole_s >= LONG_S:
         parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
     parts += [f", {word}" for word in _before(now.before)]
@@ -69,11 +69,11 @@ def _before(result: TrialResult | None) -> Iterator[str]:
     """What the trial before showed: frames lost, and the device's busiest core where it was watched."""
     if result is None:
         return
-    required = sum(d.total("required") for d in result.directions.values())
+    required = sum(d.count_frames("required") for d in result.directions.values())
     if required:
-        received = sum(d.total("received") for d in result.directions.values())
+        received = sum(d.count_frames("received") for d in result.directions.values())
         yield f"the one before lost {(required - received) / required:.4%}"
-    busiest = [load.busiest for load in result.device.values() if load.busiest]
+    busiest = [load.max_percent for load in result.device_loads.values() if load.max_percent]
     if busiest:
         yield f"device CPU {max(median(cores) for cores in busiest):.0f} %"
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from v6t.drivers.tester import OracleAround
+from v6t.drivers.tester import OracleDecorator
 from v6t.packets import inet
 from v6t.packets.distinct import distinct
 from v6t.packets.header_policy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.tester import Answer, Oracle
+    from v6t.drivers.tester import ExpectedFrames, Oracle
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
 
@@ -60,7 +60,7 @@ class ProfiledAnswer:
     length: NDArray[np.int32]
 
 
-class ProfiledOracle(OracleAround):
+class ProfiledOracle(OracleDecorator):
     """A plugin's reference translation as a certain implementation does it. Picklable."""
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
@@ -78,7 +78,7 @@ class ProfiledOracle(OracleAround):
         """The technology's, and what the device does of it."""
         return merged(self.oracle.header_policy, self.profile)
 
-    def expect(self, direction: Direction, frames: U8) -> Answer:
+    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
         """The reference's frames with the profile's differences."""
         answer = self.oracle.expect(direction, frames)
         out, length = answer.frames.copy(), answer.length.copy()

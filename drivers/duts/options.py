@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.procedures.reset import HOOKS as RESETS
+from v6t.trials.device_events import HOOKS as RESETS
 
 STATE_DIRECTORY = "/run/v6t"
 

@@ -13,7 +13,7 @@ from v6t.drivers.tester_kind import Finding, TesterKind
 if TYPE_CHECKING:
     from v6t.drivers.embedded.tester import EmbeddedTester
     from v6t.drivers.lab.setup import LabDevice
-    from v6t.trials.trial import Ability
+    from v6t.trials.trial import Capability
 
 THIS_MACHINE = "this machine"
 MANY = 1_000_000
@@ -69,7 +69,7 @@ class Embedded(TesterKind):
 
         return EmbeddedTester(links, None if loopback else device)
 
-    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """What they take of this machine's memory."""
         del needs
         if most >= MANY:

@@ -225,7 +225,7 @@ class Receiver:
             "first_lost_s": first_lost,
             "last_lost_s": last_lost,
             "longest_gap_s": self._gap.longest_s,
-            "course": self._arrivals.course(gone),
+            "timeline": self._arrivals.course(gone),
             "control": self._control,
             "stale": self._stale,
             "misnumbered": self._misnumbered,

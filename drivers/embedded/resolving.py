@@ -19,7 +19,8 @@ from v6t.intent.device import Links, Port, host_arguments
 from v6t.profiles.dns.envelope import Layout
 from v6t.profiles.dns.zone import Zone
 from v6t.trials.queries import Answers, Queries
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 
 LEAD_S = 0.05
 """Time between the order to ask and the first query."""
@@ -76,13 +77,13 @@ class Resolving:
         for worker in (self._client, self._server):
             worker.ask("introduce")
         time.sleep(trial.pause_s)
-        own_share = 1.0 if asked.alone else asked.own_aaaa
+        own_share = 1.0 if asked.is_selftest else asked.native_aaaa_share
         self._server.ask("arm", own_share=own_share, cached=asked.cached_names)
-        known = self._ask_before(asked) if asked.cached else 0
+        known = self._ask_before(asked) if asked.cached_share else 0
         self._server.ask("recount")
         began = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        names = Names(self._first(asked), asked.cached, known)
+        names = Names(self._first(asked), asked.cached_share, known)
         sent = self._ask(Pace.of(trial), names, own_share, asked.timeout_s, trial.residual_wait_s)
         self._fresh += names.fresh(trial.frames)
         heard = self._server.ask("report")
@@ -131,7 +132,9 @@ class Resolving:
         """Have names answered until all are in the cache: how many are, from the first on."""
         for _ in range(ROUNDS):
             pace = Pace(((asked.cached_names, ASKED_BEFORE_QPS),))
-            found = self._ask(pace, Names(0), asked.own_aaaa, BEFORE_TIMEOUT_S, BEFORE_TIMEOUT_S)
+            found = self._ask(
+                pace, Names(0), asked.native_aaaa_share, BEFORE_TIMEOUT_S, BEFORE_TIMEOUT_S
+            )
             if not found["unanswered"]:
                 return asked.cached_names
         # those before the first that is never answered

@@ -23,7 +23,7 @@ from v6t.packets import trailer
 from v6t.profiles.compiler.schedule import counts, order_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.trials.trial import Starts, Trial
+from v6t.trials.trial import FlowStarts, Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,16 +51,18 @@ class Pace:
 
     segments: tuple[tuple[int, float], ...]
     second_s: float = 0.0
-    starts: Starts | None = None
+    starts: FlowStarts | None = None
 
     @classmethod
     def of(cls, trial: Trial) -> Pace:
         """The pace of a trial."""
-        first = (trial.first_frames, trial.rate_fps)
-        if trial.then is None:
-            return cls((first,), starts=trial.starts)
-        rest = trial.frames - trial.first_frames
-        return cls((first, (rest, trial.then.rate_fps)), trial.duration_s, trial.starts)
+        first = (trial.first_segment_frames, trial.rate_fps)
+        if trial.second_segment is None:
+            return cls((first,), starts=trial.flow_starts)
+        rest = trial.frames - trial.first_segment_frames
+        return cls(
+            (first, (rest, trial.second_segment.rate_fps)), trial.duration_s, trial.flow_starts
+        )
 
     @property
     def frames(self) -> int:
@@ -93,7 +95,7 @@ class Pace:
         if self.starts is None:
             return None
         rate = self.segments[0][1]
-        if first / rate >= self.starts.last_s:
+        if first / rate >= self.starts.last_start_s:
             return None
         return begun(self.starts, rate, np.arange(first, first + len(index)), index)
 

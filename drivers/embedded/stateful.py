@@ -11,11 +11,12 @@ from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.oracle.connection_oracle import Connected, TableAt, connecting, plugin_of
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.oracle.state_table import ROW, MemoryFile
-from v6t.drivers.tester import Oracle, Phase, stale_faults
+from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,14 @@ def establishing(trial: Trial, connections: Connections) -> Trial:
         trial,
         mode="forward",
         rate_fps=connections.rate_cps,
-        duration_s=connections.filling_s,
+        duration_s=connections.phase_one_s,
         residual_wait_s=connections.wait_s,
         delays=None,
         frame_timeout_s=None,
-        then=None,
-        starts=None,
-        event=None,
-        bound_fps=None,
+        second_segment=None,
+        flow_starts=None,
+        device_event=None,
+        search_limit_fps=None,
     )
 
 
@@ -56,7 +57,7 @@ def validating(trial: Trial, connections: Connections) -> Trial:
         establishing(trial, connections),
         mode="reverse",
         rate_fps=connections.rate_cps * (connections.alpha or 1.0),
-        duration_s=connections.validation_s or connections.filling_s,
+        duration_s=connections.validation_s or connections.phase_one_s,
     )
 
 
@@ -116,18 +117,18 @@ class Connecting:
         self._began_s = start
         self._report = reports.get("forward", {})
 
-    def established(self, trial: Trial, result: TrialResult) -> Phase:
+    def established(self, trial: Trial, result: TrialResult) -> PhaseCounts:
         """Phase 1 as it came out."""
         found = self._report
         return replace(
             self._phase(result, "forward"),
-            repeated=int(found.get("repeated", 0)),
-            inside=found.get("inside"),
-            outside=found.get("outside"),
+            duplicate_tuples=int(found.get("repeated", 0)),
+            inside_endpoints=found.get("inside"),
+            outside_endpoints=found.get("outside"),
             example=found.get("example"),
         )
 
-    def validated(self, trial: Trial, result: TrialResult) -> Phase:
+    def validated(self, trial: Trial, result: TrialResult) -> PhaseCounts:
         """The validation as it came out."""
         return self._phase(result, "reverse")
 
@@ -138,14 +139,14 @@ class Connecting:
             self._file.close()
             self._file = None
 
-    def _phase(self, result: TrialResult, way: Direction) -> Phase:
+    def _phase(self, result: TrialResult, way: Direction) -> PhaseCounts:
         counted = result.directions[way]
         health: Mapping[str, Any] = dict(result.tester).get(way, {})
-        return Phase(
+        return PhaseCounts(
             counted,
             self._began_s,
             self._began_s + counted.sending_time_s,
-            faults=(*result.faults, *stale_faults(health.get("stale", 0), way)),
+            faults=(*result.faults, *describe_stale_frames(health.get("stale", 0), way)),
             started=result.started,
             health=health,
         )

@@ -21,12 +21,13 @@ from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
-from v6t.drivers.tester import Phase
+from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
-from v6t.trials.tcp import Tcp, TcpFound
-from v6t.trials.trial import ClassCount, DirectionResult, Trial
+from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.tcp import Tcp, TcpCounts
+from v6t.trials.trial import Trial
 
 LEAD_S = 0.05
 """Time between the order to begin and the first SYN."""
@@ -68,7 +69,7 @@ class Conversing:
         self._client.ask("load", stream=initial)
         self._server.ask("load", frame=base64.b64decode(behind.trex["packet"]["binary"]))
 
-    def establish(self, asked: Trial, connections: Connections, table: TableAt) -> Phase:
+    def establish(self, asked: Trial, connections: Connections, table: TableAt) -> PhaseCounts:
         """Open them all.
 
         Args:
@@ -86,28 +87,34 @@ class Conversing:
         path, nonce = self._file.path, self._nonce
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
-        phase = self._step("open", Pace.of(asked), count, tcp.waited_s)
+        phase = self._step("open", Pace.of(asked), count, tcp.max_wait_s)
         rows = StateTable(table.path, table.count, table.version)
         repeated, example = rows.repeated()
         shown = None if example is None else {str(k): rows.rows[k].tobytes().hex() for k in example}
-        phase |= {"repeated": repeated, "outside": rows.endpoints(), "example": shown}
-        return Phase(**phase)
+        phase |= {
+            "duplicate_tuples": repeated,
+            "outside_endpoints": rows.endpoints(),
+            "example": shown,
+        }
+        return PhaseCounts(**phase)
 
-    def validate(self, asked: Trial, connections: Connections) -> Phase:
+    def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each that is established."""
         count = int(np.count_nonzero(self._known.established()))
         pace = Pace(((count, asked.rate_fps),))
-        return Phase(**self._step("ask", pace, count, _tcp_of(connections).timeout_s))
+        return PhaseCounts(**self._step("ask", pace, count, _tcp_of(connections).timeout_s))
 
-    def disconnect(self, asked: Trial, connections: Connections) -> Phase:
+    def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """End them."""
         tcp, known = _tcp_of(connections), self._known
         ended = known.client & SENT if tcp.closing == "rst" else known.established()
         count = int(np.count_nonzero(ended))
         if not count:
-            return Phase(**self._phase("rst", _nothing(), 0, time.monotonic(), clock.read(), ""))
+            return PhaseCounts(
+                **self._phase("rst", _nothing(), 0, time.monotonic(), clock.read(), "")
+            )
         pace = Pace(((count, asked.rate_fps),))
-        return Phase(**self._step(tcp.closing, pace, count, tcp.timeout_s))
+        return PhaseCounts(**self._step(tcp.closing, pace, count, tcp.timeout_s))
 
     def close_account(self) -> None:
         """Forget the connections. May be called twice."""
@@ -165,8 +172,8 @@ class Conversing:
         )
         return {
             "result": result,
-            "began_s": start,
-            "ended_s": start + said["sending_time_s"],
+            "start_s": start,
+            "end_s": start + said["sending_time_s"],
             "faults": (
                 *lost_by("client", said),
                 *lost_by("server", heard),
@@ -185,7 +192,7 @@ class Conversing:
         }
 
 
-def _good(step: Step, found: TcpFound) -> int:
+def _good(step: Step, found: TcpCounts) -> int:
     return {"open": found.established, "ask": found.answered}.get(step, found.closed)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.oracle.state_table import MemoryFile
-from v6t.trials.tcp import TcpFound
+from v6t.trials.tcp import TcpCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class Account:
         found: NDArray[np.bool_] = (self.client & STANDING) != 0
         return found
 
-    def counted(self, *, retransmitted: int, wrong: int) -> TcpFound:
+    def counted(self, *, retransmitted: int, wrong: int) -> TcpCounts:
         """All of them; the arguments are what no connection shows."""
         attempted = (self.client & SENT) != 0
         here, both = (self.client & OPEN) != 0, self.established()
@@ -79,7 +79,7 @@ class Account:
         some = len(taken_s) > 0
         count = np.count_nonzero
         silent = attempted & ~here & ~refused & ~unreachable
-        return TcpFound(
+        return TcpCounts(
             attempted=int(count(attempted)),
             established=int(count(both)),
             half_open=int(count(here & ~both)),

@@ -103,7 +103,7 @@ class TcpClient(Asking, TcpEnd):
             self._send_again()
         self._drain_all()
         if step == "open":
-            self._account.close_opening(self._tcp.waited_s)
+            self._account.close_opening(self._tcp.max_wait_s)
         return {
             "sent": self._sent,
             "sending_time_s": self._sent_by - start,
@@ -219,7 +219,7 @@ class TcpClient(Asking, TcpEnd):
         known &= ours
         self._blame(CHECKSUM, known & ~read.sound)
         known &= read.sound
-        waited = times - self._account.begun[which] <= 1e9 * self._tcp.waited_s
+        waited = times - self._account.begun[which] <= 1e9 * self._tcp.max_wait_s
         self._opened(read, which, known & waited)
         self._reset(read, which, known)
         in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s

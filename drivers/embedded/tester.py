@@ -21,20 +21,14 @@ from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
 from v6t.drivers.oracle.connection_oracle import foreground
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.intent.device import Links, Port, host_arguments
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
-from v6t.trials.trial import (
-    Ability,
-    ClassCount,
-    DirectionResult,
-    Trial,
-    TrialResult,
-    directions_of,
-)
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Capability, Trial, list_directions
 
 LEAD_S = 0.05
 """Time between the order to send and the first frame: both senders are ready by then."""
@@ -42,14 +36,14 @@ LEAD_S = 0.05
 LOOKED_THROUGH_FPS = 100_000.0
 """Connections a second the receiver looks through after phase 1, on a slow machine."""
 
-_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s", "course")
+_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s", "timeline")
 
 
 class EmbeddedTester:
     """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`."""
 
     name = "embedded"
-    abilities: frozenset[Ability] = frozenset(
+    capabilities: frozenset[Capability] = frozenset(
         {
             "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times",
             "connections", "flow-starts", "timed-flow-starts", "queries", "tcp",
@@ -136,7 +130,7 @@ class EmbeddedTester:
             result = self._resolving.measure(trial)
             self._bed.check()
             return result
-        directions = [d for d in self._ports if d in directions_of(trial.mode)]
+        directions = [d for d in self._ports if d in list_directions(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         self._pause(trial)
@@ -147,7 +141,7 @@ class EmbeddedTester:
         self._fall_silent()
         return self._exchange(trial, directions, loads)
 
-    def establish(self, trial: Trial, connections: Connections) -> Phase:
+    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
             self._pause(trial)
@@ -162,7 +156,7 @@ class EmbeddedTester:
         result = self._exchange(asked, ["forward"], {"forward": load})
         return self._connecting.established(asked, result)
 
-    def validate(self, trial: Trial, connections: Connections) -> Phase:
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
             return self._talking.validate(validating(trial, connections), connections)
@@ -171,7 +165,7 @@ class EmbeddedTester:
         result = self._exchange(asked, ["reverse"], {"reverse": load})
         return self._connecting.validated(asked, result)
 
-    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
         phase = self._talking.disconnect(establishing(trial, connections), connections)
         self._bed.check()
@@ -244,7 +238,7 @@ class EmbeddedTester:
                 nonce=self._nonce,
                 timed=bool(trial.delays),
             )
-        deadline = trial.sending_s * 2 + DEADLINE_S
+        deadline = trial.total_duration_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
         if any(load.learn for load in loads.values()):
@@ -258,7 +252,7 @@ class EmbeddedTester:
         return TrialResult(
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
             faults=(*(f for d in directions for f in _faults(d, reports[d])), *stepped),
-            disturbed=bool(stepped),
+            is_disturbed=bool(stepped),
             started=started,
             tester={
                 d: {

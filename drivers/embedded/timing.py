@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.delays import differences, distribution, merge
+from v6t.drivers.delays import compute_ipdv, make_distribution, merge_distributions
 from v6t.profiles.compiler.schedule import order_with_index, positions
-from v6t.trials.course import Course, slot_s
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import Starts, Trial
+from v6t.trials.timeline import Timeline, choose_slot_s
+from v6t.trials.trial import FlowStarts, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Wanted:
 
 
 def begun(
-    starts: Starts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
+    starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
     """Turns that come when their flow has begun: they are sent.
 
@@ -57,7 +57,7 @@ def unsent(wanted: Wanted, number: int, count: int) -> NDArray[np.bool_] | None:
         number: of the class.
         count: its turns.
     """
-    starts = wanted.trial.starts
+    starts = wanted.trial.flow_starts
     if starts is None or not count:
         return None
     index = np.arange(count, dtype=np.int64)
@@ -112,7 +112,7 @@ class ClassTimes:
     def delays(self) -> Distribution:
         """All delays; what was expected and is missing is lost."""
         self._fold()
-        whole = merge(self._parts)
+        whole = merge_distributions(self._parts)
         lost = max(0, self.expected - whole.frames)
         return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
 
@@ -123,12 +123,12 @@ class ClassTimes:
         seq = np.concatenate(self._seq)
         if self._skipped is not None:  # consecutive are frames with none sent in between
             seq = seq - np.cumsum(self._skipped)[seq]
-        return differences(seq, np.concatenate(self._delays), self.sent)
+        return compute_ipdv(seq, np.concatenate(self._delays), self.sent)
 
     def _fold(self) -> None:
         if self._new:
-            part = distribution(np.concatenate(self._new))
-            self._parts = [merge([*self._parts, part])]
+            part = make_distribution(np.concatenate(self._new))
+            self._parts = [merge_distributions([*self._parts, part])]
             self._new, self._waiting = [], 0
 
 
@@ -149,7 +149,7 @@ def class_times(
         return [
             ClassTimes(n, None, asked.ipdv, gone) for n, gone in zip(required, skipped, strict=True)
         ]
-    places = np.array(wanted.trial.tag_frames, dtype=np.int64)
+    places = np.array(wanted.trial.tag_positions, dtype=np.int64)
     which, index = _class_of(places, wanted.weights)
     return [ClassTimes(n, index[which == c], False) for c, n in enumerate(required)]
 
@@ -193,10 +193,12 @@ class Arrivals:
             wanted: the trial and how its classes are mixed.
         """
         self._wanted = wanted
-        self._slot_s = slot_s(wanted.trial.sending_s)
+        self._slot_s = choose_slot_s(wanted.trial.total_duration_s)
         self._slot_ns = round(self._slot_s * 1e9)
         # a clock that is set meanwhile must not make a million slots
-        self._last = int((wanted.trial.sending_s + wanted.trial.residual_wait_s) / self._slot_s)
+        self._last = int(
+            (wanted.trial.total_duration_s + wanted.trial.residual_wait_s) / self._slot_s
+        )
         self._began_ns: int | None = None
         self._counts = np.zeros(self._last + 1, dtype=np.int64)
 
@@ -221,14 +223,14 @@ class Arrivals:
         since_ns = time_ns - (self._began_ns or 0)
         return min(self._last, max(0, since_ns // self._slot_ns))
 
-    def course(self, missing: Mapping[int, NDArray[np.int64]]) -> Course | None:
+    def course(self, missing: Mapping[int, NDArray[np.int64]]) -> Timeline | None:
         """The whole trial; None where flows began one after the other: not every turn was sent.
 
         Args:
             missing: sequence numbers of lost frames by class.
         """
         trial = self._wanted.trial
-        if trial.starts is not None:
+        if trial.flow_starts is not None:
             return None
         due = [
             due_s(trial, positions(self._wanted.weights, number, seq))
@@ -238,7 +240,7 @@ class Arrivals:
         slots = np.concatenate([np.zeros(0), *due]) / self._slot_s + 1e-6
         lost = np.bincount(slots.astype(np.int64))
         received = np.trim_zeros(self._counts, "b").tolist()
-        return Course(self._slot_s, tuple(received), tuple(lost.tolist()))
+        return Timeline(self._slot_s, tuple(received), tuple(lost.tolist()))
 
 
 def lost_between(
@@ -264,9 +266,11 @@ def lost_between(
 def due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
     """When frames are due, after the direction's first one [s]."""
     due: NDArray[np.float64] = places / trial.rate_fps
-    if trial.then is not None:
-        later = places >= trial.first_frames
-        second = trial.duration_s + (places - trial.first_frames) / trial.then.rate_fps
+    if trial.second_segment is not None:
+        later = places >= trial.first_segment_frames
+        second = (
+            trial.duration_s + (places - trial.first_segment_frames) / trial.second_segment.rate_fps
+        )
         due = np.where(later, second, due)
     return due
 

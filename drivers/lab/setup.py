@@ -10,7 +10,7 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
-from v6t.drivers.tester import Translation
+from v6t.drivers.tester import ReferenceTranslation
 from v6t.intent.device import Links
 
 
@@ -120,7 +120,7 @@ class ReferenceDevice(WorkerDevice):
 
     def __init__(
         self,
-        oracle: Translation,
+        oracle: ReferenceTranslation,
         octets: int,
         faults: Faults | None = None,
         *,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import StateTable
-from v6t.drivers.tester import Oracle, OracleAround
+from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
@@ -18,7 +18,7 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.tester import Answer
+    from v6t.drivers.tester import ExpectedFrames
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
@@ -37,10 +37,12 @@ class Connected(Protocol):
     def header_policy(self) -> HeaderPolicy:
         """See :class:`v6t.drivers.tester.Oracle`."""
 
-    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Answer:
+    def connected(
+        self, direction: Direction, frames: U8, initial: U8, learned: U8
+    ) -> ExpectedFrames:
         """Reference translation of frames of known connections."""
 
-    def expect(self, direction: Direction, frames: U8) -> Answer:
+    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
         """Reference translation of all others."""
 
 
@@ -128,7 +130,7 @@ class ConnectionOracle:
             return None
         return self._orders[direction].connections(marks.seq)
 
-    def expect(self, direction: Direction, frames: U8) -> Answer:
+    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
         """Reference translation; frames of connections are known by their trailers."""
         table = self._table
         which = None if table is None or not len(frames) else self._which(direction, frames)
@@ -147,7 +149,7 @@ def connecting(
 
     Whatever is around the plugin (hops, the profile of an implementation) stays around.
     """
-    if isinstance(oracle, OracleAround):
+    if isinstance(oracle, OracleDecorator):
         outer = copy.copy(oracle)
         outer.oracle, connection_oracle = connecting(oracle.oracle, forward, reverse)
         return outer, connection_oracle
@@ -159,6 +161,6 @@ def connecting(
 
 def plugin_of(oracle: Oracle) -> Oracle:
     """The plugin inside an oracle."""
-    while isinstance(oracle, OracleAround):
+    while isinstance(oracle, OracleDecorator):
         oracle = oracle.oracle
     return oracle

@@ -16,7 +16,7 @@ from v6t.packets import inet
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
-from v6t.trials.connections import Reading
+from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Order:
     """
 
     count: int
-    reading: Reading = "linear"
+    reading: ReadingOrder = "linear"
     seed: int = 1
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:

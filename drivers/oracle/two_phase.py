@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from v6t.base.errors import DutError, TesterError, UsageError
 from v6t.drivers.device import NEARLY_EMPTY, StateDevice
-from v6t.drivers.tester import Phase, StatefulTester
+from v6t.drivers.tester import PhaseCounts, StatefulTester
 from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.result import DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import Tcp
-from v6t.trials.trial import DirectionResult, Measure, Trial, TrialResult
+from v6t.trials.trial import Trial
 
 """What drivers call the records that a device has written about connections, in :meth:`StateDevice.table`."""
 LOOK_S = 0.5
@@ -31,7 +32,7 @@ class _Standing:
     last_used_s: float
 
 
-class Preparing:
+class TwoPhaseTester:
     """A tester's ``measure`` for trials with connections."""
 
     def __init__(
@@ -66,7 +67,7 @@ class Preparing:
         if connections is None:
             return self._stream(trial)
         self._check_timeout(trial, connections)
-        keep = connections.keep and connections.purpose == "prepare"
+        keep = connections.reuse and connections.purpose == "prepare"
         phase_one = self._reusable(connections) if keep else None
         directions: dict[str, DirectionResult] = {}
         faults: tuple[str, ...] = ()
@@ -75,17 +76,17 @@ class Preparing:
         if phase_one is None:
             phase, phase_one, directions, faults = self._fill(trial, connections)
             started, health = phase.started, phase.health or {}
-        if connections.purpose == "tear-down" and phase_one.filled and not faults:
+        if connections.purpose == "tear-down" and phase_one.is_complete and not faults:
             phase_one = self._torn_down(phase_one)
         prepares = connections.purpose == "prepare"
-        if not prepares or not phase_one.filled or faults:
+        if not prepares or not phase_one.is_complete or faults:
             return TrialResult(
                 {} if prepares else directions,
                 faults,
                 started,
                 {"phase 1": dict(health)},
                 connections=phase_one,
-                disturbed=prepares,  # phase 1 has a rate of its own
+                is_disturbed=prepares,  # phase 1 has a rate of its own
             )
         return self._phase_two(trial, connections, phase_one)
 
@@ -98,7 +99,7 @@ class Preparing:
         result = self._stream(replace(trial, pause_s=connections.gap_s))
         after = self._tester.now()
         sent = (d.sending_time_s for d in result.directions.values())
-        sending_s = max(sent, default=trial.sending_s)
+        sending_s = max(sent, default=trial.total_duration_s)
         # whatever the tester had to do before it could send belongs to the gap
         began = after - trial.residual_wait_s - sending_s
         gap_s = max(0.0, began - standing.last_used_s)
@@ -111,7 +112,7 @@ class Preparing:
 
     def _fill(
         self, trial: Trial, connections: Connections
-    ) -> tuple[Phase, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
+    ) -> tuple[PhaseCounts, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
         """Empty table, phase 1, the device's count, validation."""
         self._standing = None
         before = self._emptied()
@@ -123,10 +124,10 @@ class Preparing:
             learned=count.received,
             surplus=count.surplus,
             # without a device, tunnels with equal inner four-tuples are no sign of anything
-            repeated=phase.repeated if self._device is not None else 0,
-            sending_time_s=phase.result.sending_at_most_s,
-            inside=phase.inside,
-            outside=phase.outside,
+            duplicate_tuples=phase.duplicate_tuples if self._device is not None else 0,
+            sending_time_s=phase.result.max_sending_time_s,
+            inside_endpoints=phase.inside_endpoints,
+            outside_endpoints=phase.outside_endpoints,
             sessions_before=before,
             sessions=self._count(before),
             by_endpoint=self._device is not None and self._device.by_endpoint,
@@ -136,25 +137,27 @@ class Preparing:
         )
         directions = {"forward": phase.result}
         faults = phase.faults
-        last = phase.ended_s
-        if (phase_one.filled or (connections.tcp and phase_one.learned)) and not faults:
+        last = phase.end_s
+        if (phase_one.is_complete or (connections.tcp and phase_one.learned)) and not faults:
             _compare(connections, phase_one)
             # the device itself says that some are gone: there is nothing to be tried any more
-            if connections.alpha is not None and (connections.tcp or not phase_one.short):
+            if connections.alpha is not None and (
+                connections.tcp or not phase_one.has_lost_sessions
+            ):
                 tried = self._tester.validate(trial, connections)
                 (back,) = tried.result.classes.values()
                 phase_one = replace(
                     phase_one,
                     validation_sent=back.sent,
                     validated=back.received,
-                    validation_time_s=tried.result.sending_at_most_s,
-                    gap_s=max(0.0, tried.began_s - phase.ended_s),
+                    validation_time_s=tried.result.max_sending_time_s,
+                    gap_s=max(0.0, tried.start_s - phase.end_s),
                     tcp=tried.tcp,
                 )
                 directions["reverse"] = tried.result
                 faults = tried.faults
-                last = tried.ended_s
-            self._standing = _Standing(connections, phase_one, phase.began_s, last)
+                last = tried.end_s
+            self._standing = _Standing(connections, phase_one, phase.start_s, last)
         if connections.tcp is not None:
             phase_one, more = self._closed(trial, connections, connections.tcp, phase_one)
             faults += more
@@ -177,7 +180,7 @@ class Preparing:
             faults += (f"the client ended {count.sent} of {count.required} connections",)
         before = phase_one.sessions_before
         # the device forgets from the last end on, also while the tester waits for answers to it
-        began, aged_s = ended.ended_s, None
+        began, aged_s = ended.end_s, None
         left = after = self._count(before)
         while tcp.aging_s and left is not None:
             if left <= NEARLY_EMPTY:
@@ -187,7 +190,7 @@ class Preparing:
                 break
             self._tester.wait(min(LOOK_S, tcp.aging_s))
             left = self._count(before)
-        counted = replace(ended.tcp, sessions_after=after, aged_s=aged_s)
+        counted = replace(ended.tcp, sessions_after=after, expiry_s=aged_s)
         return replace(phase_one, tcp=counted), faults
 
     def _emptied(self) -> int | None:
@@ -236,7 +239,7 @@ class Preparing:
                 f"the device's table cannot be emptied: {left} connections are left",
                 code="table-not-emptied",
             )
-        return replace(phase_one, emptied_s=times[0], idle_emptied_s=times[1])
+        return replace(phase_one, flush_s=times[0], idle_flush_s=times[1])
 
     def _reusable(self, connections: Connections) -> PhaseOneResult | None:
         """What stands, if it still serves: the same connections, none of them gone."""
@@ -251,7 +254,7 @@ class Preparing:
             before = standing.established.sessions_before or 0
             if left is not None and left - before != standing.established.sessions:
                 return None
-        return replace(standing.established, kept=True)
+        return replace(standing.established, reused=True)
 
     def _check_timeout(self, trial: Trial, connections: Connections) -> None:
         """Refuse before traffic what must outlive the device's connections (ST-02)."""
@@ -259,13 +262,13 @@ class Preparing:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
         limit = self._device.timeout_s if self._device is not None else None
         needed = (
-            connections.filling_s
+            connections.phase_one_s
             + connections.wait_s
             + connections.validation_s
             + connections.gap_s
         )
         if connections.purpose == "prepare":
-            needed += trial.sending_s + trial.residual_wait_s
+            needed += trial.total_duration_s + trial.residual_wait_s
         if limit is not None and limit <= needed:
             raise UsageError(
                 f"the device forgets idle connections after {limit:g} s, but the trial needs them "
@@ -292,12 +295,12 @@ def _compare(connections: Connections, phase_one: PhaseOneResult) -> None:
     else ends the run.
     """
     sessions = phase_one.sessions
-    if sessions is None or sessions == phase_one.countable or not phase_one.filled:
+    if sessions is None or sessions == phase_one.expected_sessions or not phase_one.is_complete:
         return
-    if connections.purpose == "establish" and phase_one.short:
+    if connections.purpose == "establish" and phase_one.has_lost_sessions:
         return
     raise DutError(
-        phase_one.counts_apart,
+        phase_one.count_difference,
         "other traffic passes the device, its connections expire, or it replaces them",
         code="phase-one-lost",
     )

@@ -16,29 +16,23 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, get_args
 
 from v6t.base.errors import TesterError
-from v6t.drivers.delays import bucketed, distribution
+from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.course import course
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
 from v6t.drivers.sim.resolving import answered
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import Direction
-from v6t.procedures.reconfiguration import CHANGES, event_of
 from v6t.profiles.compiler.schedule import counts, order
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
-from v6t.trials.tcp import TcpFound
-from v6t.trials.trial import (
-    Ability,
-    ClassCount,
-    DirectionResult,
-    Trial,
-    TrialResult,
-    directions_of,
-)
+from v6t.trials.device_events import CHANGES, event_of
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.tcp import TcpCounts
+from v6t.trials.trial import Capability, Trial, list_directions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +64,7 @@ class SimTester:
     """Tester protocol without wires; see :mod:`v6t.drivers.tester`."""
 
     name = "sim"
-    abilities: frozenset[Ability] = frozenset(get_args(Ability))
+    capabilities: frozenset[Capability] = frozenset(get_args(Capability))
 
     def __init__(
         self, options: SimOptions | None = None, seed: int = 1, *, loopback: bool = False
@@ -85,7 +79,7 @@ class SimTester:
         self.options = options or SimOptions()
         self.table = SimTable(self.options)
         self._connections = 0
-        self._tcp: TcpFound | None = None
+        self._tcp: TcpCounts | None = None
         self._seed = seed
         self._loopback = loopback
         self._streams: Mapping[Direction, StreamSet] = {}
@@ -143,7 +137,7 @@ class SimTester:
             return TrialResult(
                 {"forward": result}, started=started, tester={"virtual_time_s": self.clock_s}
             )
-        ways = directions_of(trial.mode)
+        ways = list_directions(trial.mode)
         slow = self._slow_repetition(trial.key)
         if any(way not in self._streams for way in ways):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
@@ -160,7 +154,7 @@ class SimTester:
         reached = self._spread.get(way, 1.0)  # type: ignore[call-overload]
         return Device(self.options, ways, chance, slow, reached)
 
-    def establish(self, trial: Trial, connections: Connections) -> Phase:
+    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
         self._next_trial()
         o, count = self.options, connections.count
@@ -176,17 +170,17 @@ class SimTester:
         self.clock_s += sending
         ended = self.clock_s
         self.clock_s += connections.wait_s
-        return Phase(
+        return PhaseCounts(
             self._connection_frames("forward", count, forwarded, sending),
             began,
             ended,
-            repeated=0 if self._loopback else min(o.table_reuses, forwarded),
+            duplicate_tuples=0 if self._loopback else min(o.table_reuses, forwarded),
             started=(EPOCH + timedelta(seconds=began)).isoformat(timespec="milliseconds"),
             health={"virtual_time_s": self.clock_s},
             tcp=self._opened(connections, forwarded),
         )
 
-    def _opened(self, connections: Connections, established: int) -> TcpFound | None:
+    def _opened(self, connections: Connections, established: int) -> TcpCounts | None:
         """Connections of TCP by what became of them."""
         self._tcp = None
         if connections.tcp is None:
@@ -194,7 +188,7 @@ class SimTester:
         o = self.options
         delay_s = 2 * (o.tester_delay_us if self._loopback else o.delay_us) / 1e6
         refused = {"rst": "reset_refused", "icmp": "icmp_refused"}.get(o.tcp_refuses, "timed_out")
-        self._tcp = TcpFound(
+        self._tcp = TcpCounts(
             connections.count,
             established,
             **{refused: connections.count - established},
@@ -205,7 +199,7 @@ class SimTester:
         )
         return self._tcp
 
-    def validate(self, trial: Trial, connections: Connections) -> Phase:
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         count, rate = connections.count, connections.rate_cps * (connections.alpha or 1.0)
         began = self.clock_s
@@ -219,21 +213,21 @@ class SimTester:
             count = self._tcp.established
             back = min(back, count)
             self._tcp = replace(self._tcp, requested=count, answered=back)
-        return Phase(
+        return PhaseCounts(
             self._connection_frames("reverse", count, back, sending), began, ended, tcp=self._tcp
         )
 
-    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
         if self._tcp is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         closed = self._tcp.established if self._loopback else self.table.alive()
         began, count = self.clock_s, self._tcp.established
-        self.clock_s += connections.filling_s
+        self.clock_s += connections.phase_one_s
         self.table.end()
         self._tcp = replace(self._tcp, closed=min(closed, count))
-        frames = self._connection_frames("forward", count, count, connections.filling_s)
-        return Phase(frames, began, self.clock_s, tcp=self._tcp)
+        frames = self._connection_frames("forward", count, count, connections.phase_one_s)
+        return PhaseCounts(frames, began, self.clock_s, tcp=self._tcp)
 
     def wait(self, seconds: float) -> None:
         """Move virtual time on."""
@@ -279,15 +273,15 @@ class SimTester:
         o = self.options
         noisy = self._loopback and 0 <= self._trials - o.noisy_at < o.noisy_trials
         own_fps = o.tester_fps / 100 if noisy and o.noisy_at else o.tester_fps
-        sending = trial.sending_s * max(1.0, trial.rate_fps / own_fps)
+        sending = trial.total_duration_s * max(1.0, trial.rate_fps / own_fps)
         loss = _Loss(0) if self._loopback else self._loss(way, trial, device)
         if gone and way == "reverse":  # forward, the device makes the connection again
             dead = max(loss.frames, math.ceil(trial.frames * gone))
-            loss = _Loss(dead, 0.0, trial.sending_s, loss.gap_s)
+            loss = _Loss(dead, 0.0, trial.total_duration_s, loss.gap_s)
         streams = self._streams[way].streams  # type: ignore[index]
         weights = [s.weight for s in streams]
         required = counts(weights, trial.frames)
-        if trial.starts is not None:
+        if trial.flow_starts is not None:
             required = [n - _before_start(trial, n) for n in required]
         returning = [s.role.value != "negative" for s in streams]
         lost = _shared(loss.frames, required, returning)
@@ -332,34 +326,36 @@ class SimTester:
             first_lost_s=loss.first_s if loss.frames else None,
             last_lost_s=loss.last_s if loss.frames else None,
             longest_gap_s=max(loss.gap_s, 1 / trial.rate_fps),
-            course=course(trial, returned, returned - back, loss.first_s, loss.last_s),
+            timeline=course(trial, returned, returned - back, loss.first_s, loss.last_s),
         )
 
     def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:
         """Losses by overload, by the time it takes to recover, and by a reset."""
         o = self.options
-        full = trial.first_frames
-        if trial.starts is not None:  # only while all flows send is the rate the trial's
-            full = max(1, full - round(trial.starts.last_s * trial.rate_fps))
+        full = trial.first_segment_frames
+        if trial.flow_starts is not None:  # only while all flows send is the rate the trial's
+            full = max(1, full - round(trial.flow_starts.last_start_s * trial.rate_fps))
         first = device.lost(full, trial.rate_fps)
         lost, begin, end, gap = first, 0.0, trial.duration_s - 1 / trial.rate_fps, 0.0
-        if trial.then is not None:
-            second = trial.then
+        if trial.second_segment is not None:
+            second = trial.second_segment
             more = min(o.recovery_s, second.duration_s) * second.rate_fps if first else 0.0
             if round(more):
                 end = trial.duration_s + (round(more) - 1) / second.rate_fps
                 lost += round(more)
-        resets = trial.event is not None and trial.event.hook not in map(event_of, CHANGES)
+        resets = trial.device_event is not None and trial.device_event.hook not in map(
+            event_of, CHANGES
+        )
         away_s = o.reset_s if resets else o.reconfigure_s
-        if trial.event is not None and away_s:
-            until = min(trial.event.at_s + away_s, trial.duration_s)
+        if trial.device_event is not None and away_s:
+            until = min(trial.device_event.at_s + away_s, trial.duration_s)
             if resets and trial.connections is not None and trial.mode == way == "reverse":
                 # nothing but frames from inside makes a lost connection again
                 until = until if o.reset_keeps else trial.duration_s
-            gone = round((until - trial.event.at_s) * trial.rate_fps)
+            gone = round((until - trial.device_event.at_s) * trial.rate_fps)
             if not first:
-                begin, end = trial.event.at_s, until
-            lost, gap = min(trial.frames, lost + gone), until - trial.event.at_s
+                begin, end = trial.device_event.at_s, until
+            lost, gap = min(trial.frames, lost + gone), until - trial.device_event.at_s
         return _Loss(lost, begin, end, gap)
 
     def _delays(self, trial: Trial, device: Device) -> NDArray[np.int64]:
@@ -407,10 +403,10 @@ class SimTester:
 
 def _before_start(trial: Trial, frames: int) -> int:
     """Turns of a class with so many that come before their flows begin."""
-    starts = trial.starts
+    starts = trial.flow_starts
     if starts is None:
         return 0
-    rate = frames * trial.first_frames / trial.frames / trial.duration_s
+    rate = frames * trial.first_segment_frames / trial.frames / trial.duration_s
     gone = 0
     for flow in range(1, starts.flows):
         before = min(frames, math.ceil(flow * starts.interval_s * rate))
@@ -442,14 +438,14 @@ def _tagged(
 
     total, limit = trial.frames, trial.frame_timeout_s
     whole = np.int64 if (total + 1) * (loss.frames + 1) < 1 << 63 else object
-    places = np.array(trial.tag_frames, dtype=whole)
+    places = np.array(trial.tag_positions, dtype=whole)
     lost = (places + 1) * loss.frames // total > places * loss.frames // total
     if limit is not None:
         lost |= delays > limit * 1e9
     kinds = np.array(order(weights, 0, sum(weights)))
     of = kinds[(places % len(kinds)).astype(np.int64)]
     return {
-        name: distribution(delays[mine & ~lost], lost=int(np.count_nonzero(mine & lost)))
+        name: make_distribution(delays[mine & ~lost], lost=int(np.count_nonzero(mine & lost)))
         for name in back
         for mine in [of == names.index(name)]
     }
@@ -460,10 +456,10 @@ def _repeated(block: NDArray[np.int64], count: int, *, lost: int) -> Distributio
     if not len(block):
         return Distribution((), (), lost=lost)
     times, rest = divmod(count, len(block))
-    values = bucketed(block).tolist()
+    values = round_to_buckets(block).tolist()
     counts = Counter({v: n * times for v, n in Counter(values).items()})
     counts.update(values[:rest])
-    return Distribution.of(counts, lost=lost)
+    return Distribution.from_values(counts, lost=lost)
 
 
 def _simulated_mismatch(name: str) -> dict[str, str]:

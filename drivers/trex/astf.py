@@ -19,7 +19,7 @@ from v6t.base.errors import UsageError
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, response
 from v6t.trials.connections import Connections
-from v6t.trials.tcp import Tcp, TcpFound
+from v6t.trials.tcp import Tcp, TcpCounts
 
 PORTS_EACH = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
@@ -218,7 +218,7 @@ class Schedule:
 
 def schedule(connections: Connections) -> Schedule:
     """When the steps of a trial with these connections are due."""
-    return Schedule(connections.filling_s, max(connections.wait_s, GIVEN_UP_S) + SETTLING_S)
+    return Schedule(connections.phase_one_s, max(connections.wait_s, GIVEN_UP_S) + SETTLING_S)
 
 
 def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
     }
 
 
-def opened(counters: Counters) -> TcpFound:
+def opened(counters: Counters) -> TcpCounts:
     """The account at the end of the opening.
 
     Args:
@@ -266,7 +266,7 @@ def opened(counters: Counters) -> TcpFound:
     both = min(here, there)
     established = max(0, both - _late(counters))
     half_open = here - both
-    return TcpFound(
+    return TcpCounts(
         attempted=attempted,
         established=established,
         half_open=half_open,
@@ -277,7 +277,7 @@ def opened(counters: Counters) -> TcpFound:
     )
 
 
-def asked(found: TcpFound, counters: Counters, at_opening: Counters, tcp: Tcp) -> TcpFound:
+def asked(found: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp) -> TcpCounts:
     """With the objects that were asked for and came; what had to be sent again did not.
 
     Args:
@@ -303,7 +303,7 @@ def asked(found: TcpFound, counters: Counters, at_opening: Counters, tcp: Tcp) -
     )
 
 
-def ended(found: TcpFound, counters: Counters, tcp: Tcp) -> TcpFound:
+def ended(found: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
     """With the connections that ended as they should have, on both sides.
 
     Args:

@@ -9,14 +9,14 @@ from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers.oracle.connection_oracle import plugin_of
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex import astf, sending
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.profiles.tcp.http import REQUEST
 from v6t.trials.connections import Connections
-from v6t.trials.tcp import Tcp, TcpFound
-from v6t.trials.trial import ClassCount, DirectionResult
+from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.tcp import Tcp, TcpCounts
 
 CLASS = "tcp"
 """The one class of such trials."""
@@ -34,7 +34,7 @@ class Conversing:
         self._attachment = attachment
         self._technology: object = None
         self._asked: tuple[Connections, Tcp] | None = None
-        self._found = TcpFound(0, 0)
+        self._found = TcpCounts(0, 0)
         self._opened: astf.Counters = {}
         self._before: astf.Counters = {}
 
@@ -42,7 +42,7 @@ class Conversing:
         """Whose connections they are."""
         self._technology = plugin_of(oracle)
 
-    def establish(self, connections: Connections) -> Phase:
+    def establish(self, connections: Connections) -> PhaseCounts:
         """Open them all; they wait for one another."""
         tcp = _tcp_of(connections)
         self._asked, self._before = (connections, tcp), {}
@@ -55,7 +55,7 @@ class Conversing:
         self._found = astf.opened(self._opened)
         return self._phase(raw, "open", count, self._found.attempted, self._found.established)
 
-    def validate(self) -> Phase:
+    def validate(self) -> PhaseCounts:
         """They ask for their objects."""
         _, tcp = self._made
         at_opening = self._opened
@@ -67,7 +67,7 @@ class Conversing:
         found = self._found
         return self._phase(raw, "ask", found.established, found.requested, found.answered)
 
-    def disconnect(self) -> Phase:
+    def disconnect(self) -> PhaseCounts:
         """They end; those whose object never came are left to the device's driver."""
         _, tcp = self._made
         if not self._before:  # nobody asked for anything: it is no use to wait
@@ -113,9 +113,9 @@ class Conversing:
 
     def _phase(
         self, raw: Mapping[str, Any], step: astf.Step, required: int, sent: int, good: int
-    ) -> Phase:
+    ) -> PhaseCounts:
         connections, _ = self._made
-        lasts_s, now = connections.filling_s, time.monotonic()
+        lasts_s, now = connections.phase_one_s, time.monotonic()
         began_s = min(now, now - raw["ago_s"] + astf.schedule(connections).begins_s(step))
         took = sending.Took(lasts_s if sent else 0.0, 0.0)
         if step != "end" and sent:
@@ -124,9 +124,9 @@ class Conversing:
         result = DirectionResult(
             classes={CLASS: ClassCount("foreground", required, sent, good)},
             sending_time_s=took.time_s,
-            sending_error_s=took.error_s,
+            sending_time_error_s=took.error_s,
         )
-        return Phase(
+        return PhaseCounts(
             result,
             began_s,
             began_s + took.time_s,

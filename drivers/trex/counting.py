@@ -25,7 +25,7 @@ from v6t.packets.decode import headers
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
 from v6t.trials.delays import Distribution
-from v6t.trials.trial import ClassCount
+from v6t.trials.result import ClassCount
 
 _CONTROL = ("arp", "icmp", "icmp6")
 """Frames devices send of their own accord, even to one host: ARP, ICMP, ND."""
@@ -262,7 +262,7 @@ def distributions(counted: Counted, sent: Sequence[Sent], *, tags: bool) -> dict
     delays = {}
     for name, frames in expected.items():
         histogram = (counted.tags if tags else counted.histograms).get(name, Histogram(()))
-        delays[name] = Distribution.of(
+        delays[name] = Distribution.from_values(
             {(low + high) * 500: count for low, high, count in histogram.buckets},
             lost=max(0, frames - histogram.total - counted.untimed.get(name, 0)),
         )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
     from v6t.trials.tcp import Tcp
-    from v6t.trials.trial import Ability, Mode
+    from v6t.trials.trial import Capability, Mode
 
 THIS_MACHINE = "this machine"
 
@@ -129,11 +129,11 @@ class Trex(TesterKind):
         """Only what is told apart by each frame's trailer is told from others."""
         return NOT_TOLD_APART if self._by_ports else None
 
-    def most_fps(self, needs: frozenset[Ability], mode: Mode) -> float:
+    def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
         """What takes a stamp in every frame."""
         return stamped_fps(mode) if needs & OF_EVERY_FRAME.keys() else math.inf
 
-    def counted_by(self, needs: frozenset[Ability], mode: Mode, most_fps: float) -> str:
+    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         """By stamps as far as these reach, if nothing else is asked or better (GEN-24)."""
         if self._by_ports:
             return "ports"
@@ -157,7 +157,7 @@ class Trex(TesterKind):
         own = self.options
         return own.by_trailer is None and own.start != "always" and not self.in_lab
 
-    def _marks(self, needs: frozenset[Ability], most_fps: float) -> bool | None:
+    def _marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
         """Whether such trials are marked; None: some are, or a server decides that is not known yet."""
         own = self.options
         if needs:
@@ -235,7 +235,7 @@ class Trex(TesterKind):
                 f"higher than it is said to be ('{STAMPED}' in journal.jsonl says which)"
             )
 
-    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """TRex's lists and identifiers bound them; see :mod:`v6t.drivers.trex.listed`."""
         from v6t.drivers.trex import tables
 

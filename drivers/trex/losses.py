@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from v6t.drivers.trex.counting import Sent
     from v6t.drivers.trex.samples import Frames
     from v6t.drivers.trex.stamping import Burst
-    from v6t.trials.trial import DirectionResult
+    from v6t.trials.result import DirectionResult
 
 FEW = 20
 """Frames of each of TRex's numbers that tell which stream it means."""

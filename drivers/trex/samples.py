@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.delays import differences
+from v6t.drivers.delays import compute_ipdv
 from v6t.drivers.oracle.compare import Comparison, compare_samples, together
 from v6t.drivers.trex.marking import FIRST, distance, is_marked, read
 from v6t.drivers.trex.recording import is_current, latest_flows
@@ -270,7 +270,7 @@ def ipdv(
             dtype=np.int64,
         )
         mask = _passing(count, sent.frames)
-        pairs = differences(seq, delays, count)
+        pairs = compute_ipdv(seq, delays, count)
         expected = int(np.count_nonzero(mask[1:] & mask[:-1]))
         result[stream.name] = Distribution(
             pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)

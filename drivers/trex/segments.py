@@ -23,13 +23,16 @@ def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]
         streams: of one direction.
         trial: what is asked of it.
     """
-    if trial.then is None:
+    if trial.second_segment is None:
         return streams, bursts(streams, trial, stamp=True)
-    first = bursts(streams, replace(trial, then=None), stamp=True)
+    first = bursts(streams, replace(trial, second_segment=None), stamp=True)
     part_trial = replace(
-        trial, then=None, rate_fps=trial.then.rate_fps, duration_s=trial.then.duration_s
+        trial,
+        second_segment=None,
+        rate_fps=trial.second_segment.rate_fps,
+        duration_s=trial.second_segment.duration_s,
     )
-    sent = counts([s.weight for s in streams.streams], trial.first_frames)
+    sent = counts([s.weight for s in streams.streams], trial.first_segment_frames)
     later = tuple(
         replace(
             beginning_at(stream, frames), stream_id=stream.stream_id + GROUPS_PER_DIRECTION // 2

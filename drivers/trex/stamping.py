@@ -24,7 +24,7 @@ from v6t.packets.inet import Headers, headers_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.trials.trial import Ability, Mode, Trial, directions_of
+from v6t.trials.trial import Capability, Mode, Trial, list_directions
 
 MARK = 0xFFFF
 HEADER = "trex-header"
@@ -35,13 +35,13 @@ MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
 STAMPED_FPS = 10_000.0
 """So many frames of a direction are stamped even where that is dear: stamps tell order, marks do not."""
-OF_EVERY_FRAME: Mapping[Ability, str] = {
+OF_EVERY_FRAME: Mapping[Capability, str] = {
     "ipdv": "IPDV",
     "frame-timeout": "a timeout for every frame",
     "loss-times": "to know when frames were lost",
 }
 """What takes a stamp in every frame."""
-BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
+BESIDE: frozenset[Capability] = frozenset({"tags", "every-frame"})
 """What the stamped frames of one core among several can be timed for."""
 MAX_FRAMES = (1 << 32) - 1
 """TRex reads the number of frames of a burst as 32 bits."""
@@ -83,7 +83,7 @@ class Burst:
 
 def stamped_fps(mode: Mode) -> float:
     """Stamped frames per second in each direction, at most."""
-    return MAX_STAMPED_FPS / len(directions_of(mode))
+    return MAX_STAMPED_FPS / len(list_directions(mode))
 
 
 def check_stamps(trial: Trial) -> None:
@@ -93,11 +93,11 @@ def check_stamps(trial: Trial) -> None:
         BeyondTester: naming the limit.
     """
     limit_fps = stamped_fps(trial.mode)
-    needs = [words for need, words in OF_EVERY_FRAME.items() if need in trial.needs]
-    if needs and trial.most_fps > limit_fps:
+    needs = [words for need, words in OF_EVERY_FRAME.items() if need in trial.required_capabilities]
+    if needs and trial.max_rate_fps > limit_fps:
         raise BeyondTester(
             f"{' and '.join(needs)}: that takes a stamp in every frame, which TRex can give "
-            f"{limit_fps:,.0f} a second and direction, not {trial.most_fps:,.0f}",
+            f"{limit_fps:,.0f} a second and direction, not {trial.max_rate_fps:,.0f}",
             "ask for it at a lower rate, or bound the search by the line_rate of the testbed",
             code="unsupported-by-tester",
         )
@@ -239,7 +239,7 @@ def bursts(
     delays = trial.delays
     limit_fps = stamped_fps(trial.mode)
     # one way of counting within a search: its highest rate decides for all of its trials
-    every = stamp and all_of and trial.most_fps <= limit_fps
+    every = stamp and all_of and trial.max_rate_fps <= limit_fps
     reached = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
     tags = [0] * len(weights)
     if delays is not None and delays.tags:

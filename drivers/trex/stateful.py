@@ -21,7 +21,7 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.drivers.tester import PHASES, Oracle, Phase, stale_faults
+from v6t.drivers.tester import PHASE_NAMES, Oracle, PhaseCounts, describe_stale_frames
 from v6t.drivers.trex import tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.marking import is_marked
@@ -33,8 +33,9 @@ from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.precompute import period
-from v6t.trials.connections import Connections, Reading
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.connections import Connections, ReadingOrder
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +59,7 @@ class Recorded:
     distinct: int
 
 
-def _order(count: int, entries: int | None, reading: Reading) -> NDArray[np.int32]:
+def _order(count: int, entries: int | None, reading: ReadingOrder) -> NDArray[np.int32]:
     used = count if entries is None else min(entries, count)
     if reading == "fixed":
         return np.zeros(1, dtype=np.int32)
@@ -122,7 +123,7 @@ class Connecting:
             streams: whose frames are recorded, one for each connection.
             nonce: octet of the trial in the trailers of marked frames.
         """
-        name, length = PHASES[streams.direction], longest_frame(streams)
+        name, length = PHASE_NAMES[streams.direction], longest_frame(streams)
         return {str(port): self._recordings.request(name, self._rows.count, length, nonce)}
 
     def learn(self) -> None:
@@ -146,7 +147,7 @@ class Connecting:
 
     def learned(
         self, connections: Connections, result: TrialResult, raw: Mapping[str, Any]
-    ) -> Phase:
+    ) -> PhaseCounts:
         """Phase 1 as it came out."""
         table = self._rows
         repeated, example = table.repeated()
@@ -155,9 +156,11 @@ class Connecting:
         )
         return replace(
             self._counted(result, raw, "forward"),
-            repeated=repeated,
-            inside=inside_endpoints(foreground(self._streams["forward"]), connections.count),
-            outside=table.endpoints(),
+            duplicate_tuples=repeated,
+            inside_endpoints=inside_endpoints(
+                foreground(self._streams["forward"]), connections.count
+            ),
+            outside_endpoints=table.endpoints(),
             example=shown,
         )
 
@@ -166,7 +169,7 @@ class Connecting:
         (listed,) = self._listed["reverse"]
         self._read("reverse", listed.connections)
 
-    def validated(self, result: TrialResult, raw: Mapping[str, Any]) -> Phase:
+    def validated(self, result: TrialResult, raw: Mapping[str, Any]) -> PhaseCounts:
         """The validation as it came out."""
         return self._counted(result, raw, "reverse")
 
@@ -227,11 +230,11 @@ class Connecting:
         self._known = self._knowing(direction, stream)
         return self._outer
 
-    def phase(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> Phase:
+    def phase(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> PhaseCounts:
         """A phase as it came out."""
         counted = result.directions[way]
         began_s = float(raw["began"])
-        return Phase(
+        return PhaseCounts(
             counted,
             began_s,
             began_s + counted.sending_time_s,
@@ -271,7 +274,7 @@ class Connecting:
         """Count the connections of a recording one by one."""
         seen = np.zeros(self._rows.count, dtype=bool)
         recorded = 0
-        for _, frames in self._recordings.read(PHASES[way]):
+        for _, frames in self._recordings.read(PHASE_NAMES[way]):
             mine, numbers = connections_of(frames)
             rows = np.flatnonzero(mine)
             if not len(rows):
@@ -282,16 +285,16 @@ class Connecting:
                 use(numbers[rows], frames[rows])
         self._recorded = Recorded(recorded, int(np.count_nonzero(seen)))
 
-    def _counted(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> Phase:
+    def _counted(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> PhaseCounts:
         """A phase with the counts of its recording."""
         phase, recorded = self.phase(result, raw, way), self._recorded
         ((name, count),) = phase.result.classes.items()
         arrived = count.received + count.surplus
-        stale = self._recordings.stale.get(PHASES[way], 0)
-        faults = [*phase.faults, *stale_faults(stale, way)]
+        stale = self._recordings.stale.get(PHASE_NAMES[way], 0)
+        faults = [*phase.faults, *describe_stale_frames(stale, way)]
         frames = recorded.frames
         if recorded.distinct < count.required and frames < arrived:
-            faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASES[way]}")
+            faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASE_NAMES[way]}")
         else:  # a full recording lacks surplus only if it holds every connection
             frames = max(frames, arrived)
         surplus = frames - recorded.distinct
@@ -322,7 +325,7 @@ class Connecting:
         return None if self._known is None else self._known(frames)
 
     def _list(
-        self, streams: StreamSet, reading: Reading, entries: int | None, *, alone: bool = False
+        self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
     ) -> StreamSet:
         """The set with its foreground as blocks of listed frames, made once per table."""
         key = (streams.direction, reading, entries, alone)

@@ -24,11 +24,11 @@ from v6t.profiles.transform.precompute import period
 
 if TYPE_CHECKING:
     from v6t.drivers.oracle.replay import FrameSource
-    from v6t.trials.trial import Starts, Trial
+    from v6t.trials.trial import FlowStarts, Trial
 
 
 def successive(
-    streams: StreamSet, trial: Trial, starts: Starts
+    streams: StreamSet, trial: Trial, starts: FlowStarts
 ) -> tuple[StreamSet, list[Burst], dict[int, FrameSource]]:
     """Streams and bursts of a trial, and the frames of each stream by its identifier.
 
@@ -80,7 +80,7 @@ def successive(
     return replace(streams, streams=tuple(sent_streams)), bursts, sources
 
 
-def _first(weights: list[int], number: int, flow: int, trial: Trial, starts: Starts) -> int:
+def _first(weights: list[int], number: int, flow: int, trial: Trial, starts: FlowStarts) -> int:
     """Number within the class of a flow's first frame: whose turn comes when the flow has begun."""
     due = flow * starts.interval_s * trial.rate_fps
     share = weights[number] / sum(weights)

@@ -9,7 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.trex.stamping import MAX_TIMED_CLASSES
 
 if TYPE_CHECKING:
-    from v6t.trials.trial import Ability
+    from v6t.trials.trial import Capability
 
 MOST_ROWS = 32_768
 """Connections of a block: its lists have to fit into one request to TRex's server."""
@@ -24,7 +24,7 @@ SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 worker, and the recording on the disk of TRex's host."""
 
 
-def check(most: int, needs: frozenset[Ability]) -> None:
+def check(most: int, needs: frozenset[Capability]) -> None:
     """Refuse what cannot be.
 
     Args:
@@ -66,7 +66,7 @@ def check(most: int, needs: frozenset[Ability]) -> None:
         )
 
 
-def notes(most: int, needs: frozenset[Ability]) -> Iterator[str]:
+def notes(most: int, needs: frozenset[Capability]) -> Iterator[str]:
     """What should be known before a run with so many connections."""
     stamped = IDS_PER_DIRECTION * MOST_ROWS
     if most > stamped and needs & {"tags", "every-frame"}:

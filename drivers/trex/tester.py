@@ -14,7 +14,7 @@ from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
@@ -45,25 +45,19 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 from v6t.trials.connections import Connections
-from v6t.trials.trial import (
-    ABILITIES,
-    Ability,
-    DirectionResult,
-    Trial,
-    TrialResult,
-    directions_of,
-)
+from v6t.trials.result import DirectionResult, TrialResult
+from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 
 LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
-ALONE: frozenset[Ability] = frozenset(
+ALONE: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
         "two-rates", "loss-times", "flow-starts",
     }
 )  # fmt: skip
 """What one core on one pair of ports can."""
-TCP: frozenset[Ability] = frozenset({"tcp"})
+TCP: frozenset[Capability] = frozenset({"tcp"})
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
@@ -89,7 +83,7 @@ class TrexTester:
     name = "trex"
 
     @property
-    def abilities(self) -> frozenset[Ability]:
+    def capabilities(self) -> frozenset[Capability]:
         """Delays need stamped frames; with several cores one of them stamps some."""
         if self._options.by_trailer is False or self._options.cores > 1 or not self._trailer:
             return BESIDE if self.attachment.times() else frozenset()
@@ -180,7 +174,7 @@ class TrexTester:
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: install exact bursts, start all, wait for late frames, count."""
-        directions = [d for d in DIRECTIONS if d in directions_of(trial.mode)]
+        directions = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         check_stamps(trial)
@@ -196,7 +190,7 @@ class TrexTester:
         if trial.delays is not None and not self._trailer:
             recording = self._beside.recording(sent)
             return self._exchange(trial, sent, recording, lambda: self._beside.read(sent))[0]
-        if "loss-times" not in trial.needs:
+        if "loss-times" not in trial.required_capabilities:
             return self._exchange(trial, sent)[0]
         recording = {
             str(one.rx_port): self._recordings.request(
@@ -213,7 +207,9 @@ class TrexTester:
         Raises:
             TesterError: naming it.
         """
-        lacking = sorted(ABILITIES[need] for need in trial.needs - self.abilities)
+        lacking = sorted(
+            CAPABILITIES[need] for need in trial.required_capabilities - self.capabilities
+        )
         if lacking:
             cores = self.attachment.facts.get("dp_core_count", 1)
             raise TesterError(
@@ -238,7 +234,7 @@ class TrexTester:
             meant = self._meaning([one])(arrived.few)
             of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
             by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
-            if trial.then is not None:
+            if trial.second_segment is not None:
                 by_number = losses.in_time(arrived, by_number, one, ticks_hz)
             lost = losses.losses(arrived, one, by_number)
             directions[way] = replace(
@@ -247,12 +243,12 @@ class TrexTester:
                 last_lost_s=lost.last_s,
                 longest_gap_s=lost.longest_gap_s,
             )
-            if trial.then is not None:
+            if trial.second_segment is not None:
                 spans = losses.Spans(arrived.spans(by_number, ticks_hz), one)
-                directions[way] = replace(directions[way], change_late_s=spans.late_s)
+                directions[way] = replace(directions[way], rate_change_error_s=spans.late_s)
         return replace(result, directions=directions, faults=tuple(faults))
 
-    def establish(self, trial: Trial, connections: Connections) -> Phase:
+    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """Phase 1: every frame is recorded in a file of the server and learned from there.
 
         See :class:`v6t.drivers.tester.StatefulTester`.
@@ -279,7 +275,7 @@ class TrexTester:
         result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.learn)
         return self._connecting.learned(connections, result, raw)
 
-    def validate(self, trial: Trial, connections: Connections) -> Phase:
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
             return self._checked(self._conversing.validate())
@@ -292,7 +288,7 @@ class TrexTester:
         result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.try_all)
         return self._connecting.validated(result, raw)
 
-    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
         del trial, connections
         return self._checked(self._conversing.disconnect())
@@ -310,7 +306,7 @@ class TrexTester:
         if self.attachment.run_engine("STL"):
             self._installed.clear()
 
-    def _checked(self, phase: Phase) -> Phase:
+    def _checked(self, phase: PhaseCounts) -> PhaseCounts:
         """A phase, with the device still standing."""
         if self._bed is not None:
             self._bed.check()
@@ -379,14 +375,16 @@ class TrexTester:
         """What each pair of ports sends of a direction."""
         streams, cables = self._streams[direction], self._cables[direction]
         back = tuple(c.rx for c in cables)
-        if trial.starts is not None:
-            streams, burst, self._flows[direction] = successive(streams, trial, trial.starts)
+        if trial.flow_starts is not None:
+            streams, burst, self._flows[direction] = successive(streams, trial, trial.flow_starts)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
-        if trial.then is not None:
+        if trial.second_segment is not None:
             streams, burst = segmented(streams, trial)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
-            if not trial.needs and (self._marks or trial.most_fps > STAMPED_FPS):
+            if not trial.required_capabilities and (
+                self._marks or trial.max_rate_fps > STAMPED_FPS
+            ):
                 streams = self._unstamped.streams(direction) or streams
             burst = bursts(
                 streams,
@@ -422,7 +420,7 @@ class TrexTester:
     ) -> counting.Sent:
         (cable,) = self._cables[direction]
         streams = self._connecting.phase_two(self._streams[direction], trial, connections)
-        tables.check(connections.count, trial.needs)
+        tables.check(connections.count, trial.required_capabilities)
         burst = bursts(streams, trial, stamp=True, marks=self._options.sample)
         return counting.Sent(streams, burst, cable.tx, (cable.rx,), self._nonce)
 
@@ -451,7 +449,7 @@ class TrexTester:
         stamp, some = all(one.told_apart for one in sent), any(one.stamped_bursts for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
             raise BeyondTester(
-                f"TRex cannot stamp {trial.most_fps:,.0f} frames per second and "
+                f"TRex cannot stamp {trial.max_rate_fps:,.0f} frames per second and "
                 "direction, the most of this search, and port "
                 "counters cannot tell frames that must be dropped from others",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
@@ -466,7 +464,7 @@ class TrexTester:
             watch=self.attachment.server_lives,
             deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
             bursts={str(one.tx_port): one.requests for one in sent},
-            due_s=trial.sending_s,
+            due_s=trial.total_duration_s,
             receive=sorted({one.rx_port for one in sent}),
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
@@ -534,7 +532,7 @@ class TrexTester:
         return TrialResult(
             directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
             faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
-            disturbed=bool(raw["events"]),
+            is_disturbed=bool(raw["events"]),
             started=started,
             tester={
                 "counting": counting.counted_by(sent),
@@ -574,7 +572,7 @@ class TrexTester:
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,
-            sending_error_s=took.error_s,
+            sending_time_error_s=took.error_s,
             control=counted.control,
             checked=compared.checked,
             matched=compared.matched,
@@ -589,7 +587,7 @@ class TrexTester:
             ipdv=samples.ipdv(frames, sent[0], self._ticks_hz, oracle, source)
             if delays is not None and delays.ipdv and self._ticks_hz
             else None,
-            course=course(raw, sent, trial),
+            timeline=course(raw, sent, trial),
         )
 
     def _timed_share(self, trial: Trial, one: counting.Sent) -> float | None:
@@ -655,7 +653,7 @@ class TrexTester:
         seen = sending.looks(raw["looks"])
         never = sending.Took(_overtime_s(trial), 0.0)
         took = (
-            sending.sending_time(seen, one.tx_port, one.frames, trial.sending_s) or never
+            sending.sending_time(seen, one.tx_port, one.frames, trial.total_duration_s) or never
             for one in sent
         )
         return max(took, key=lambda t: t.most_s)
@@ -668,7 +666,7 @@ def _timed(sent: Sequence[counting.Sent]) -> str:
 
 
 def _overtime_s(trial: Trial) -> float:
-    return trial.sending_s * OVERTIME + 5
+    return trial.total_duration_s * OVERTIME + 5
 
 
 def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:

@@ -2,105 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.packets.address_layouts import IPV4, embedded_address_layout
-from v6t.plugins.common.octets import u32, u64
+from v6t.packets.bit_layout import BitCopy
+from v6t.plugins.common.octets import octets4, octets8, u32, u64
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import Eam, Mappings
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8, Mask
-    from v6t.packets.bit_layout import BitLayout
+    from v6t.packets.arrays import U8, Mask
+
+
+_NONE = BitCopy(IPV4, 128, 0)
+"""The copy of a mapping without a suffix."""
 
 
 class Rfc6052Array:
     """RFC 6052 addresses behind one prefix."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        """Precompute the layout.
+        """Find the octets that hold the IPv4 address.
 
         Args:
             prefix: of a length that RFC 6052 defines.
         """
-        self._layout = embedded_address_layout(rfc6052.check_prefix(prefix))
+        layout = embedded_address_layout(rfc6052.check_prefix(prefix))
+        self._places = layout.octet_places(IPV4)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
         """``(n, 4)`` to ``(n, 16)``; every address has a form."""
-        return self._layout.encode_octets(ipv4=u32(ipv4)), np.ones(len(ipv4), dtype=bool)
+        out = np.empty((len(ipv4), 16), dtype=np.uint8)
+        out[:] = self._prefix
+        out[:, self._places] = ipv4
+        return out, np.ones(len(ipv4), dtype=bool)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
         """``(n, 16)`` to ``(n, 4)``; octets behind the embedded address are ignored."""
         inside: Mask = (ipv6[:, : self._octets] == self._prefix[: self._octets]).all(axis=1)
-        field = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
-        return self._layout.inverse(IPV4).encode_octets(field=field), inside
+        return ipv6[:, self._places], inside
 
 
 class EamArray:
-    """Explicit address mappings, longest prefix first in each direction (RFC 7757)."""
+    """Explicit address mappings, longest prefix first in each direction (RFC 7757).
+
+    Each row of the table has a layout of its own: one copy of the IPv4 suffix.
+    """
 
     def __init__(self, eams: tuple[Eam, ...]) -> None:
         """Arrange the table in columns.
-
-        Mappings of the same prefix lengths have the same layout but for its constant.
 
         Args:
             eams: at least one.
         """
         self._by_ipv4 = LongestMatch([e.ipv4 for e in eams])
         self._by_ipv6 = LongestMatch([e.ipv6 for e in eams])
-        packed = b"".join(e.ipv6.network_address.packed for e in eams)
-        self._ipv6 = np.frombuffer(packed, dtype=np.uint8).reshape(-1, 16)
-        packed = b"".join(e.ipv4.network_address.packed for e in eams)
-        self._ipv4 = np.frombuffer(packed, dtype=np.uint8).reshape(-1, 4)
-        shapes = {(e.ipv4.prefixlen, e.ipv6.prefixlen): e.layout for e in eams}
-        numbers = {shape: number for number, shape in enumerate(shapes)}
-        self._shape = np.array([numbers[e.ipv4.prefixlen, e.ipv6.prefixlen] for e in eams])
-        self._layouts = [replace(layout, constant=0) for layout in shapes.values()]
+        layouts = [e.layout for e in eams]
+        ones = (1 << 64) - 1
+        self._high = np.array([layout.constant >> 64 for layout in layouts], dtype=np.uint64)
+        self._low = np.array([layout.constant & ones for layout in layouts], dtype=np.uint64)
+        self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
+        self._mask = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
+        # NumPy defines shifts by 64 bits and more as 0, which is what is meant here; a shift
+        # below 0 would be a huge number and is one of these, too
+        shift = np.array(
+            [
+                128 - c.destination - c.length
+                for layout in layouts
+                for c in layout.copies or (_NONE,)
+            ],
+            dtype=np.int64,
+        )
+        self._up = shift.astype(np.uint64)
+        self._over = (64 - shift).astype(np.uint64)
+        self._beyond = (shift - 64).astype(np.uint64)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
         """``(n, 4)`` to ``(n, 16)``."""
-        row, known = self._find(self._by_ipv4, ipv4)
-        out = self._ipv6[row]
-        number = u32(ipv4)
-        for layout, rows in self._groups(row):
-            out[rows] |= layout.encode_octets(ipv4=number[rows])
-        return out, known
+        row = self._by_ipv4.find(ipv4)
+        known = row >= 0
+        row = np.where(known, row, 0)
+        suffix = u32(ipv4) & self._mask[row]
+        low = self._low[row] | suffix << self._up[row]
+        high = self._high[row] | suffix >> self._over[row] | suffix << self._beyond[row]
+        return np.concatenate([octets8(high), octets8(low)], axis=1), known
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
         """``(n, 16)`` to ``(n, 4)``; what follows the suffix is ignored."""
-        row, known = self._find(self._by_ipv6, ipv6)
-        out = self._ipv4[row]
-        high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
-        for layout, rows in self._groups(row):
-            suffix = layout.inverse(IPV4)
-            out[rows] |= suffix.encode_octets(field=(high[rows], low[rows]))
-        return out, known
-
-    @staticmethod
-    def _find(table: LongestMatch, addresses: U8) -> tuple[I64, Mask]:
-        """Find each address's mapping, or any mapping where none holds it, and which have one."""
-        row = table.find(addresses)
+        row = self._by_ipv6.find(ipv6)
         known = row >= 0
-        return np.where(known, row, 0), known
-
-    def _groups(self, row: I64) -> Iterator[tuple[BitLayout, slice | Mask]]:
-        """Yield each layout with the rows whose mapping has it."""
-        if len(self._layouts) == 1:
-            yield self._layouts[0], slice(None)
-            return
-        shape = self._shape[row]
-        for number, layout in enumerate(self._layouts):
-            rows = shape == number
-            if rows.any():
-                yield layout, rows
+        row = np.where(known, row, 0)
+        high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
+        suffix = low >> self._up[row] | high << self._over[row] | high >> self._beyond[row]
+        return octets4(self._ipv4[row] | suffix & self._mask[row]), known
 
 
 class MappingsArray:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import Attempt, PointSpec, Watch
+from v6t.procedures.conditions import PointSpec, Watch
 from v6t.procedures.search.binary import ROUGH
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
-from v6t.trials.trial import Measure
+from v6t.trials.result import Measure
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "capacity"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import CPS, Attempt, Attempts, PointSpec, Watch
+from v6t.procedures.conditions import CPS, Attempts, PointSpec, Watch
 from v6t.procedures.search.binary import (
     NEAR,
     SearchResult,
@@ -18,8 +18,8 @@ from v6t.procedures.search.binary import (
     halvings,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
-from v6t.trials.trial import Measure
-from v6t.trials.verdict import Verdict
+from v6t.trials.result import Measure
+from v6t.trials.verdict import Attempt, Verdict
 
 BENCHMARK = "connection-rate"
 

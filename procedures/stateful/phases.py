@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from v6t.procedures.conditions import Attempts, Conditions, Outcome
+from v6t.procedures.conditions import Attempts, Outcome
+from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.result import Measure, TrialResult
 from v6t.trials.tcp import Tcp
-from v6t.trials.trial import Measure, Mode, Trial, TrialResult
+from v6t.trials.trial import Mode, Trial
 from v6t.trials.verdict import Verdict
 
 RETAKES = 3
@@ -58,7 +60,7 @@ class PhaseOneSettings:
             gap_s=self.gap_s,
             alpha=self.alpha,
             entries=None if self.entries is None else min(self.entries, count),
-            keep=self.keep,
+            reuse=self.keep,
             tcp=self.tcp,
         )
 
@@ -101,7 +103,7 @@ def _tester_faults(
     faults = []
     if phase_one.sent < phase_one.required:
         faults.append(f"the Initiator sent {phase_one.sent} of {phase_one.required} frames")
-    limit = connections.filling_s * tolerance
+    limit = connections.phase_one_s * tolerance
     if phase_one.sending_time_s > limit:
         faults.append(f"phase 1 took {phase_one.sending_time_s:.6f} s, allowed {limit:.6f} s")
     if phase_one.validated is not None and phase_one.validation_time_s is not None:
@@ -126,19 +128,19 @@ def _failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
         if phase_one.tcp is None:
             failures.append(f"{missing} forwarded")
         else:
-            failures.append(f"{missing} established: {phase_one.tcp.refusals}")
+            failures.append(f"{missing} established: {phase_one.tcp.failures}")
     if phase_one.tcp is not None and phase_one.tcp.wrong:
         failures.append(f"{phase_one.tcp.wrong} segments are none that a right device sends")
     if phase_one.surplus:
         failures.append(f"surplus of {phase_one.surplus} frames in phase 1")
-    if phase_one.repeated:
+    if phase_one.duplicate_tuples:
         failures.append(
-            f"{phase_one.repeated} connections have the outside four-tuple of another: the device "
+            f"{phase_one.duplicate_tuples} connections have the outside four-tuple of another: the device "
             "reuses ports"
         )
-    if phase_one.short:
-        failures.append(phase_one.counts_apart)
-    if connections.alpha is not None and phase_one.filled and not phase_one.short:
+    if phase_one.has_lost_sessions:
+        failures.append(phase_one.count_difference)
+    if connections.alpha is not None and phase_one.is_complete and not phase_one.has_lost_sessions:
         if phase_one.validated is None:
             failures.append("the connections were not validated")
         elif phase_one.validated < phase_one.learned:
@@ -174,15 +176,15 @@ def attempt_connections(
     """
     mode: Mode = "forward" if connections.alpha is None else "bidirectional"
     purpose = "establish" if connections.purpose == "prepare" else connections.purpose
-    trial = conditions.trial(
+    trial = conditions.make_trial(
         benchmark,
         connections.rate_cps,
-        connections.filling_s,
+        connections.phase_one_s,
         mode=mode,
         frame_timeout_s=None,
-        starts=None,
+        flow_starts=None,
         # an empty table before every step (ST-11)
-        connections=replace(connections, purpose=purpose, keep=False),
+        connections=replace(connections, purpose=purpose, reuse=False),
     )
     tolerance = conditions.sending_time_tolerance
     judged = partial(judge_connections, sending_time_tolerance=tolerance)
@@ -221,11 +223,13 @@ class Prepared:
         for again in range(self._retakes + 1):
             key = f"{trial.key}/p{again + 1}" if again else trial.key
             # a reset may take the connections with it (RST-03)
-            keep = self._connections.keep and trial.event is None
-            keyed_trial = replace(trial, key=key, connections=replace(self._connections, keep=keep))
+            keep = self._connections.reuse and trial.device_event is None
+            keyed_trial = replace(
+                trial, key=key, connections=replace(self._connections, reuse=keep)
+            )
             result = self._measure(keyed_trial)
             phase_one = result.connections
-            if phase_one is not None and phase_one.filled:
+            if phase_one is not None and phase_one.is_complete:
                 if again:
                     self.taken[trial.key] = key
                 return result
@@ -245,9 +249,9 @@ class Prepared:
 def _shortfall(phase_one: PhaseOneResult | None) -> str:
     if phase_one is None:
         return "the tester established no connections"
-    if phase_one.repeated:
+    if phase_one.duplicate_tuples:
         return (
-            f"{phase_one.repeated} connections have the outside four-tuple of another: the device "
+            f"{phase_one.duplicate_tuples} connections have the outside four-tuple of another: the device "
             "reuses ports"
         )
     return f"{phase_one.learned} of {phase_one.required} connections were forwarded"

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import CPS, Attempt, Attempts, Watch
+from v6t.procedures.conditions import CPS, Attempts, Watch
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import attempt_connections
+from v6t.trials.result import Measure
 from v6t.trials.tcp import Closing, Tcp
-from v6t.trials.trial import Measure
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "tcp-capacity"
 SECOND_TRY = 0.5

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from v6t.procedures.conditions import CPS, Attempt, Attempts, PointSpec, Watch
+from v6t.procedures.conditions import CPS, Attempts, PointSpec, Watch
 from v6t.procedures.stateful.phases import (
     RETAKES,
     PhaseOneFailed,
     PhaseOneSettings,
     attempt_connections,
 )
-from v6t.trials.trial import Measure
+from v6t.trials.result import Measure
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "teardown"
 
@@ -94,7 +95,7 @@ def _tear_down(
     spec: TeardownSpec, number: int, measure: Measure, watch: Watch | None
 ) -> TeardownRepetition:
     connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
-    connections = replace(connections, purpose="tear-down", keep=False)
+    connections = replace(connections, purpose="tear-down", reuse=False)
     attempts = Attempts(
         spec.conditions, spec.point, measure, watch, number, spec.repetitions,
         unit=CPS, searched=True,
@@ -104,11 +105,11 @@ def _tear_down(
             attempts, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{again + 1}"
         )
         phase_one = outcome.result.connections
-        if phase_one is not None and phase_one.filled:
+        if phase_one is not None and phase_one.is_complete:
             return TeardownRepetition(
                 number,
-                phase_one.emptied_s,
-                phase_one.idle_emptied_s,
+                phase_one.flush_s,
+                phase_one.idle_flush_s,
                 phase_one.sessions,
                 tuple(attempts.all),
             )

@@ -1,22 +1,11 @@
-"""Order statistics (A7), notes, and JSON without infinities."""
+"""Summaries, notes, and JSON without infinities."""
 
 import json
 import math
 
 import pytest
 from v6t.analysis.notes import notes, outliers, two_modes
-from v6t.analysis.statistics import median, percentile, summary_json
-
-
-def test_a7_median_and_percentiles():
-    values = list(range(1, 21))
-    assert (median(values), percentile(values, 1), percentile(values, 99)) == (10.5, 1, 20)
-    values = list(range(1, 201))
-    assert (percentile(values, 1), percentile(values, 99)) == (2, 198)
-
-
-def test_the_ends_of_the_percentages_are_the_ends_of_the_values():
-    assert (percentile([3.0, 1.0, 2.0], 0), percentile([3.0, 1.0, 2.0], 100)) == (1.0, 3.0)
+from v6t.analysis.statistics import summary_json
 
 
 def test_p99_of_many_is_not_the_largest():
@@ -27,12 +16,6 @@ def test_p99_of_many_is_not_the_largest():
 def test_dispersion():
     assert summary_json([90.0, 100.0, 110.0])["dispersion"] == pytest.approx(20.0)
     assert summary_json([0.0, 0.0])["dispersion"] is None
-
-
-@pytest.mark.parametrize("values", [[], [1.0]])
-def test_percentages_out_of_range(values):
-    with pytest.raises(ValueError, match="percentile"):
-        percentile(values, 101)
 
 
 def test_undefined_is_none_in_json():

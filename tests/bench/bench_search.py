@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import Search, ThroughputSpec, measure_throughput
 from v6t.tests.procedures.support import Recorded, sim
+from v6t.trials.conditions import Conditions
 
 UPPER_FPS = 10_080_645.0
 RESOLUTION_FPS = 1000.0

@@ -106,7 +106,7 @@ def play(
         return chance.lognormvariate(0.0, 0.3)
 
     def measured(self: Bench, trial: Any, *sends: Any) -> Any:
-        clock.s += trial.pause_s + trial.sending_s + trial.residual_wait_s
+        clock.s += trial.pause_s + trial.total_duration_s + trial.residual_wait_s
         clock.s += machine.overhead_s * spread()
         return measure(self, trial, *sends)
 

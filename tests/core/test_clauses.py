@@ -14,7 +14,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.runner import execute
-from v6t.trials.trial import result_from_json, result_to_json
+from v6t.trials.codec import result_from_json, result_to_json
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.model import Role
 from v6t.profiles.streams import ORDER, Stream, StreamSet
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 from .support import bound_by_permissions, complaint, tree, v6t
 from .test_run import comparable, journal_keys, results, simulated

@@ -13,8 +13,9 @@ from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.plan import PlannedStage, Stage, plan, stages
 from v6t.core.runs.wording import happening
 from v6t.procedures.conditions import FPS, Progress
-from v6t.trials.course import DeviceLoad
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.timeline import DeviceLoad
+from v6t.trials.trial import Trial
 
 OCTETS = ("84/64", "512/492", "1518/1498")
 
@@ -121,7 +122,7 @@ def trial_of(key, **changes):
 
 def lost(share, device=()):
     counted = DirectionResult({"fg": ClassCount("foreground", 1000, 1000, 1000 - share)}, 1.0)
-    return TrialResult({"forward": counted}, device=dict(device))
+    return TrialResult({"forward": counted}, device_loads=dict(device))
 
 
 def test_the_live_line_says_what_happens_now():

@@ -8,7 +8,7 @@ import os
 import pytest
 from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.quantities import in_unit_of, is_bit_rate
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.files import Flags
 from v6t.core.config.flags import expanded
 from v6t.core.config.plugins import load_plugin, names
@@ -110,14 +110,14 @@ def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
     run = bound(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
-    check_abilities(run, make_tester(run))
+    check_capabilities(run, make_tester(run))
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
     assert "note: left out of 'all': mlrsearch needs the MLRsearch library" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
         run = bound(benchmarks=named)
         with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-            check_abilities(run, make_tester(run))
+            check_capabilities(run, make_tester(run))
 
 
 def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):

@@ -164,5 +164,5 @@ def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
     finally:
         bench.close()
     for counted in result.directions.values():
-        assert counted.total("received") == 200
+        assert counted.count_frames("received") == 200
         assert counted.checked == counted.matched > 0

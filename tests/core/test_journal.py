@@ -3,7 +3,8 @@
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.runs.journal import Journal, JournaledMeasure
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs import bench, hooks
@@ -32,7 +32,8 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
-from v6t.trials.trial import Event, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 
@@ -388,8 +389,8 @@ def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, says)
 def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatch):
     from v6t.drivers.sim.tester import SimTester
 
-    monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(
+    monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
+    check_capabilities(
         bind(wanted("latency", **QUICK_LATENCY)),
         make_tester(bind(wanted("latency", **QUICK_LATENCY))),
     )
@@ -401,7 +402,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
     with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-        check_abilities(
+        check_capabilities(
             bind(wanted("throughput", search="mlrsearch")),
             make_tester(bind(wanted("throughput", search="mlrsearch"))),
         )
@@ -456,7 +457,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
 
 def test_hooks_run_beside_the_trial(tmp_path):
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
-                  event=Event("software-reset", 0.01))  # fmt: skip
+                  device_event=DeviceEvent("software-reset", 0.01))  # fmt: skip
     with DuringTrial(
         asked, {"software-reset": Hook(command=f"touch {tmp_path / 'done'}")}
     ) as during:
@@ -478,7 +479,7 @@ def test_hooks_that_fail(command, says):
     with pytest.raises(DutError, match=says):
         run_hook("software-reset", Hook(command=command))
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
-                  event=Event("software-reset", 0.0))  # fmt: skip
+                  device_event=DeviceEvent("software-reset", 0.0))  # fmt: skip
     with (
         pytest.raises(DutError, match=says),
         DuringTrial(asked, {"software-reset": Hook(command=command)}) as during,

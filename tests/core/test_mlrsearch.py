@@ -12,7 +12,7 @@ from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.presets import caveats
 from v6t.core.reporting.compare import comparison_of
 from v6t.core.runs.bench import make_tester
@@ -215,7 +215,7 @@ def test_a_library_of_another_version_is_said(monkeypatch):
     with pytest.raises(
         EnvironmentLacking, match=r"MLRsearch library 1\.2\.1 \(9\.9 is installed\)"
     ):
-        check_abilities(bound, make_tester(bound))
+        check_capabilities(bound, make_tester(bound))
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):

@@ -41,7 +41,9 @@ from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
-from v6t.trials.trial import Trial, TrialResult, result_from_json, result_to_json
+from v6t.trials.codec import result_from_json, result_to_json
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 from .support import v6t
 

@@ -24,7 +24,7 @@ from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
-from v6t.trials.trial import result_from_json, result_to_json
+from v6t.trials.codec import result_from_json, result_to_json
 
 from . import warm
 from .reportruns import EVERYTHING, made

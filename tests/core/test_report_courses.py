@@ -12,8 +12,8 @@ from v6t.analysis.hiccups import hiccups
 from v6t.analysis.report.courses import over_time
 from v6t.analysis.rundata import RunTrial
 from v6t.core.reporting.write import load
-from v6t.trials.course import Course, DeviceLoad
-from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.timeline import DeviceLoad, Timeline
 
 from .reportruns import made
 
@@ -21,8 +21,8 @@ from .reportruns import made
 def trial(lost, key="throughput/104/forward/r01/s01/a1", rate=1000.0, **more):
     """A trial of 6 s with these losses by tenth of a second."""
     count = ClassCount("foreground", 6000, 6000, 6000 - sum(lost))
-    course = Course(0.1, tuple(100 - n for n in lost), tuple(lost))
-    way = DirectionResult({"fg": count}, 6.0, course=course)
+    course = Timeline(0.1, tuple(100 - n for n in lost), tuple(lost))
+    way = DirectionResult({"fg": count}, 6.0, timeline=course)
     asked = {"key": key, "rate_fps": rate, "duration_s": 6.0}
     return RunTrial(asked, TrialResult({"forward": way}, **more))
 
@@ -116,7 +116,7 @@ def test_runs_without_readings_say_nothing_of_time(tmp_path):
             t.asked,
             replace(
                 t.result,
-                directions={w: replace(d, course=None) for w, d in t.result.directions.items()},
+                directions={w: replace(d, timeline=None) for w, d in t.result.directions.items()},
             ),
         )
         for t in data.trials

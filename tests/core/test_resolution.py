@@ -6,21 +6,14 @@ import json
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import covered_qps
+from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.queries import Answers, Queries
-from v6t.trials.trial import (
-    ABILITIES,
-    ClassCount,
-    DirectionResult,
-    Trial,
-    TrialResult,
-    result_from_json,
-    result_to_json,
-    trial_to_json,
-)
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import CAPABILITIES, Trial
 
 from .support import complaint, v6t
 
@@ -30,7 +23,7 @@ SIM = ("run", "--plugin", "dns64", "--tester", "sim")
 class OfFrames:
     """Any tester without a DNS client: TRex is one."""
 
-    abilities = frozenset(ABILITIES) - {"queries"}
+    capabilities = frozenset(CAPABILITIES) - {"queries"}
 
 
 def results(directory) -> dict:
@@ -134,7 +127,7 @@ def test_a_tester_that_only_sends_frames_is_refused():
     with pytest.raises(
         EnvironmentLacking, match="trex .* a tester that asks and answers DNS queries"
     ):
-        check_abilities(bound, OfFrames())
+        check_capabilities(bound, OfFrames())
 
 
 def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
@@ -156,7 +149,7 @@ def test_a_longer_timeout_than_the_rfc_allows_is_said():
 def test_trials_and_results_are_kept_whole():
     asked = Queries(0.2, 0.4, 1.0, 50)
     trial = Trial("resolution", "k", 114, 94, "forward", 10.0, 1.0, queries=asked)
-    assert trial.needs == {"queries"}
+    assert trial.required_capabilities == {"queries"}
     assert trial_to_json(trial)["queries"]["cached"] == 0.2
     answers = Answers({"late": 1}, 10, 6, 0, 0, 50)
     counted = DirectionResult(

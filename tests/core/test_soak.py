@@ -18,16 +18,12 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.runner import execute, resume
-from v6t.procedures.conditions import Conditions
-from v6t.procedures.critical_load import (
-    CriticalLoadSpec,
-    Estimate,
-    Offered,
-    measure_critical_load,
-)
+from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.trials.course import Course
-from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.conditions import Conditions
+from v6t.trials.load_estimate import Estimate, Offered
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.timeline import Timeline
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 
@@ -60,7 +56,7 @@ def searched(true_rate, target, seed, search_s=60.0):
     def measure(trial):
         lost = min(trial.frames, int(rng.poisson(true_rate(trial.rate_fps) * trial.duration_s)))
         count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - lost)
-        return TrialResult({"forward": DirectionResult({"fg": count}, trial.sending_s)})
+        return TrialResult({"forward": DirectionResult({"fg": count}, trial.total_duration_s)})
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
     spec = CriticalLoadSpec(at, 1000.0, 1e6, target, search_s, 1.0, 0.02)
@@ -196,7 +192,7 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
 
     def measure(trial):
         count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - next(lost))
-        return TrialResult({"forward": DirectionResult({"fg": count}, trial.sending_s)})
+        return TrialResult({"forward": DirectionResult({"fg": count}, trial.total_duration_s)})
 
     def infer(trials, target, most_fps):
         mean = next(means)
@@ -256,8 +252,8 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
         if lost is None:
             return TrialResult({"forward": DirectionResult({}, 3.0)}, faults=("late",))
         gone = ClassCount("foreground", trial.frames, trial.frames, trial.frames - sum(lost))
-        course = Course(1.0, (1000, 1000, 1000), lost)
-        return TrialResult({"forward": DirectionResult({"fg": gone}, 3.0, course=course)})
+        course = Timeline(1.0, (1000, 1000, 1000), lost)
+        return TrialResult({"forward": DirectionResult({"fg": gone}, 3.0, timeline=course)})
 
     seen: list[float] = []
     at = Conditions(84, 64, "forward", 0.0, 10.0, invalid_retries=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.core.runs import stolen
 from v6t.core.runs.stolen import Stolen, share_of, words_on
-from v6t.trials.trial import TrialResult
+from v6t.trials.result import TrialResult
 
 BEFORE = "cpu  100 0 100 700 50 0 50 1000 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 EMPTY = TrialResult(directions={}, tester={"forward": {"ring_drops": 3}})

@@ -11,21 +11,16 @@ from v6t.analysis.records.tcp import TcpCapacityRecord
 from v6t.base.errors import EnvironmentLacking
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.connections import Connections, PhaseOneResult
-from v6t.trials.tcp import Tcp, TcpFound
-from v6t.trials.trial import (
-    ABILITIES,
-    Trial,
-    TrialResult,
-    result_from_json,
-    result_to_json,
-    trial_to_json,
-)
+from v6t.trials.result import TrialResult
+from v6t.trials.tcp import Tcp, TcpCounts
+from v6t.trials.trial import CAPABILITIES, Trial
 
 from .support import v6t
 
@@ -199,13 +194,13 @@ def test_frame_sizes_mean_nothing_to_it():
 class WithoutTcp:
     """A tester that opens no connections of TCP: TRex is one where its server is not v6t's."""
 
-    abilities = frozenset(ABILITIES) - {"tcp"}
+    capabilities = frozenset(CAPABILITIES) - {"tcp"}
 
 
 def test_a_tester_without_tcp_is_refused_in_a_sentence():
     bound = resolve_and_bind(flags=Flags(plugin="nat44", tester="sim", benchmarks=("tcp-rate",)))
     with pytest.raises(EnvironmentLacking, match="opens and closes connections of TCP"):
-        check_abilities(bound, WithoutTcp())
+        check_capabilities(bound, WithoutTcp())
 
 
 def asked(**more):
@@ -224,14 +219,14 @@ def test_what_is_asked_of_tcp_is_told(tmp_path):
             **{"http": "HTTP/1.1", "object_octets": 5000, "timeout_s": 2},
             **{"retransmissions": 1, "closing": "fin"},
         }
-    assert Tcp(timeout_s=2, retransmissions=1).waited_s == 2 + 4
+    assert Tcp(timeout_s=2, retransmissions=1).max_wait_s == 2 + 4
     caveats = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
     assert any("a SYN that is lost is sent again up to 1 times" in said for said in caveats)
 
 
 def test_what_was_counted_is_read_back_from_a_journal():
     result = TrialResult(
-        {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpFound(10, 8, timed_out=2, fastest_s=0.1))
+        {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpCounts(10, 8, timed_out=2, fastest_s=0.1))
     )
     assert result_from_json(json.loads(json.dumps(result_to_json(result)))) == result
     assert trial_to_json(asked(closing="fin"))["connections"]["tcp"]["closing"] == "fin"
@@ -242,8 +237,8 @@ def test_what_was_counted_is_read_back_from_a_journal():
 @pytest.mark.parametrize(
     ("found", "word"),
     [
-        (TcpFound(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
-        (TcpFound(10, 10, wrong=3), "3 segments are none that a right device sends"),
+        (TcpCounts(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
+        (TcpCounts(10, 10, wrong=3), "3 segments are none that a right device sends"),
     ],
 )
 def test_what_failed_is_said(found, word):

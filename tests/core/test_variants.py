@@ -11,7 +11,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
-from v6t.core.config.checks import check_abilities
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
@@ -282,8 +282,8 @@ def test_variants_are_planned():
 def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
     from v6t.drivers.sim.tester import SimTester
 
-    monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(
+    monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
+    check_capabilities(
         bind(wanted("flows", flows={"starts": ["together"]})),
         make_tester(bind(wanted("flows", flows={"starts": ["together"]}))),
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from v6t.trials.trial import directions_of
+from v6t.trials.trial import list_directions
 
 ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
 """Figures that single lost frames leave as they are."""
@@ -20,7 +20,7 @@ def assert_timed(record: Mapping[str, Any]) -> None:
     """
     repetitions = record["repetitions"]
     assert repetitions >= 1, record
-    assert set(record["directions"]) == set(directions_of(record["direction"]))
+    assert set(record["directions"]) == set(list_directions(record["direction"]))
     for way, found in record["directions"].items():
         assert len(found["timed"]) == repetitions and min(found["timed"]) > 0, (way, found)
         figures = {name: one for name, one in found.items() if "median" in _keys(one)}

@@ -20,7 +20,6 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from v6t.analysis.statistics import median, percentile
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -31,10 +30,11 @@ from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import lab_device
 from v6t.core.runs.manifest import machine
 from v6t.drivers.lab.setup import Bed
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.trials.conditions import Conditions
+from v6t.trials.order_statistics import median, percentile
 from v6t.trials.verdict import Verdict
 
 RECORD = Path(__file__).parent / "recorded" / "peers.json"

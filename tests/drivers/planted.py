@@ -23,7 +23,7 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.known_behaviour import Known
 from v6t.drivers.lab.known_device import KnownDevice
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
-from v6t.drivers.tester import OracleAround
+from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tools.accuracy.certify import Unchanged
 from v6t.trials.trial import Trial
@@ -42,7 +42,7 @@ SLOWEST_FPS = 20_000.0
 SENDING = 1.05
 
 
-class Spoiled(OracleAround):
+class Spoiled(OracleDecorator):
     """A translation with one thing wrong in the frames of one direction."""
 
     way = "forward"
@@ -115,12 +115,12 @@ class Seen:
 
     def total(self, what):
         """Over both directions, negative traffic apart."""
-        return sum(c.total(what) for c in self.result.directions.values())
+        return sum(c.count_frames(what) for c in self.result.directions.values())
 
     @property
     def lost(self):
         """Frames sent that did not come back, in time or late."""
-        return self.total("sent") - self.total("received") - self.total("late")
+        return self.count_frames("sent") - self.count_frames("received") - self.count_frames("late")
 
 
 def mismatched(seen):
@@ -206,13 +206,13 @@ FAULTS = (
         known(Known(duplicate_every=DUPLICATED, timeless=True)),
         lambda seen: seen.verdict.valid
         and not seen.verdict.passed
-        and (seen.lost, seen.total("surplus")) == (0, seen.trial.frames // DUPLICATED),
+        and (seen.lost, seen.count_frames("surplus")) == (0, seen.trial.frames // DUPLICATED),
         "surplus frames, exactly as many", **{**PLAIN, "rate_fps": 5000.0, "frames": 10_000},
     ),
     Fault(
         "late", "every frame 3 ms late, where 2 ms are allowed",
         known(Known(delay_us=3000, timeless=True)),
-        lambda seen: seen.verdict.valid and seen.total("late") == seen.trial.frames,
+        lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
         "every frame is late", timeout_s=0.002, **PLAIN,
     ),
     Fault(

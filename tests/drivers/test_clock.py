@@ -9,7 +9,8 @@ import pytest
 from v6t.drivers import clock
 from v6t.drivers.clock import Reading, faults_between
 from v6t.tools.accuracy.certify import _Bench
-from v6t.trials.trial import Trial, TrialResult
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 
 def reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):

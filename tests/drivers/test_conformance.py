@@ -12,7 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.tests.needs import needs_lab, needs_trex
-from v6t.trials.trial import MODES, DelayRequest, Trial, directions_of
+from v6t.trials.trial import MODES, DelayRequest, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
 KINDS = [
@@ -50,9 +50,9 @@ def trial(mode="bidirectional", rate=3000.0, duration=1.0, **more):
 def test_counts_add_up(tester, mode):
     asked = trial(mode)
     result = tester.measure(asked)
-    assert set(result.directions) == set(directions_of(mode))
+    assert set(result.directions) == set(list_directions(mode))
     for counted in result.directions.values():
-        assert counted.total("required") == asked.frames
+        assert counted.count_frames("required") == asked.frames
         for count in counted.classes.values():
             assert count.sent == count.required
             assert 0 <= count.received + count.late <= count.sent
@@ -71,7 +71,7 @@ def test_dependable_rates_pass(tester):
 
 
 def test_every_delay_belongs_to_a_received_frame(tester):
-    assert "every-frame" in tester.abilities
+    assert "every-frame" in tester.capabilities
     result = tester.measure(trial(delays=DelayRequest()))
     for counted in result.directions.values():
         assert set(counted.delays) == set(counted.classes)
@@ -83,7 +83,7 @@ def test_every_delay_belongs_to_a_received_frame(tester):
 
 
 def test_differences_of_neighbours(tester):
-    assert "ipdv" in tester.abilities
+    assert "ipdv" in tester.capabilities
     result = tester.measure(trial(delays=DelayRequest(ipdv=True)))
     for counted in result.directions.values():
         assert set(counted.ipdv) == set(counted.classes)
@@ -96,19 +96,19 @@ def test_differences_of_neighbours(tester):
 
 
 def test_exactly_as_many_tags_as_asked_for(tester):
-    assert "tags" in tester.abilities
+    assert "tags" in tester.capabilities
     result = tester.measure(trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 300
-        assert counted.total("required") == 3000
+        assert counted.count_frames("required") == 3000
 
 
 def test_frames_over_the_timeout_are_late(tester):
-    assert "frame-timeout" in tester.abilities
+    assert "frame-timeout" in tester.capabilities
     result = tester.measure(trial(frame_timeout_s=1e-9))
     for counted in result.directions.values():
-        assert counted.total("received") == 0
-        assert counted.total("late") == counted.total("sent") == 3000
+        assert counted.count_frames("received") == 0
+        assert counted.count_frames("late") == counted.count_frames("sent") == 3000
 
 
 def test_an_impossible_rate_never_passes(tester):
@@ -122,8 +122,8 @@ def test_it_recovers_from_what_was_too_much(tester):
     tester.measure(trial(rate=4_900_000.0, duration=0.02))
     result = tester.measure(trial(rate=500.0))
     for counted in result.directions.values():
-        assert counted.total("surplus") == 0
-        assert counted.total("received") <= counted.total("sent") == 500
+        assert counted.count_frames("surplus") == 0
+        assert counted.count_frames("received") <= counted.count_frames("sent") == 500
 
 
 def test_it_describes_itself(tester):

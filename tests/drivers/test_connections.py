@@ -26,10 +26,10 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import NEIGHBOURS, RUN, Cycle, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import MOST, ROW, MemoryFile, StateTable
-from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
-from v6t.drivers.tester import Phase
+from v6t.drivers.tester import PhaseCounts
 from v6t.intent.device import DeviceRequirements
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import inet, trailer
@@ -39,14 +39,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.trials.connections import Connections
-from v6t.trials.trial import (
-    ClassCount,
-    DirectionResult,
-    Segment,
-    Starts,
-    Trial,
-    TrialResult,
-)
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import FlowStarts, Segment, Trial
 
 pytestmark = pytest.mark.slow
 
@@ -345,19 +339,24 @@ class Scripted:
     def establish(self, trial, connections):
         self.log.append("establish")
         self.full = True
-        began, self.clock = self.clock, self.clock + connections.filling_s + connections.wait_s
+        began, self.clock = self.clock, self.clock + connections.phase_one_s + connections.wait_s
         counted = ClassCount("foreground", connections.count, connections.count, self.learned)
-        result = DirectionResult({"fg": counted}, connections.filling_s)
-        ended = began + connections.filling_s
-        return Phase(
-            result, began, ended, repeated=self.repeated, faults=self.faults, outside=self.outside
+        result = DirectionResult({"fg": counted}, connections.phase_one_s)
+        ended = began + connections.phase_one_s
+        return PhaseCounts(
+            result,
+            began,
+            ended,
+            duplicate_tuples=self.repeated,
+            faults=self.faults,
+            outside_endpoints=self.outside,
         )
 
     def validate(self, trial, connections):
         self.log.append("validate")
         began, self.clock = self.clock, self.clock + connections.validation_s
         counted = ClassCount("foreground", connections.count, connections.count, self.validated)
-        return Phase(DirectionResult({"fg": counted}, 0.1), began, self.clock)
+        return PhaseCounts(DirectionResult({"fg": counted}, 0.1), began, self.clock)
 
     def measure(self, trial):
         self.log.append("measure")
@@ -367,7 +366,7 @@ class Scripted:
 
 def prepared(device=None, trials=1, **asked):
     device = device or Scripted()
-    preparing = Preparing(device, device)
+    preparing = TwoPhaseTester(device, device)
     given = {"count": 100, "rate_cps": 100.0, "wait_s": 0.5, **asked}
     asked_for = Connections(**given)
     trial = Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked_for)
@@ -398,14 +397,14 @@ def test_establishing_alone_has_no_phase_two():
 
 
 def test_connections_are_kept_only_while_they_are_whole():
-    device, results = prepared(trials=3, keep=True)
+    device, results = prepared(trials=3, reuse=True)
     assert device.log.count("establish") == 1
-    assert [r.connections.kept for r in results] == [False, True, True]
+    assert [r.connections.reused for r in results] == [False, True, True]
     device, results = prepared(trials=3)
     assert device.log.count("establish") == 3
     device = Scripted(timeout_s=12.0)  # half of it passes with the third trial
-    _, results = prepared(device, trials=9, keep=True)
-    assert [r.connections.kept for r in results].count(False) >= 2
+    _, results = prepared(device, trials=9, reuse=True)
+    assert [r.connections.reused for r in results].count(False) >= 2
 
 
 def test_what_goes_on_beside_a_stream_begins_with_phase_two():
@@ -416,10 +415,10 @@ def test_what_goes_on_beside_a_stream_begins_with_phase_two():
         sent.append((device.log[-1], trial.pause_s))
         return device.measure(trial)
 
-    preparing = Preparing(device, device, stream)
-    asked = Connections(100, 100.0, gap_s=2.0, keep=True)
+    preparing = TwoPhaseTester(device, device, stream)
+    asked = Connections(100, 100.0, gap_s=2.0, reuse=True)
     trial = Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked)
-    assert [preparing.measure(trial).connections.kept for _ in range(2)] == [False, True]
+    assert [preparing.measure(trial).connections.reused for _ in range(2)] == [False, True]
     assert sent == [("count", 2.0)] * 2
     for purpose in ("establish", "tear-down"):
         preparing.measure(replace(trial, connections=replace(asked, purpose=purpose)))
@@ -428,14 +427,14 @@ def test_what_goes_on_beside_a_stream_begins_with_phase_two():
 
 def test_connections_that_were_lost_meanwhile_are_made_again():
     device = Scripted()
-    preparing = Preparing(device, device)
-    asked = Connections(100, 100.0, keep=True)
+    preparing = TwoPhaseTester(device, device)
+    asked = Connections(100, 100.0, reuse=True)
     trial = Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked)
     preparing.measure(trial)
     device.full = False
-    assert not preparing.measure(trial).connections.kept
+    assert not preparing.measure(trial).connections.reused
     preparing.forget()
-    assert not preparing.measure(trial).connections.kept
+    assert not preparing.measure(trial).connections.reused
 
 
 def test_a_table_not_filled_has_no_phase_two():
@@ -443,13 +442,13 @@ def test_a_table_not_filled_has_no_phase_two():
         device, (result,) = prepared(Scripted(**changes), alpha=1.0)
         assert device.log == ["flush", "count", "establish", "count"]
         assert result.directions == {}
-        assert not result.connections.filled
+        assert not result.connections.is_complete
 
 
 def test_a_tester_that_falters_in_phase_one_has_no_phase_two():
     device, (result,) = prepared(Scripted(faults=("its ring overflowed",)), alpha=1.0)
     assert result.faults == ("its ring overflowed",)
-    assert result.disturbed, "phase 1 has a rate of its own"
+    assert result.is_disturbed, "phase 1 has a rate of its own"
     assert "measure" not in device.log
 
 
@@ -481,8 +480,8 @@ def test_a_table_that_cannot_be_emptied():
 def test_tearing_down_takes_two_times():
     device, (result,) = prepared(purpose="tear-down", alpha=1.0)
     assert device.log[-3:] == ["flush", "flush", "count"]
-    assert result.connections.emptied_s == pytest.approx(0.5)
-    assert result.connections.idle_emptied_s == pytest.approx(0.1)
+    assert result.connections.flush_s == pytest.approx(0.5)
+    assert result.connections.idle_flush_s == pytest.approx(0.1)
 
 
 def test_a_timeout_is_checked_before_anything_is_sent():
@@ -673,11 +672,11 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
     """All connections from the first frame on, at one rate, whatever the trial's flows and rates are."""
     trial = Trial(
         *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
-        starts=Starts(25, 0.1), then=Segment(500.0, 1.0),
+        flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0),
     )  # fmt: skip
     for asked in (establishing, validating):
         first = asked(trial, Connections(count=25, rate_cps=1000.0))
-        assert (first.starts, first.then) == (None, None)
+        assert (first.flow_starts, first.second_segment) == (None, None)
         assert first.frames == 25
 
 
@@ -687,7 +686,7 @@ def test_a_device_that_counts_endpoints_is_compared_with_those(count, outside, f
     device = Scripted(count=count, outside=outside, by_endpoint=True)
     if fits:
         _, (result,) = prepared(device)
-        assert (result.connections.sessions, result.connections.countable) == (60, 60)
+        assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)
     else:
         with pytest.raises(
             DutError, match="counts 59 sessions, the Responder learned 60 public endp"

@@ -16,7 +16,9 @@ from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.course import course
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.trials.trial import Event, Segment, Starts, Trial, TrialResult
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import FlowStarts, Segment, Trial
 
 from . import planted
 
@@ -38,20 +40,24 @@ def simulated(asked, **device):
 
 
 def test_a_simulated_reset_is_where_it_was():
-    asked = trial(1000.0, 10.0, event=Event("reset", 4.0))
+    asked = trial(1000.0, 10.0, device_event=DeviceEvent("reset", 4.0))
     found = simulated(asked, reset_s=2.0, capacity_fps=1e6)
-    told = found.course
+    told = found.timeline
     assert told.slot_s == 0.2
     assert told.lost == (0,) * 20 + (200,) * 10 + (0,) * 20
     assert told.received == (200,) * 20 + (0,) * 10 + (200,) * 20
-    assert sum(told.lost) == found.total("required") - found.total("received")
+    assert sum(told.lost) == found.count_frames("required") - found.count_frames("received")
 
 
 def test_simulated_courses_add_up():
-    asked = trial(2_000_000.0, 6.0, then=Segment(500_000.0, 4.0))
+    asked = trial(2_000_000.0, 6.0, second_segment=Segment(500_000.0, 4.0))
     found = simulated(asked, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
-    assert sum(found.course.lost) == found.total("required") - found.total("received") > 0
-    assert found.course.received[-1] < found.course.received[0]
+    assert (
+        sum(found.timeline.lost)
+        == found.count_frames("required") - found.count_frames("received")
+        > 0
+    )
+    assert found.timeline.received[-1] < found.timeline.received[0]
 
 
 def test_a_hiccup_loses_frames_one_after_the_other():
@@ -72,7 +78,7 @@ def test_arrivals_are_counted_where_they_fall():
     assert told.received[:2] == (7, 6) and sum(told.received) == 14
     assert told.received[-1] == 1 and len(told.received) == 71
     assert {n: lost for n, lost in enumerate(told.lost) if lost} == {0: 2, 1: 1, 15: 1, 49: 1}
-    starting = replace(asked, starts=Starts(2, 0.1))
+    starting = replace(asked, flow_starts=FlowStarts(2, 0.1))
     assert Arrivals(Wanted(starting, (1,))).course({0: np.array([1])}) is None
 
 
@@ -134,7 +140,11 @@ def test_load_of_the_device_counts_from_the_first_frame():
         sample(102.0, 220, 400),
     ]
     told = load_of(samples, 100.5)
-    assert (told.at_s, told.busiest, told.mean) == ((0.5, 1.5), (80, 100), (40, 50))
+    assert (told.end_times_s, told.max_percent, told.mean_percent) == (
+        (0.5, 1.5),
+        (80, 100),
+        (40, 50),
+    )
     assert load_of(samples[:2], 100.5) is None
     assert load_of([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
 
@@ -165,7 +175,7 @@ def test_only_long_trials_are_watched_and_by_one_reading():
     with Watching(trial(duration=3.0), session) as watching:
         pass
     assert session.asked == [("cpu",)]
-    assert watching.added_to(result).device["router"].busiest == (50,)
+    assert watching.added_to(result).device_loads["router"].max_percent == (50,)
 
 
 @pytest.mark.lab
@@ -186,7 +196,7 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
         seen, _ = bench.finds(fault)
     finally:
         bench.close()
-    told = seen.result.directions["forward"].course
+    told = seen.result.directions["forward"].timeline
     lost = {place * told.slot_s: n for place, n in enumerate(told.lost) if n}
     # the device counts neighbour discovery too; 2000 fps: frames 801 to 900 are due from 0.4 s on
     assert 90 <= sum(lost.values()) <= 100

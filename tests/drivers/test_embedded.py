@@ -20,7 +20,7 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers import clock
 from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
-from v6t.trials.trial import DelayRequest, Segment, Starts, Trial
+from v6t.trials.trial import DelayRequest, FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
@@ -104,7 +104,7 @@ def test_duplicates_are_surplus_never_loss(tmp_path):
         asked, result = bench.measure(rate=1000.0)
         verdict = assess_trial(asked, result, sending_time_tolerance=1.2)
         assert any("surplus of 50 frames" in r for r in verdict.reasons), verdict
-        assert result.directions["forward"].total("received") == 500
+        assert result.directions["forward"].count_frames("received") == 500
 
 
 def test_drops_are_loss_with_an_example(tmp_path):
@@ -112,7 +112,7 @@ def test_drops_are_loss_with_an_example(tmp_path):
     with Bench(bed=bed) as bench:
         _, result = bench.measure(rate=1000.0)
         counted = result.directions["forward"]
-        assert counted.total("received") == 495
+        assert counted.count_frames("received") == 495
         assert counted.missing["received"] == ""
         assert counted.first_lost_s == pytest.approx(0.099, abs=0.001)
         assert counted.last_lost_s == pytest.approx(0.499, abs=0.001)
@@ -129,11 +129,11 @@ def test_a_corrupted_octet_is_named(tmp_path):
 def test_flows_begin_one_after_the_other(n):
     """SC-04: of five flows of 400 fps together, flow i has no frames in its first i*50 ms."""
     with Bench(size=128, params={"n": str(n), "m": "1"}) as bench:
-        asked = replace(bench.trial(rate=2000.0, residual=0.5), starts=Starts(5, 0.05))
+        asked = replace(bench.trial(rate=2000.0, residual=0.5), flow_starts=FlowStarts(5, 0.05))
         result = next(filter(None, (whole(bench, asked) for _ in range(4))), None)
         assert result is not None
         for counted in result.directions.values():
-            assert counted.total("required") == counted.total("sent") == 800
+            assert counted.count_frames("required") == counted.count_frames("sent") == 800
             assert {c.required for c in counted.classes.values()} == {800 // n}
             assert counted.checked == counted.matched > 0
 
@@ -142,7 +142,7 @@ def test_delays_while_flows_begin_one_after_the_other():
     """RFC 8219 section 10.2.2: every sent frame is timed, pairs are of frames sent one after the other."""
     with Bench(size=128, params={"n": "2", "m": "1"}) as bench:
         plain = bench.trial(rate=2000.0, residual=0.5)
-        asked = replace(plain, starts=Starts(5, 0.05), delays=DelayRequest(ipdv=True))
+        asked = replace(plain, flow_starts=FlowStarts(5, 0.05), delays=DelayRequest(ipdv=True))
         result = next(filter(None, (whole(bench, asked) for _ in range(4))), None)
         assert result is not None
         for counted in result.directions.values():
@@ -156,11 +156,11 @@ def test_delays_while_flows_begin_one_after_the_other():
                     0,
                 )
             assert counted.first_lost_s is counted.last_lost_s is None
-        then = replace(plain, starts=Starts(5, 0.05), then=Segment(1000.0, 0.2))
+        then = replace(plain, flow_starts=FlowStarts(5, 0.05), second_segment=Segment(1000.0, 0.2))
         result = next(filter(None, (whole(bench, then) for _ in range(4))), None)
         assert result is not None
         for counted in result.directions.values():
-            assert counted.total("required") == counted.total("sent") == 800 + 200
+            assert counted.count_frames("required") == counted.count_frames("sent") == 800 + 200
             assert counted.last_lost_s is None
 
 
@@ -208,8 +208,8 @@ def test_a28_what_devices_say_of_their_own_is_never_counted():
         assert said == [(0, "")]
         counted = result.directions["forward"]
         assert counted.control == 100
-        assert counted.total("surplus") == 0
-        assert counted.total("received") <= counted.total("required") == 1500
+        assert counted.count_frames("surplus") == 0
+        assert counted.count_frames("received") <= counted.count_frames("required") == 1500
         assert not any("surplus" in r for r in assess_trial(asked, result).reasons)
 
 
@@ -304,7 +304,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
             tester.close()
         ways = result.directions
         assert all(result.tester[way]["answered"] == 0 for way in ways)
-        received[learning] = [d.total("received") for d in ways.values()]
+        received[learning] = [d.count_frames("received") for d in ways.values()]
     assert received == {"true": [1000, 1000], "false": [0, 0]}
 
 
@@ -447,6 +447,6 @@ def test_a_stepped_clock_makes_a_trial_invalid(monkeypatch):
         verdict = assess_trial(asked, result)
         assert not verdict.valid
         assert any("the clock was stepped by +3.000000 s" in fault for fault in result.faults)
-        assert result.disturbed
+        assert result.is_disturbed
         monkeypatch.undo()
         assert bench.passes() is not None, "the next trial is as good as ever"

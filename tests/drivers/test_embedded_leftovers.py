@@ -16,7 +16,8 @@ from v6t.drivers.embedded.timing import Wanted
 from v6t.packets import trailer
 from v6t.profiles.expand import Expander
 from v6t.trials.connections import Connections
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 
 COUNT = 100
 PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology

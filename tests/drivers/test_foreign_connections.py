@@ -109,7 +109,11 @@ def test_icmp_queries_through_the_kernels_nat():
             if not result.faults and counted.received == validated.received == COUNT:
                 break
         assert counted.received == validated.received == COUNT
-        assert (phase.repeated, phase.inside, phase.outside) == (0, COUNT, COUNT)
+        assert (phase.duplicate_tuples, phase.inside_endpoints, phase.outside_endpoints) == (
+            0,
+            COUNT,
+            COUNT,
+        )
         assert tester.device_state().sessions() >= COUNT
         for back in result.directions.values():
             assert back.mismatch is None

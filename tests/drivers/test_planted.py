@@ -89,7 +89,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
 def _phase_two(bench, trial, meanwhile):
     """A valid trial, with something that happens once its own traffic from outside has begun."""
     for _ in range(planted.BUSY):
-        kept = replace(trial, connections=replace(trial.connections, keep=meanwhile is not None))
+        kept = replace(trial, connections=replace(trial.connections, reuse=meanwhile is not None))
         thread = None
         if meanwhile is not None:
             bench.measure(kept)  # the table is filled; the next trial uses it at once
@@ -99,6 +99,6 @@ def _phase_two(bench, trial, meanwhile):
         if thread is not None:
             thread.join()
         verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING)
-        if result.connections.filled and verdict.valid and (verdict.passed or meanwhile):
+        if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
             return planted.Seen(trial, result, verdict)
     return None

@@ -10,15 +10,26 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
-from v6t.trials.trial import DelayRequest, Event, Segment, Trial, result_from_json
-from v6t.trials.trial import result_to_json as to_json
+from v6t.trials.codec import result_from_json
+from v6t.trials.codec import result_to_json as to_json
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import DelayRequest, Segment, Trial
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 
 
 def lost(result, way="forward"):
     counted = result.directions[way]
-    return counted.total("required") - counted.total("received")
+    return counted.count_frames("required") - counted.count_frames("received")
+
+
+def test_background_and_control_frames_are_counted_apart():
+    counted = sim(streams=(FOREGROUND, BACKGROUND), control=7).measure(TRIAL).directions["forward"]
+    assert {name: count.required for name, count in counted.classes.items()} == {
+        "fg": 5000,
+        "bg": 5000,
+    }
+    assert counted.control == 7
 
 
 def test_a_buffer_hides_overload_for_a_while():
@@ -105,11 +116,11 @@ def test_times_of_loss():
     assert sim().measure(TRIAL).directions["forward"].last_lost_s is None
     counted = sim(capacity_fps=900.0).measure(TRIAL).directions["forward"]
     assert (counted.first_lost_s, counted.last_lost_s) == (0.0, pytest.approx(9.999))
-    asked = replace(TRIAL, then=Segment(500.0, 10.0))
+    asked = replace(TRIAL, second_segment=Segment(500.0, 10.0))
     counted = sim(capacity_fps=900.0, recovery_s=2.0).measure(asked).directions["forward"]
     assert counted.last_lost_s == pytest.approx(12.0, abs=0.0021)
-    assert counted.total("required") - counted.total("received") == 2000
-    asked = replace(TRIAL, event=Event("software-reset", 4.0))
+    assert counted.count_frames("required") - counted.count_frames("received") == 2000
+    asked = replace(TRIAL, device_event=DeviceEvent("software-reset", 4.0))
     counted = sim(reset_s=3.0).measure(asked).directions["forward"]
     assert (counted.first_lost_s, counted.last_lost_s, counted.longest_gap_s) == (4.0, 7.0, 3.0)
 
@@ -138,16 +149,16 @@ def test_virtual_time_moves_by_the_trials_length():
 
 def test_it_says_what_it_can():
     assert (
-        sim().abilities
+        sim().capabilities
         >= replace(
             TRIAL,
             delays=DelayRequest(ipdv=True),
             frame_timeout_s=1.0,
-            then=Segment(1.0, 1.0),
-            event=Event("x", 1.0),
-        ).needs
+            second_segment=Segment(1.0, 1.0),
+            device_event=DeviceEvent("x", 1.0),
+        ).required_capabilities
     )
-    assert replace(TRIAL, delays=DelayRequest(tags=1)).needs == {"tags"}
+    assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
 
 
 def test_real_streams():

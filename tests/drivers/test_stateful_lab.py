@@ -13,10 +13,10 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
+from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import DelayRequest, Trial
@@ -82,7 +82,7 @@ class Standing:
         trial = self.trial(connections, **changes)
         for _ in range(TRIES):
             result = self.bench.measure(trial)
-            if result.connections.filled:
+            if result.connections.is_complete:
                 verdict = assess_trial(trial, result, sending_time_tolerance=1.5)
                 if verdict.passed:
                     return result
@@ -105,23 +105,23 @@ def test_every_connection_is_counted_validated_used_and_torn_down(plugin, initia
     with Standing(plugin, initiator=initiator) as lab:
         found = lab.established().connections
         assert found.learned == found.sessions == found.validated == COUNT
-        assert (found.sessions_before, found.repeated, found.surplus) == (0, 0, 0)
-        assert found.inside is not None
-        assert found.outside >= found.inside * 0.9
-        asked = Connections(COUNT, 3000.0, wait_s=0.3, gap_s=0.1, keep=True)
+        assert (found.sessions_before, found.duplicate_tuples, found.surplus) == (0, 0, 0)
+        assert found.inside_endpoints is not None
+        assert found.outside_endpoints >= found.inside_endpoints * 0.9
+        asked = Connections(COUNT, 3000.0, wait_s=0.3, gap_s=0.1, reuse=True)
         for mode in ("bidirectional", "forward", "reverse"):
             result = lab.passed(asked, mode=mode)
             used = result.connections
             assert used.sessions == COUNT
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 900
-                assert counted.total("received") == 2000
+                assert counted.count_frames("received") == 2000
             assert used.age_s >= used.gap_s >= 0.1
         # those of the last trial serve again: nothing was made anew
-        assert lab.bench.measure(lab.trial(asked)).connections.kept
-        torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", keep=False)))
-        assert torn.connections.emptied_s > 0
-        assert torn.connections.idle_emptied_s > 0
+        assert lab.bench.measure(lab.trial(asked)).connections.reused
+        torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
+        assert torn.connections.flush_s > 0
+        assert torn.connections.idle_flush_s > 0
         state = lab.bench.open().device_state()
         assert state.sessions() == 0
 
@@ -130,7 +130,7 @@ def test_the_responder_reads_its_table_in_every_order():
     with Standing("nat44") as lab:
         for reading, entries in (("linear", 500), ("pseudorandom", 500), ("fixed", 1)):
             asked = Connections(
-                COUNT, 3000.0, wait_s=0.3, entries=entries, reading=reading, keep=True
+                COUNT, 3000.0, wait_s=0.3, entries=entries, reading=reading, reuse=True
             )
             counted = lab.passed(asked, mode="reverse").directions["reverse"]
             assert counted.matched == counted.checked > 900
@@ -144,7 +144,7 @@ def test_addresses_and_ports_together_and_delays_of_both_directions():
     with Standing("nat44", 84, **given) as lab:
         found = lab.established().connections
         assert found.sessions == COUNT
-        asked = Connections(COUNT, 3000.0, wait_s=0.3, keep=True)
+        asked = Connections(COUNT, 3000.0, wait_s=0.3, reuse=True)
         result = lab.passed(asked, delays=DelayRequest(tags=100))
         for counted in result.directions.values():
             assert counted.classes["bg"].received == 200
@@ -195,7 +195,7 @@ def test_the_tcp_capacity_of_a_limited_table_is_found_exactly():
         search = CapacitySpec(
             conditions, first=390, most=420, upper_bound_cps=1500.0, upper_bound_reason="given",
             resolution_cps=750.0, beta=0.5, benchmark="tcp-capacity", fixed=True,
-            phase_one=PhaseOneSettings(wait_s=tcp.waited_s, tcp=tcp),
+            phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
         )  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), lab.bench.measure)
         assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
@@ -250,11 +250,11 @@ def test_a_loopback_learns_and_replays_its_own_frames():
         for _ in range(TRIES):
             result = bench.measure(trial)
             passed = assess_trial(trial, result, sending_time_tolerance=1.5).passed
-            if result.connections.filled and passed:
+            if result.connections.is_complete and passed:
                 break
         assert result.connections.learned == 1000
         assert result.connections.sessions is None
         for counted in result.directions.values():
-            assert counted.total("received") == 1000
+            assert counted.count_frames("received") == 1000
     finally:
         bench.close()

@@ -46,15 +46,15 @@ class Opened:
     def trial(self, tcp: Tcp, count: int = COUNT, rate_cps: float = 1000.0):
         """What became of so many connections."""
         asked = Connections(
-            count, rate_cps, wait_s=tcp.waited_s, alpha=1.0, purpose="establish", tcp=tcp
+            count, rate_cps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )
         key = f"{count}/{rate_cps}"
-        trial = Trial("tcp-rate", key, 74, 74, "forward", rate_cps, asked.filling_s, 0.2, 0.0,
+        trial = Trial("tcp-rate", key, 74, 74, "forward", rate_cps, asked.phase_one_s, 0.2, 0.0,
                       connections=asked)  # fmt: skip
         result = self.bench.measure(trial)
         assert result.connections is not None
         assert result.connections.tcp is not None
-        assert result.connections.tcp.accounted == result.connections.tcp.attempted == count
+        assert result.connections.tcp.classified == result.connections.tcp.attempted == count
         return result, result.connections
 
 
@@ -102,9 +102,9 @@ def test_connections_are_opened_tried_and_ended(nat, tcp):
     result, found = nat.trial(tcp)
     assert not result.faults
     assert found.learned == found.validated == found.sessions == found.tcp.closed == COUNT
-    assert found.repeated == 0
-    assert found.outside is not None
-    assert found.outside > 1
+    assert found.duplicate_tuples == 0
+    assert found.outside_endpoints is not None
+    assert found.outside_endpoints > 1
     assert found.tcp.sessions_after is not None
 
 
@@ -112,12 +112,12 @@ def test_connections_are_opened_tried_and_ended(nat, tcp):
 def test_a_device_that_forgets_is_watched(nat):
     """The kernel forgets connections that were reset after ten seconds: not within one."""
     _, found = nat.trial(Tcp(aging_s=1.0))
-    assert found.tcp.aged_s is None
+    assert found.tcp.expiry_s is None
     assert found.tcp.sessions_after >= COUNT - 10
 
 
 def test_waits_double():
-    assert replace(Tcp(), timeout_s=1.0, retransmissions=2).waited_s == 1 + 2 + 4
+    assert replace(Tcp(), timeout_s=1.0, retransmissions=2).max_wait_s == 1 + 2 + 4
 
 
 class _Slow(Asking):

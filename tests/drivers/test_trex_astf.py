@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.checks import check_abilities, check_measures
+from v6t.core.config.checks import check_capabilities, check_measures
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
@@ -74,7 +74,7 @@ def test_every_connection_is_accounted_for(counted, established, refused, timed_
     assert (found.established, found.reset_refused, found.timed_out) == (
         established, refused, timed_out,
     )  # fmt: skip
-    assert found.accounted == found.attempted == 1000
+    assert found.classified == found.attempted == 1000
     assert (found.fastest_s, found.slowest_s, found.mean_s, found.sum_s) == (None,) * 4
 
 
@@ -83,13 +83,13 @@ def test_lost_answers_never_make_more_of_it_than_there_is():
     found = astf.opened(ANSWERS)
     assert found.retransmitted == 73 + 53
     assert found.established == 1000 - 73 - 53 <= 1000 - 100
-    assert found.accounted == 1000
+    assert found.classified == 1000
 
 
 def test_what_is_open_at_the_client_only_is_half_open():
     found = astf.opened(counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
     assert (found.established, found.half_open, found.timed_out) == (7, 2, 1)
-    assert found.accounted == 10
+    assert found.classified == 10
 
 
 def test_objects_are_counted_by_their_octets():
@@ -245,7 +245,7 @@ def bound(tester_options, benchmark="tcp-rate", settings=TCP_RATE, **flags):
 def test_a_server_that_v6t_starts_opens_connections_and_says_how():
     run = bound({"lab": "true"})
     check_measures(run)
-    check_abilities(run, make_tester(run))
+    check_capabilities(run, make_tester(run))
     (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
     assert "SYN that it sent again" in said
 
@@ -281,7 +281,7 @@ def test_a_run_is_refused_before_anything_starts(options, more, why):
 def test_only_a_server_of_v6t_s_own_is_started_anew(options, able):
     kind = Trex(options)
     tester = kind.make(plugin("nat44").links, None, loopback=False, delays=False, seed=1)
-    assert ("tcp" in tester.abilities) == able
+    assert ("tcp" in tester.capabilities) == able
     if not able:
         with pytest.raises(UsageError, match="a server that v6t starts and ends itself"):
             list(kind.conversations(plugin("nat44"), 10, Tcp(), 1.0))

@@ -9,11 +9,11 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.trex.astf import AGAIN
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
 from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
@@ -53,14 +53,14 @@ class Opened:
     ):
         """What became of so many connections; a busy machine may spoil the first trials."""
         asked = Connections(
-            count, rate_cps, wait_s=tcp.waited_s, alpha=1.0, purpose="establish", tcp=tcp
+            count, rate_cps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )
-        trial = Trial("tcp-rate", "k", 74, 74, "forward", rate_cps, asked.filling_s, 0.2, 0.0,
+        trial = Trial("tcp-rate", "k", 74, 74, "forward", rate_cps, asked.phase_one_s, 0.2, 0.0,
                       connections=asked)  # fmt: skip
         for _ in range(TRIES):
             result = self.bench.measure(trial)
             found = result.connections.tcp
-            assert found.accounted == found.attempted <= count
+            assert found.classified == found.attempted <= count
             if not result.faults and (again or not found.retransmitted):
                 break
         assert not result.faults
@@ -100,7 +100,7 @@ def test_streams_go_on_after_connections(nat):
         result = nat.bench.measure(trial)
         if assess_trial(trial, result, sending_time_tolerance=1.5).passed:
             break
-    assert result.directions["forward"].total("received") == 500
+    assert result.directions["forward"].count_frames("received") == 500
 
 
 def test_without_a_device_the_tester_opens_connections_with_itself():
@@ -128,7 +128,7 @@ def test_trex_finds_the_tcp_capacity_of_a_limited_table_exactly(nat):
         search = CapacitySpec(
             conditions, first=199, most=207, upper_bound_cps=RATE_CPS, upper_bound_reason="given",
             resolution_cps=RATE_CPS / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
-            phase_one=PhaseOneSettings(wait_s=Tcp().waited_s, tcp=Tcp()),
+            phase_one=PhaseOneSettings(wait_s=Tcp().max_wait_s, tcp=Tcp()),
         )  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), nat.bench.measure)
         assert result.search.capacity == limit

@@ -11,7 +11,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
-from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import tables
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
@@ -48,7 +48,7 @@ def bench(size=84, options=None, **params):
     plugin = bind(run).technology
     sizes = plugin.frame_pair(size)
     tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
-    return tester, Preparing(tester, state_of(bind(run), tester, None)), sizes
+    return tester, TwoPhaseTester(tester, state_of(bind(run), tester, None)), sizes
 
 
 def trial(sizes, connections, rate=2000.0, duration=1.0, mode="bidirectional", **changes):
@@ -73,18 +73,18 @@ def test_the_full_cycle(rows, monkeypatch):
     tester, prepared, sizes = bench()
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
-        found = without_faults(prepared, trial(sizes, asked, duration=asked.filling_s))
+        found = without_faults(prepared, trial(sizes, asked, duration=asked.phase_one_s))
         stands = found.connections
         assert (stands.sent, stands.learned, stands.validated) == (COUNT, COUNT, COUNT)
-        assert (stands.sessions_before, stands.sessions, stands.repeated) == (0, COUNT, 0)
+        assert (stands.sessions_before, stands.sessions, stands.duplicate_tuples) == (0, COUNT, 0)
         for way in found.directions.values():
             assert way.checked == way.matched > 20
         # phase 2: the Initiator goes through its four-tuples more than twice
-        asked = Connections(COUNT, 2000.0, 0.5, 0.1, keep=True)
+        asked = Connections(COUNT, 2000.0, 0.5, 0.1, reuse=True)
         for changes in ({}, {"delays": DelayRequest(tags=100)}, {"delays": DelayRequest(tags=0)}):
             result = without_faults(prepared, trial(sizes, asked, 3000.0, 2.5, **changes))
             for way in result.directions.values():
-                assert way.total("sent") == way.total("received") == 7500
+                assert way.count_frames("sent") == way.count_frames("received") == 7500
                 assert way.checked == way.matched > 50
                 if changes:
                     delays = way.delays["fg"]
@@ -101,7 +101,7 @@ def test_parts_of_the_table_and_other_orders():
             asked = Connections(500, 2000.0, 0.3, 0.1, entries=entries, reading=reading)
             result = without_faults(prepared, trial(sizes, asked, mode="reverse"))
             way = result.directions["reverse"]
-            assert way.total("received") == 2000
+            assert way.count_frames("received") == 2000
             assert way.checked == way.matched > 50
     finally:
         tester.close()
@@ -114,16 +114,16 @@ def test_more_connections_than_identifiers_reach(size, monkeypatch):
     tester, prepared, sizes = bench(size)
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
-        found = without_faults(prepared, trial(sizes, asked, duration=asked.filling_s))
+        found = without_faults(prepared, trial(sizes, asked, duration=asked.phase_one_s))
         stands = found.connections
         assert (stands.sent, stands.learned, stands.validated) == (COUNT, COUNT, COUNT)
         assert found.directions["reverse"].checked == found.directions["reverse"].matched > 100
-        asked = Connections(COUNT, 2000.0, 0.5, 0.1, keep=True)
+        asked = Connections(COUNT, 2000.0, 0.5, 0.1, reuse=True)
         for delays in (None, DelayRequest(tags=100), DelayRequest(tags=0)):
             result = without_faults(prepared, trial(sizes, asked, 3000.0, 2.5, delays=delays))
             for way in result.directions.values():
                 assert list(way.classes) == ["fg"]
-                assert way.total("sent") == way.total("received") == 7500
+                assert way.count_frames("sent") == way.count_frames("received") == 7500
                 assert way.control == 0
                 assert way.checked == way.matched > 100
                 if delays is not None:
@@ -141,7 +141,7 @@ def test_a_connection_that_went_is_missing_in_the_validation(monkeypatch):
     tester, _, sizes = bench()
     try:
         asked = Connections(1000, 2000.0, 0.3, 0.1, alpha=1.0, purpose="establish")
-        whole = trial(sizes, asked, duration=asked.filling_s)
+        whole = trial(sizes, asked, duration=asked.phase_one_s)
         tester.establish(whole, asked)
         pid = tester.namespaces()["device"]
         listed = ["nsenter", "-t", str(pid), "-n", "conntrack"]

@@ -28,7 +28,8 @@ from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.precompute import with_rows
 from v6t.tests.plugins.foreign import OverTcp
-from v6t.trials.trial import DelayRequest, Event, Segment, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import DelayRequest, Segment, Trial
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
@@ -131,7 +132,9 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
 def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
     raw.update(events=events, looks=[], answered={})
     tester = SimpleNamespace(attachment=SimpleNamespace(cpu_limit=85.0))
-    assert TrexTester._result(tester, trial(2000.0, 1.0), [], raw, "", False).disturbed is disturbed
+    assert (
+        TrexTester._result(tester, trial(2000.0, 1.0), [], raw, "", False).is_disturbed is disturbed
+    )
 
 
 def test_duplicates_and_order(raw):
@@ -292,11 +295,11 @@ def test_no_frame_is_stamped_beyond_what_trex_can_stamp(delays, tagged):
 
 
 def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
-    asked = trial(2e6, 0.5, bound_fps=5e6)
+    asked = trial(2e6, 0.5, search_limit_fps=5e6)
     found = bursts(STREAMS["forward"], asked, stamp=True, marks=200)
     assert sum(b.frames for b in found) == asked.frames
     assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
-    few = bursts(STREAMS["forward"], trial(3e6, 1e-5, bound_fps=5e6), stamp=True, marks=200)
+    few = bursts(STREAMS["forward"], trial(3e6, 1e-5, search_limit_fps=5e6), stamp=True, marks=200)
     assert sum(b.frames for b in few) == 30
     assert not any(b.pg_id for b in bursts(STREAMS["forward"], asked, stamp=False, marks=200))
 
@@ -305,7 +308,7 @@ def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
 def test_all_trials_of_a_search_are_counted_alike(bound, every):
     """Its upper bound decides, however low a trial's own rate is."""
     for rate in (1000.0, 2e6, 2.5e6):
-        found = bursts(STREAMS["forward"], trial(rate, 0.5, bound_fps=bound), stamp=True)
+        found = bursts(STREAMS["forward"], trial(rate, 0.5, search_limit_fps=bound), stamp=True)
         assert {b.pg_id is not None for b in found} == {every}
 
 
@@ -320,13 +323,13 @@ def test_pdv_beyond_that_times_as_many_frames_as_possible():
     [
         ({"frame_timeout_s": 0.1}, "a timeout for every frame"),
         ({"delays": DelayRequest(ipdv=True)}, "IPDV"),
-        ({"then": Segment(1e6, 1.0)}, "to know when frames were lost"),
-        ({"event": Event("software-reset", 0.5)}, "to know when frames were lost"),
+        ({"second_segment": Segment(1e6, 1.0)}, "to know when frames were lost"),
+        ({"device_event": DeviceEvent("software-reset", 0.5)}, "to know when frames were lost"),
     ],
 )
 def test_what_takes_a_stamp_in_every_frame_is_refused_beyond_that(asked, words):
     check_stamps(trial(2.5e6, 1.0, **asked))
-    for beyond in ({"rate_fps": 2.6e6}, {"rate_fps": 1e6, "bound_fps": 2.6e6}):
+    for beyond in ({"rate_fps": 2.6e6}, {"rate_fps": 1e6, "search_limit_fps": 2.6e6}):
         with pytest.raises(BeyondTester, match=f"{words}: .* 2,500,000 a second and direction"):
             check_stamps(replace(trial(2.5e6, 1.0, **asked), **beyond))
     alone = replace(trial(5e6, 1.0, **asked), mode="forward")
@@ -334,7 +337,7 @@ def test_what_takes_a_stamp_in_every_frame_is_refused_beyond_that(asked, words):
 
 
 def test_pairs_of_ports_stamp_their_share_of_those_that_are_compared():
-    asked = trial(2e6, 0.5, bound_fps=5e6)
+    asked = trial(2e6, 0.5, search_limit_fps=5e6)
     for part in range(2):
         found = bursts(STREAMS["forward"], asked, stamp=True, part=part, parts=2, marks=200)
         assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(100, 0), (100, 1)]

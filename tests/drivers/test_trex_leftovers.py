@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import client_worker, recording, samples, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
@@ -73,7 +73,7 @@ def server(tmp_path, monkeypatch):
 
 def established(server):
     asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
-    result = Preparing(server.tester, None).measure(trial(asked))
+    result = TwoPhaseTester(server.tester, None).measure(trial(asked))
     return result, judge_connections(trial(asked), result, sending_time_tolerance=TOLERANCE)
 
 
@@ -81,7 +81,7 @@ def test_phase_one_with_leftovers_is_invalid(server):
     server.left = {"forward": 200, "reverse": 0}
     result, verdict = established(server)
     found = result.connections
-    assert (found.learned, found.surplus, found.repeated) == (COUNT, 0, 0)
+    assert (found.learned, found.surplus, found.duplicate_tuples) == (COUNT, 0, 0)
     assert (verdict.valid, verdict.passed) == (False, False)
     assert verdict.reasons == ("200 frames of an earlier trial arrived in phase 1",)
 
@@ -126,10 +126,10 @@ def test_phase_two_compares_only_frames_of_its_own(server):
     server.tester._options = TrexOptions(sample=30)
     established(server)
     server.left = {"forward": 20, "reverse": 20}
-    asked = Connections(COUNT, RATE, 0.1, 0.0, keep=True)
-    result = Preparing(server.tester, None).measure(trial(asked))
+    asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
+    result = TwoPhaseTester(server.tester, None).measure(trial(asked))
     for counted in result.directions.values():
-        assert counted.total("received") == COUNT
+        assert counted.count_frames("received") == COUNT
         assert counted.checked == counted.matched >= 30
 
 

@@ -76,7 +76,7 @@ def test_all_frames_come_back_and_match(loopback):
                 assert {c.role for c in counted.classes.values()} == {"foreground", "background"}
                 assert counted.delay_us["min"] <= counted.delay_us["p50"]
                 assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
-                assert counted.sending_error_s > 0
+                assert counted.sending_time_error_s > 0
     finally:
         tester.close()
 
@@ -196,7 +196,7 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
         result = valid(host, trial("forward"))
         counted = result.directions["forward"]
         assert set(counted.classes) == {"test frames"}
-        assert counted.total("received") == 4000
+        assert counted.count_frames("received") == 4000
     finally:
         guest.close()
         host.close()
@@ -231,8 +231,8 @@ def test_a28_ports_do_not_count_what_devices_say_of_their_own():
         counted = result.directions["forward"]
         assert result.tester["counting"] == "ports"
         assert counted.control == 20 * len(said)
-        assert counted.total("surplus") == 0
-        assert counted.total("received") == counted.total("sent")
+        assert counted.count_frames("surplus") == 0
+        assert counted.count_frames("received") == counted.count_frames("sent")
     finally:
         tester.close()
 
@@ -347,8 +347,8 @@ def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(cou
         result = tester.measure(asked)
         counted = result.directions["forward"]
         assert result.tester["counting"] == told
-        assert counted.total("sent") == counted.total("required")
-        assert counted.sending_time_s - counted.sending_error_s > 1.5 * asked.duration_s
+        assert counted.count_frames("sent") == counted.count_frames("required")
+        assert counted.sending_time_s - counted.sending_time_error_s > 1.5 * asked.duration_s
         verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
         assert not verdict.valid
         valid(tester, trial("forward"))
@@ -367,9 +367,9 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
         result = valid(tester, asked)
         assert result.tester["counting"] == "ports"
         for counted in result.directions.values():
-            assert counted.total("received") == counted.total("sent") == 4000
+            assert counted.count_frames("received") == counted.count_frames("sent") == 4000
             assert counted.checked == counted.matched > 50
-        below = valid(tester, replace(asked, rate_fps=1000.0, bound_fps=4000.0))
+        below = valid(tester, replace(asked, rate_fps=1000.0, search_limit_fps=4000.0))
         assert below.tester["counting"] == "ports"
         assert valid(tester, replace(asked, rate_fps=1000.0)).tester["counting"] == "trailer"
         result = valid(tester, replace(asked, delays=DelayRequest()))
@@ -384,10 +384,10 @@ def test_frames_that_nothing_times_are_told_by_marks_and_compared():
     tester = opened(options={"marks": "true"})
     try:
         asked = trial(rate=4000.0, duration=1.0)
-        result = valid(tester, replace(asked, bound_fps=1e8))
+        result = valid(tester, replace(asked, search_limit_fps=1e8))
         assert (result.tester["counting"], result.tester["timed"]) == ("marks", "none")
         for counted in result.directions.values():
-            assert counted.total("received") == counted.total("sent") == 4000
+            assert counted.count_frames("received") == counted.count_frames("sent") == 4000
             assert counted.checked == counted.matched > 50
         steered = tester.describe()["receive_packet_steering"]
         cpus = tester.describe()["cpus"]
@@ -485,7 +485,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         asked = Trial("throughput", "t", 84, 84, "bidirectional", 1000.0, 1.0, 0.4, 0.2)
         result = valid(tester, asked)
-        assert [d.total("received") for d in result.directions.values()] == [1000, 1000]
+        assert [d.count_frames("received") for d in result.directions.values()] == [1000, 1000]
         assert result.tester["answered"] == 0
         assert (tester.describe()["answers_on"], tester.describe()["learning_on"]) == ([], [0, 1])
     finally:

@@ -16,7 +16,8 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.profiles.transform import entropy
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
-from v6t.trials.trial import Event, Segment, Starts, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial
 
 pytestmark = [
@@ -75,13 +76,13 @@ def test_the_second_rate_follows_the_first_without_a_gap(router):
     def in_time(result):
         """As exactly as a busy machine does it once in ten times."""
         ways = result.directions.values()
-        return all(abs(w.change_late_s) < 0.003 and w.sending_time_s < 3.52 for w in ways)
+        return all(abs(w.rate_change_error_s) < 0.003 and w.sending_time_s < 3.52 for w in ways)
 
-    trial = asked(sizes, 4000.0, 1.5, then=Segment(2000.0, 2.0))
+    trial = asked(sizes, 4000.0, 1.5, second_segment=Segment(2000.0, 2.0))
     result = without_faults(tester, trial, in_time=in_time)
     assert assess_trial(trial, result, sending_time_tolerance=1.02).valid
     for found in result.directions.values():
-        assert found.total("sent") == found.total("received") == 10_000
+        assert found.count_frames("sent") == found.count_frames("received") == 10_000
         assert found.checked == found.matched > 50
         assert (found.first_lost_s, found.last_lost_s) == (None, None)
 
@@ -100,10 +101,10 @@ def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
         time.sleep(0.8)
         forwarding(1)
 
-    trial = asked(sizes, 2000.0, 6.0, event=Event("software-reset", 2.0))
+    trial = asked(sizes, 2000.0, 6.0, device_event=DeviceEvent("software-reset", 2.0))
     result = without_faults(tester, trial, outage)
     for found in result.directions.values():
-        lost = found.total("sent") - found.total("received")
+        lost = found.count_frames("sent") - found.count_frames("received")
         assert lost > 0
         assert 0 < found.first_lost_s < found.last_lost_s < 6
         # both methods of RFC 6201 see the same outage, which was one stretch of the stream
@@ -113,12 +114,16 @@ def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
 
 def test_flows_begin_one_after_the_other(router):
     tester, sizes = router(partial(entropy.flows, count=40))
-    trial = asked(sizes, 4000.0, 2.0, starts=Starts(40, 0.025))
+    trial = asked(sizes, 4000.0, 2.0, flow_starts=FlowStarts(40, 0.025))
     result = without_faults(tester, trial)
     for found in result.directions.values():
         # half of the first second's turns are those of flows that have not begun
-        assert found.total("required") == pytest.approx(8000 - 1950, abs=41)
-        assert found.total("sent") == found.total("received") == found.total("required")
+        assert found.count_frames("required") == pytest.approx(8000 - 1950, abs=41)
+        assert (
+            found.count_frames("sent")
+            == found.count_frames("received")
+            == found.count_frames("required")
+        )
         assert found.checked == found.matched > 50
 
 

@@ -22,7 +22,8 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.transform import entropy
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
-from v6t.trials.trial import ClassCount, DirectionResult, Segment, Starts, Trial
+from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.trial import FlowStarts, Segment, Trial
 
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
 PLUGIN = bind(RUN).technology
@@ -35,7 +36,7 @@ def trial(**more):
 
 
 def recovery():
-    streams, found = segmented(STREAMS, trial(then=Segment(500.0, 4.0)))
+    streams, found = segmented(STREAMS, trial(second_segment=Segment(500.0, 4.0)))
     return counting.Sent(streams, found, 0, (1,))
 
 
@@ -196,8 +197,10 @@ def test_other_frames_are_no_test_frames():
 def flows_of(count, rate, duration, interval_s):
     traffic = entropy.flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
     streams = stamped(with_rows(compile_traffic(traffic), 0))
-    asked = replace(trial(starts=Starts(count, interval_s)), rate_fps=rate, duration_s=duration)
-    made, found, sources = successive(streams, asked, asked.starts)
+    asked = replace(
+        trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
+    )
+    made, found, sources = successive(streams, asked, asked.flow_starts)
     return streams, asked, counting.Sent(made, found, 0, (1,)), sources
 
 
@@ -248,6 +251,6 @@ def test_flows_are_told_apart_by_class_and_number():
 def test_flows_that_cannot_begin_in_turn_are_refused():
     streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
     with pytest.raises(UsageError, match="do not repeat after 4 flows"):
-        successive(streams, asked, Starts(4, 1.0))
+        successive(streams, asked, FlowStarts(4, 1.0))
     with pytest.raises(UsageError, match="at most 4,096 flows"):
-        successive(streams, asked, Starts(5000, 1.0))
+        successive(streams, asked, FlowStarts(5000, 1.0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.trex.sending import looks, sending_time
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 
 WIDTH_S = 5e-5
@@ -30,7 +31,7 @@ def evenly(frames, begin_s, end_s):
 def verdict(took, frames, duration_s, tolerance=1.00001):
     count = ClassCount("foreground", frames, frames, frames)
     asked = Trial("throughput", "k", 104, 64, "forward", frames / duration_s, duration_s)
-    counted = DirectionResult({"fg": count}, took.time_s, sending_error_s=took.error_s)
+    counted = DirectionResult({"fg": count}, took.time_s, sending_time_error_s=took.error_s)
     return assess_trial(asked, TrialResult({"forward": counted}), sending_time_tolerance=tolerance)
 
 

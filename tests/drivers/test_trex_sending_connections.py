@@ -11,7 +11,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import client_worker, marking, stamping, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
@@ -152,14 +152,14 @@ def server(tmp_path, monkeypatch):
 
 def trial(asked, **changes):
     return Trial(
-        "t", "t", 84, 84, "bidirectional", RATE, asked.filling_s, 0.1, 0.0,
+        "t", "t", 84, 84, "bidirectional", RATE, asked.phase_one_s, 0.1, 0.0,
         connections=asked, **changes,
     )  # fmt: skip
 
 
 def established(server):
     asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
-    prepared = Preparing(server.tester, None)
+    prepared = TwoPhaseTester(server.tester, None)
     return prepared, trial(asked), prepared.measure(trial(asked))
 
 
@@ -186,12 +186,12 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
 def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
     prepared, _, _ = established(server)
     server.late_s[["forward", "reverse"].index(way)] = late_s
-    asked = trial(Connections(COUNT, RATE, 0.1, 0.0, keep=True))
+    asked = trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True))
     result = prepared.measure(asked)
     assert result.faults == ()
     counted = result.directions[way]
-    assert counted.total("sent") == counted.total("received") == COUNT
-    assert 0.5 + late_s <= counted.sending_at_most_s <= 0.5 + late_s + 3 * LOOK_S
+    assert counted.count_frames("sent") == counted.count_frames("received") == COUNT
+    assert 0.5 + late_s <= counted.max_sending_time_s <= 0.5 + late_s + 3 * LOOK_S
     verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
     assert verdict.valid is valid
     assert valid or (len(verdict.reasons) == 1 and f"{way}: sending took" in verdict.reasons[0])
@@ -203,10 +203,10 @@ def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch
     prepared, _, _ = established(server)
     monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", most_fps)
     server.tester._options = TrexOptions(sample=30)
-    result = prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, keep=True)))
+    result = prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
     assert result.tester["counting"] == ("ports" if most_fps < 2 * RATE else "trailer")
     for counted in result.directions.values():
-        assert counted.total("sent") == counted.total("received") == COUNT
+        assert counted.count_frames("sent") == counted.count_frames("received") == COUNT
         assert counted.checked == counted.matched >= 30
 
 
@@ -214,7 +214,7 @@ def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch
 def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, rows, share):
     monkeypatch.setattr(tables, "MOST_ROWS", rows)
     prepared, _, _ = established(server)
-    asked = Connections(COUNT, RATE, 0.1, 0.0, keep=True)
+    asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(trial(asked, delays=delays))
         # the initiator's own program enumerates all, whatever lists the table needs

@@ -115,11 +115,11 @@ def measured(tester, asked):
     """A trial of which all frames left: a busy machine may not get round to all at once."""
     for _ in range(5):
         result = tester.measure(asked)
-        if all(d.total("sent") == asked.frames for d in result.directions.values()):
+        if all(d.count_frames("sent") == asked.frames for d in result.directions.values()):
             break
     assert (result.tester["counting"], result.tester["timed"]) == ("ports", "tagged frames")
     for counted in result.directions.values():
-        assert counted.total("required") == counted.total("received") == asked.frames
+        assert counted.count_frames("required") == counted.count_frames("received") == asked.frames
         assert counted.checked == counted.matched > 50
     for way, seen in result.tester["stamped"].items():
         assert way in result.directions
@@ -137,7 +137,7 @@ def test_every_core_sends_its_share_and_samples_are_compared(opened, cores):
 
 def timed(tester, cores):
     """Delays of a stream that one core stamps beside the load of the others: all of it came back."""
-    assert tester.abilities == {"tags", "every-frame"}
+    assert tester.capabilities == {"tags", "every-frame"}
     answers = []
     ask = tester.attachment.ask
     tester.attachment.ask = lambda op, **a: (answers.append(ask(op, **a)), answers[-1])[1]

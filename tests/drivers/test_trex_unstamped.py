@@ -56,7 +56,9 @@ def test_a_trial_is_counted_class_by_class():
     own = both["reverse"].streams[0]
     two = StreamSet("reverse", (own, replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")))
     streams = loaded(two).streams("reverse")
-    trial = Trial("throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, bound_fps=1e8)
+    trial = Trial(
+        "throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, search_limit_fps=1e8
+    )
     burst = bursts(streams, trial, stamp=True, marks=200)
     assert all(b.pg_id is None and not b.tags for b in burst)
     sent = counting.Sent(streams, burst, 1, (0,), 7)

@@ -36,7 +36,8 @@ from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
-from v6t.trials.trial import DelayRequest, Event, Trial
+from v6t.trials.device_events import DeviceEvent
+from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
@@ -220,7 +221,7 @@ def test_a_trial_is_counted(opened):
 @pytest.mark.parametrize("missing", [0, 1])
 def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch, missing):
     """Recovery and reset tell from it when frames were lost."""
-    asked = replace(TRIAL, mode="forward", event=Event("software-reset", 0.2))
+    asked = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
     count = asked.frames - missing
     frames = np.zeros((count, 80), np.uint8)
     seq = (np.arange(count) + FIRST_SEQUENCE) % (1 << 32)
@@ -252,8 +253,8 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
                 break
         assert verdict.valid == (slow == 1)
         for counted in result.directions.values():
-            least = counted.sending_time_s - counted.sending_error_s
-            assert 0.499 < least <= counted.sending_at_most_s
+            least = counted.sending_time_s - counted.sending_time_error_s
+            assert 0.499 < least <= counted.max_sending_time_s
             assert slow == 1 or least > 0.9
     finally:
         made.close()
@@ -278,7 +279,7 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         )
         result = made.measure(TRIAL)
         timing = {"tags", "every-frame"} if compared else set()
-        assert (result.tester["counting"], made.abilities) == ("ports", timing)
+        assert (result.tester["counting"], made.capabilities) == ("ports", timing)
         (trial,) = [a for op, a in asked if op == "trial"]
         for bursts in trial["bursts"].values():
             stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
@@ -311,7 +312,7 @@ def test_nothing_is_said_where_all_stamped_frames_were_captured():
     [
         {"frame_timeout_s": 0.01},
         {"delays": DelayRequest(ipdv=True)},
-        {"event": Event("change", 0.1)},
+        {"device_event": DeviceEvent("change", 0.1)},
     ],
 )
 def test_a_server_found_to_have_several_cores_measures_nothing_it_cannot(
@@ -321,10 +322,10 @@ def test_a_server_found_to_have_several_cores_measures_nothing_it_cannot(
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     made = a_tester(installation)
     trial = replace(TRIAL, **asked)
-    assert trial.needs <= made.abilities
+    assert trial.required_capabilities <= made.capabilities
     made.open()
     try:
-        assert not trial.needs <= made.abilities
+        assert not trial.required_capabilities <= made.capabilities
         run = resolve(flags=Flags(plugin="mape-br"))
         plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
@@ -433,12 +434,14 @@ def test_many_frames_are_marked_where_threads_share_cpus(
         monkeypatch.setattr(
             made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
         )
-        made.measure(replace(TRIAL, duration_s=0.1, bound_fps=bound_fps))
+        made.measure(replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps))
         (trial,) = [a for op, a in asked if op == "trial"]
         groups = {b["pg_id"] is None for bursts in trial["bursts"].values() for b in bursts}
         assert groups == {not stamped}
         assert bool(trial["marked"]) is not stamped
-        made.measure(replace(TRIAL, duration_s=0.1, bound_fps=bound_fps, delays=DelayRequest()))
+        made.measure(
+            replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps, delays=DelayRequest())
+        )
         timed = [a for op, a in asked if op == "trial"][-1]
         assert {b["pg_id"] is None for x in timed["bursts"].values() for b in x} == {False}
     finally:
@@ -457,7 +460,7 @@ def test_what_was_sent_before_all_ports_began_is_of_no_trial(
             opened.measure(TRIAL)
         return
     result = opened.measure(TRIAL)
-    assert [d.total("sent") for d in result.directions.values()] == [500, 500]
+    assert [d.count_frames("sent") for d in result.directions.values()] == [500, 500]
     assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
 
 

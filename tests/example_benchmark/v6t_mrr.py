@@ -17,8 +17,9 @@ from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.procedures.conditions import Attempt, Attempts
-from v6t.trials.trial import directions_of
+from v6t.procedures.conditions import Attempts
+from v6t.trials.trial import list_directions
+from v6t.trials.verdict import Attempt
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -84,20 +85,20 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         own, conditions = self.own(point.bound), point.conditions()
         rate_fps = point.limit_fps
         attempts: list[Attempt] = []
-        received: dict[str, list[float]] = {way: [] for way in directions_of(point.mode)}
+        received: dict[str, list[float]] = {way: [] for way in list_directions(point.mode)}
         for number in range(1, own.trials + 1):
             trials = Attempts(
-                *(conditions, conditions.point(self.name), point.measure, point.watch),
+                *(conditions, conditions.make_key_prefix(self.name), point.measure, point.watch),
                 *(number, own.trials),
             )
-            trial = conditions.trial(self.name, rate_fps, own.duration_s)
+            trial = conditions.make_trial(self.name, rate_fps, own.duration_s)
             outcome = trials.run(trial)
             attempts += trials.all
             if outcome.verdict.valid:  # else the tester faltered every time
                 for way, rates in received.items():
-                    frames = outcome.result.directions[way].total("received")
+                    frames = outcome.result.directions[way].count_frames("received")
                     rates.append(frames / own.duration_s)
-        counted = len(received[directions_of(point.mode)[0]])
+        counted = len(received[list_directions(point.mode)[0]])
         record = MrrRecord(
             **head(conditions, self.name, self.title, attempts, point.said),
             repetitions=counted,

@@ -16,7 +16,8 @@ from v6t.drivers.tester import Oracle, Tester
 from v6t.drivers.tester_kind import TesterKind
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
-from v6t.trials.trial import Ability, ClassCount, Trial, TrialResult
+from v6t.trials.result import ClassCount, TrialResult
+from v6t.trials.trial import Capability, Trial
 
 
 class ImpairedOptions(StrictModel):
@@ -54,7 +55,7 @@ class ImpairedTester:
     """Sends and counts; see :class:`v6t.drivers.tester.Tester`."""
 
     name = "impaired"
-    abilities: frozenset[Ability] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
 
     def __init__(self, options: ImpairedOptions, seed: int, loopback: bool) -> None:
         self._options = options

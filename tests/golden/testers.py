@@ -20,14 +20,8 @@ from v6t.drivers.trex.marking import marked
 from v6t.drivers.trex.stamping import bursts, stamped
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
-from v6t.trials.trial import (
-    ClassCount,
-    DelayRequest,
-    DirectionResult,
-    Segment,
-    Trial,
-    TrialResult,
-)
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import DelayRequest, Segment, Trial
 from v6t.trials.verdict import assess_trial
 
 TECHNOLOGIES = ("mape-br", "siit", "ipv4-router")
@@ -36,7 +30,7 @@ TRIALS = (
     TRIAL,
     replace(TRIAL, delays=DelayRequest(tags=50, first_tag_s=0.5)),
     replace(TRIAL, rate_fps=5e6, delays=DelayRequest()),
-    replace(TRIAL, then=Segment(1.0, 500.0)),
+    replace(TRIAL, second_segment=Segment(1.0, 500.0)),
 )
 BEHAVIOURS = (
     {"lose_every": 7, "delay_us": 20.0, "jitter_us": 5.0},
@@ -54,7 +48,7 @@ DIRECTION_RESULTS = (
     DirectionResult({"fg": replace(FORWARDED, sent=999)}, 2.0),
     DirectionResult({"fg": replace(FORWARDED, surplus=1)}, 2.0),
     DirectionResult({"fg": FORWARDED, "n": replace(FORWARDED, role="negative")}, 2.0),
-    DirectionResult({"fg": FORWARDED}, 2.0, change_late_s=0.5),
+    DirectionResult({"fg": FORWARDED}, 2.0, rate_change_error_s=0.5),
 )
 
 

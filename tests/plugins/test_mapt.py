@@ -22,7 +22,7 @@ from v6t.plugins.translation import rfc6052
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
-from .oracle import OracleRule
+from .drawn_rules import oracle_of
 from .worlds import MapTWorld, embedded
 
 FAST = settings(max_examples=120, deadline=None)
@@ -63,12 +63,6 @@ def params(rule: MapRule, **given) -> MapTParams:
     )
 
 
-def oracle(rule: MapRule) -> OracleRule:
-    draft = rule.iid_format == "draft"
-    four, six = str(rule.ipv4_prefix), str(rule.ipv6_prefix)
-    return OracleRule(six, four, rule.ea_len, rule.psid_offset, rule.psid_len, draft, rule.psid)
-
-
 def expanded(plugin, direction, count=40):
     (stream,) = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
     return Expander(stream).frames(0, count)
@@ -85,7 +79,7 @@ def test_frames_of_any_rule_pass_any_dmr(rule, length):
         assert exc.code == "conflict"
         return
     plugin = MapTBorderRelay(chosen)
-    world = MapTWorld(Links(), [oracle(rule)], dmr)
+    world = MapTWorld(Links(), [oracle_of(rule)], dmr)
     for direction in ("forward", "reverse"):
         frames = expanded(plugin, direction)
         answer = plugin.expect(direction, frames)

@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 from v6t.drivers.sim.tester import SimOptions, SimTester
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec
-from v6t.trials.trial import ClassCount, DirectionResult, TrialResult, directions_of
+from v6t.trials.conditions import Conditions
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import list_directions
 
 FOREGROUND = SimpleNamespace(name="fg", weight=1, role=SimpleNamespace(value="foreground"))
 BACKGROUND = SimpleNamespace(name="bg", weight=1, role=SimpleNamespace(value="background"))
@@ -50,10 +51,10 @@ def by_rule(received, **direction):
                             "foreground", trial.frames, trial.frames, received(way, trial)
                         )
                     },
-                    trial.sending_s,
+                    trial.total_duration_s,
                     **direction,
                 )
-                for way in directions_of(trial.mode)
+                for way in list_directions(trial.mode)
             }
         )
 

@@ -11,7 +11,7 @@ from v6t.procedures.repetition import Adaptive
 from v6t.procedures.stateful.capacity import CapacitySpec as TableSpec
 from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
 from v6t.tests.procedures.support import Recorded, at
-from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 
 LONG = Rules(60.0, 2.0, 1.00001)
 
@@ -53,7 +53,7 @@ def test_where_no_short_trial_is_valid_long_ones_look_for_the_rate():
 
     def door(trial):
         result = counted(trial, trial.frames - (trial.rate_fps > 50_000))
-        blurred = replace(result.directions["forward"], sending_error_s=0.02)
+        blurred = replace(result.directions["forward"], sending_time_error_s=0.02)
         return TrialResult({"forward": blurred})
 
     spec, told, recorded = looking(rules=Rules(3.0, 0.1, 1.02), media_fps=1e6), [], Recorded(door)

@@ -195,8 +195,8 @@ def test_the_overload_is_followed_by_half_of_it():
     measure_recovery(recovery(repetitions=1), door)
     (trial,) = door.trials
     assert trial.rate_fps == pytest.approx(1.1e6)
-    assert trial.then.rate_fps == pytest.approx(0.55e6)
-    assert trial.needs == {"two-rates", "loss-times"}
+    assert trial.second_segment.rate_fps == pytest.approx(0.55e6)
+    assert trial.required_capabilities == {"two-rates", "loss-times"}
 
 
 def test_an_overload_the_medium_does_not_carry_is_said():
@@ -250,7 +250,7 @@ def test_a_device_that_does_not_come_back():
 def test_each_kind_of_reset_is_a_benchmark_of_its_own():
     door = Recorded(sim(capacity_fps=1e6, reset_s=1.0).measure)
     measure_reset(reset(hook="power-cycle", repetitions=1), door)
-    assert door.trials[0].event.hook == "power-cycle"
+    assert door.trials[0].device_event.hook == "power-cycle"
     assert door.trials[0].key == "reset/104/forward/power-cycle/r01/a1"
     with pytest.raises(ValueError, match="no reset"):
         reset(hook="kick")

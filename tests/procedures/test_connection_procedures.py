@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
@@ -20,15 +20,11 @@ from v6t.procedures.stateful.phases import (
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.tests.procedures.support import Recorded, at, sim
+from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.result import TrialResult
 from v6t.trials.tcp import Tcp
-from v6t.trials.trial import (
-    Trial,
-    TrialResult,
-    result_from_json,
-    result_to_json,
-    trial_to_json,
-)
+from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +34,7 @@ UPPER_CPS = 1_000_000.0
 def door(**device):
     """A simulated tester and stateful device, with every trial kept."""
     tester = sim(**device)
-    return Recorded(Preparing(tester, tester.table).measure)
+    return Recorded(TwoPhaseTester(tester, tester.table).measure)
 
 
 def rate_of(found, **changes):
@@ -101,7 +97,7 @@ def test_the_rate_is_the_devices(limit):
     assert repetition.search.hit_upper_bound == (limit > UPPER_CPS)
     for trial in found.trials:
         assert trial.connections.count == 10_000
-        assert not trial.connections.keep
+        assert not trial.connections.reuse
         assert trial.connections.purpose == "establish"
         assert trial.rate_fps == trial.connections.rate_cps
 
@@ -281,7 +277,7 @@ def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     asked = Connections(1000, 10_000.0)
     tester = door(phase_one_loss=1, phase_one_loss_trials=2)
     prepared = Prepared(tester, asked)
-    assert prepared(trial).directions["reverse"].total("received") == 1000
+    assert prepared(trial).directions["reverse"].count_frames("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
     assert prepared.finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
     with pytest.raises(PhaseOneFailed, match="failed 4 times: 999 of 1000"):
@@ -326,7 +322,7 @@ FAULTS = {
 FAILURES = {
     "1 of 100 connections were not forwarded": {"learned": 99},
     "surplus of 2 frames in phase 1": {"surplus": 2},
-    "3 connections have the outside four-tuple of another": {"repeated": 3},
+    "3 connections have the outside four-tuple of another": {"duplicate_tuples": 3},
     "the device counts 98 connections, the Responder learned 100": {"sessions": 98},
     "4 of 100 connections failed validation": {"validated": 96, "validation_sent": 100},
     "the connections were not validated": {},
@@ -357,7 +353,7 @@ def test_connections_survive_the_journal():
     trial = Trial("teardown", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
     result = tester(trial)
     assert result.connections.validated == 100
-    assert result.connections.emptied_s == pytest.approx(0.1)
+    assert result.connections.flush_s == pytest.approx(0.1)
     assert result_from_json(result_to_json(result)) == result
     assert trial_to_json(trial)["connections"]["purpose"] == "tear-down"
     assert "connections" not in trial_to_json(Trial("t", "k", 84, 64, "forward", 1.0, 1.0))
@@ -393,11 +389,11 @@ def test_ends_that_the_tester_did_not_send_are_its_own_fault():
     tester = sim(tcp_aging_s=3)
     tcp = Tcp(aging_s=60.0)
     asked = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=tcp)
-    trial = at().trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=asked)
-    preparing = Preparing(tester, tester.table)
+    trial = at().make_trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=asked)
+    preparing = TwoPhaseTester(tester, tester.table)
     whole = preparing.measure(trial)
     assert not whole.faults
-    assert whole.connections.tcp.aged_s == 3.0
+    assert whole.connections.tcp.expiry_s == 3.0
     disconnect = tester.disconnect
 
     def short(trial, connections):
@@ -410,4 +406,4 @@ def test_ends_that_the_tester_did_not_send_are_its_own_fault():
     tester.disconnect = short
     result = preparing.measure(trial)
     assert result.faults == ("the client ended 99 of 100 connections",)
-    assert 3.0 <= result.connections.tcp.aged_s < 4.0
+    assert 3.0 <= result.connections.tcp.expiry_s < 4.0

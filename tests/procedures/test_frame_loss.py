@@ -8,7 +8,7 @@ from v6t.analysis.records.loss import frame_loss_record, frame_loss_rows
 from v6t.procedures.frame_loss import DirectionLoss, FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.tests.procedures.support import Recorded, at, limited, sim
-from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 
 
 def point(mode="forward", **changes):

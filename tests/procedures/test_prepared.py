@@ -20,10 +20,10 @@ class Phases:
     """A tester's door for trials with connections, as drivers compose it."""
 
     def __init__(self, **options):
-        from v6t.drivers.oracle.two_phase import Preparing
+        from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         self.tester = sim(capacity_fps=LIMIT, **options)
-        self.preparing = Preparing(self.tester, self.tester.table)
+        self.preparing = TwoPhaseTester(self.tester, self.tester.table)
         self.first_phases = 0
 
     def __call__(self, trial):
@@ -55,7 +55,7 @@ def test_a20_a_retake_that_succeeds_is_enough():
 @pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])
 def test_whether_connections_survive_a_reset(keeps, survived):
     door = Recorded(Phases(reset_s=2.0, reset_keeps=keeps))
-    prepared = Prepared(door, Connections(10_000, 100_000.0, wait_s=0.1, keep=True))
+    prepared = Prepared(door, Connections(10_000, 100_000.0, wait_s=0.1, reuse=True))
     spec = ResetSpec(at("reverse"), "software-reset", 100_000.0, 30.0, 10.0, 3)
     result = measure_reset(spec, prepared)
     assert [math.isfinite(t) for t in result.by_loss_s("reverse")] == survived
@@ -63,7 +63,7 @@ def test_whether_connections_survive_a_reset(keeps, survived):
     assert record.state_survived == survived
     assert f"survived {sum(survived)} of 3 resets" in " ".join(remarks([record], presentations()))
     # what a reset took away cannot serve the next trial
-    assert not any(t.connections.keep for t in door.trials)
+    assert not any(t.connections.reuse for t in door.trials)
 
 
 def test_frames_from_inside_make_the_connections_again():

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.records.throughput import throughput_record
-from v6t.procedures.repetition import Adaptive, MedianInterval, median_interval
+from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import halvings
 from v6t.procedures.tester_rate import CapacitySpec, usable_fps
 from v6t.procedures.tester_rate import tester_capacity as capacity_of
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
+from v6t.trials.order_statistics import MedianInterval
 
 LIMIT = 3_141_592.0
 
@@ -236,14 +237,3 @@ def test_adaptive_repetition_is_never_fewer_than_six():
         Adaptive(fewest=5)
     assert not Adaptive().enough([1.0] * 5)
     assert Adaptive().enough([1.0] * 6)
-
-
-@pytest.mark.parametrize(
-    ("count", "ranks", "coverage"), [(6, (1, 6), 0.96875), (20, (6, 15), 0.9586)]
-)
-def test_interval_of_the_median(count, ranks, coverage):
-    interval = median_interval([float(n) for n in range(1, count + 1)])
-    assert interval.ranks == ranks
-    assert (interval.low, interval.high) == ranks
-    assert interval.coverage == pytest.approx(coverage, abs=1e-4)
-    assert median_interval([1.0] * 5) is None

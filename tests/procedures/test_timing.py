@@ -11,16 +11,10 @@ from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
 from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
 from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
-from v6t.trials.delays import Distribution, differences
-from v6t.trials.trial import (
-    ClassCount,
-    DelayRequest,
-    DirectionResult,
-    Trial,
-    TrialResult,
-    result_from_json,
-    result_to_json,
-)
+from v6t.trials.codec import result_from_json, result_to_json
+from v6t.trials.delays import Distribution, compute_ipdv
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import DelayRequest, Trial
 
 pytestmark = pytest.mark.slow
 
@@ -53,42 +47,42 @@ def with_delays(times, **direction):
 
 
 def test_a8_typical_and_worst_case_latency():
-    few = latency_figures(Distribution.of(range(1, 501)))
+    few = latency_figures(Distribution.from_values(range(1, 501)))
     assert (few["tl"], few["wcl"]) == (250.5, 500)
-    many = latency_figures(Distribution.of(range(1, 50_001)))
+    many = latency_figures(Distribution.from_values(range(1, 50_001)))
     assert many["wcl"] == 49_950
 
 
 def test_a9_lost_tags():
-    one = latency_figures(Distribution.of(range(1, 1000), lost=1))
+    one = latency_figures(Distribution.from_values(range(1, 1000), lost=1))
     assert one["wcl"] == 999
-    two = latency_figures(Distribution.of(range(1, 999), lost=2))
+    two = latency_figures(Distribution.from_values(range(1, 999), lost=2))
     assert math.isinf(two["wcl"])
     assert two["tl"] == 500.5
 
 
 def test_a10_pdv():
     delays = [10] * 990 + [25] * 9 + [90]
-    figures = pdv_figures(Distribution.of(delays))
+    figures = pdv_figures(Distribution.from_values(delays))
     assert figures == {"pdv": 15, "min": 10, "p99_9": 25, "max": 90}
 
 
 def test_a10_pdv_that_lost_frames_decide():
-    assert pdv_figures(Distribution.of([10] * 999, lost=1))["pdv"] == 0
-    assert math.isinf(pdv_figures(Distribution.of([10] * 998, lost=2))["pdv"])
+    assert pdv_figures(Distribution.from_values([10] * 999, lost=1))["pdv"] == 0
+    assert math.isinf(pdv_figures(Distribution.from_values([10] * 998, lost=2))["pdv"])
     assert math.isinf(pdv_figures(Distribution((), (), lost=2))["pdv"])
 
 
 def test_a11_ipdv():
-    found = differences([5, 7, 6, 6, 9])
-    assert found == Distribution.of([2, -1, 0, 3])
+    found = compute_ipdv([5, 7, 6, 6, 9])
+    assert found == Distribution.from_values([2, -1, 0, 3])
     figures = ipdv_figures(found)
     assert figures == {"min": -1, "med": 1.0, "max": 3}
 
 
 def test_a11_pairs_with_a_lost_member_are_skipped():
-    found = differences([5, None, 6, 6, None])
-    assert found == Distribution.of([0], lost=3)
+    found = compute_ipdv([5, None, 6, 6, None])
+    assert found == Distribution.from_values([0], lost=3)
     assert ipdv_figures(found)["med"] == 0
 
 
@@ -97,7 +91,7 @@ def test_tags_are_spread_over_the_time_after_the_first():
         "latency", "k", 104, 64, "forward", 1000.0, 120.0,
         delays=DelayRequest(tags=500, first_tag_s=60.0),
     )  # fmt: skip
-    places = list(trial.tag_frames)
+    places = list(trial.tag_positions)
     assert places[0] == 60_000
     assert len(set(places)) == 500
     assert [p // 120 for p in places] == list(range(500, 1000))
@@ -110,7 +104,7 @@ def test_tags_do_not_beat_with_the_mixture():
         delays=DelayRequest(tags=500, first_tag_s=60.0),
     )  # fmt: skip
     for period in (2, 3, 4, 10, 12, 120):
-        share = sum(place % period == 0 for place in trial.tag_frames) / 500
+        share = sum(place % period == 0 for place in trial.tag_positions) / 500
         assert share == pytest.approx(1 / period, abs=0.01)
 
 
@@ -200,7 +194,7 @@ def test_frames_beyond_their_deadline_are_lost():
     ("door", "says"),
     [
         (by_rule(lambda _, t: t.frames), "brought no delays"),
-        (with_delays(Distribution.of(range(10))), "tagged 10 frames, not 50000"),
+        (with_delays(Distribution.from_values(range(10))), "tagged 10 frames, not 50000"),
     ],
 )
 def test_missing_delays_are_the_testers_fault(door, says):
@@ -215,10 +209,10 @@ def test_missing_delays_are_the_testers_fault(door, says):
 
 
 def test_a_sample_is_never_called_pdv():
-    sampled = with_delays(Distribution.of([10, 11, 12]))
+    sampled = with_delays(Distribution.from_values([10, 11, 12]))
     counted = DirectionResult(
         {"fg": ClassCount("foreground", 600_000, 600_000, 600_000)}, 1.0,
-        delays={"fg": Distribution.of(range(150_000))},
+        delays={"fg": Distribution.from_values(range(150_000))},
     )  # fmt: skip
     result = measure_pdv(every_frame(pdv_spec), lambda _: TrialResult({"forward": counted}))
     assert result.sampled
@@ -233,7 +227,7 @@ def test_a_sample_is_never_called_ipdv():
     """TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)."""
     counted = DirectionResult(
         {"fg": ClassCount("foreground", 600_001, 600_001, 600_001)}, 1.0,
-        delays={"fg": Distribution.of([5])}, ipdv={"fg": Distribution.of(range(30_000))},
+        delays={"fg": Distribution.from_values([5])}, ipdv={"fg": Distribution.from_values(range(30_000))},
     )  # fmt: skip
     result = measure_ipdv(every_frame(ipdv_spec), lambda _: TrialResult({"forward": counted}))
     entry = timing_record(result, loopback=None, conditions={}).to_json()
@@ -244,7 +238,7 @@ def test_a_sample_is_never_called_ipdv():
 @pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
 def test_a_delay_says_between_which_moments_it_was_taken(kind):
     stamps = kind_of(kind, {}).stamps
-    result = measure_pdv(every_frame(pdv_spec), with_delays(Distribution.of([10, 11, 12])))
+    result = measure_pdv(every_frame(pdv_spec), with_delays(Distribution.from_values([10, 11, 12])))
     entry = timing_record(result, loopback=None, conditions={}, stamps=stamps).to_json()
     assert entry["definition"].startswith("one way, from ")
     assert "RFC 1242 section 3.8" in entry["definition"]
@@ -253,7 +247,7 @@ def test_a_delay_says_between_which_moments_it_was_taken(kind):
 
 
 def test_latency_of_some_connections_is_titled_so_with_their_share():
-    times = Distribution.of(range(1000))
+    times = Distribution.from_values(range(1000))
     for share, title in (
         (0.1640625, "Latency of a subset (16.41% of the connections)"),
         (None, "Latency"),
@@ -270,7 +264,7 @@ def test_latency_of_some_connections_is_titled_so_with_their_share():
 
 def test_a_stream_beside_the_load_is_titled_so_with_its_share():
     """Where classes are not told apart, too: several cores of TRex count by ports."""
-    times = Distribution.of(range(1000))
+    times = Distribution.from_values(range(1000))
     whole = {"test frames": ClassCount("foreground", 200_000, 200_000, 200_000)}
     counted = DirectionResult(
         whole, 1.0, delays={"fg": times}, timed_share=0.01, timed_of="load"
@@ -288,7 +282,7 @@ def test_a_stream_beside_the_load_is_titled_so_with_its_share():
 
 
 def test_negative_delays_are_counted():
-    door = with_delays(Distribution.of([0, 0, 5], clamped=2))
+    door = with_delays(Distribution.from_values([0, 0, 5], clamped=2))
     result = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), door)
     entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
@@ -367,7 +361,7 @@ def test_what_has_nothing_to_do_with_the_rate_lowers_none():
         result = tester.measure(trial)
         if "/r03/" in trial.key:
             return result
-        spoilt = replace(result, faults=("the clock was stepped",), disturbed=True)
+        spoilt = replace(result, faults=("the clock was stepped",), is_disturbed=True)
         return result_from_json(result_to_json(spoilt))  # as a run that goes on reads it
 
     spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))

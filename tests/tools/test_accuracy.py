@@ -12,7 +12,7 @@ from v6t.analysis.report.markdown import to_markdown
 from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.drivers.delays import differences, distribution
+from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.known_device import Truth
 from v6t.drivers.lab.privilege import available
@@ -21,7 +21,8 @@ from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import Check, checks
 from v6t.tools.accuracy.record import Capacity, Certificate, Counted, Paced, Timed
 from v6t.tools.accuracy.report import document
-from v6t.trials.trial import ClassCount, DelayRequest, DirectionResult, Trial
+from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.trial import DelayRequest, Trial
 
 LAB, WHY = available()
 MS = 1_000_000
@@ -107,7 +108,7 @@ def a_truth(stayed_ns, arrived=None, **done):
 def a_result(delays_ns=None, *, sending_s=1.0, ipdv=None, **counts):
     given = {"required": 1000, "sent": 1000, "received": 1000, **counts}
     count = ClassCount("foreground", **given)
-    found = None if delays_ns is None else {"fg": distribution(np.asarray(delays_ns))}
+    found = None if delays_ns is None else {"fg": make_distribution(np.asarray(delays_ns))}
     return DirectionResult({"fg": count}, sending_s, delays=found, ipdv=ipdv)
 
 
@@ -115,7 +116,7 @@ def test_the_error_of_a_delay_is_read_less_true():
     true = np.arange(1000) * 1000 + 100_000
     seq = np.arange(1000)
     read = true + 30_000
-    ipdv = {"fg": differences(seq, read, 1000)}
+    ipdv = {"fg": compute_ipdv(seq, read, 1000)}
     trial = a_trial(delays=DelayRequest(ipdv=True))
     row = comparing.timed(CHECK, trial, a_result(read, ipdv=ipdv), a_truth(true))
     assert row.true["min"] == 100.0
@@ -127,7 +128,7 @@ def test_the_error_of_a_delay_is_read_less_true():
 
 def test_of_tagged_frames_the_truth_is_that_of_the_tags():
     trial = a_trial(delays=DelayRequest(tags=100, first_tag_s=0.2))
-    places = list(trial.tag_frames)
+    places = list(trial.tag_positions)
     true = np.full(1000, 900_000)
     true[places] = 50_000
     row = comparing.timed(CHECK, trial, a_result([60_000] * 100), a_truth(true))

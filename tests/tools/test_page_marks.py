@@ -12,8 +12,8 @@ from v6t.analysis.sheet import significant
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import brief, differing, differing_sheet
 from v6t.tools.publish.doubts import is_queued, loses_elsewhere
-from v6t.trials.course import DeviceLoad
-from v6t.trials.trial import ClassCount, DirectionResult, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.timeline import DeviceLoad
 
 HEAD = {
     "title": "T", "direction": "bidirectional", "frame_sizes": FrameSizes(ipv6=84, ipv4=64),
@@ -50,7 +50,7 @@ def pdv(**changes):
 def trial(key, rate_fps, lost=0, **load):
     frames = {"fg": ClassCount("foreground", required=1000, sent=1000, received=1000 - lost)}
     directions = {way: DirectionResult(frames, 0.5) for way in ("forward", "reverse")}
-    return RunTrial({"key": key, "rate_fps": rate_fps}, TrialResult(directions, device=load))
+    return RunTrial({"key": key, "rate_fps": rate_fps}, TrialResult(directions, device_loads=load))
 
 
 def data_of(*records, trials=(), params=None, **results):

@@ -27,15 +27,16 @@ from v6t.core.runs.tester_capacity import tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.known_device import KnownDevice, Truth
 from v6t.drivers.lab.setup import frame_octets
-from v6t.drivers.tester import OracleAround, Tester
+from v6t.drivers.tester import OracleDecorator, Tester
 from v6t.plugins.reference import Expected
-from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import SLOWEST_FPS, Check, checks
 from v6t.tools.accuracy.record import SCHEMA, Capacity, Certificate, Counted, Paced, Timed
 from v6t.tools.accuracy.report import document
-from v6t.trials.trial import DirectionResult, Trial, TrialResult
+from v6t.trials.conditions import Conditions
+from v6t.trials.result import DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -72,7 +73,7 @@ def write(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-class Unchanged(OracleAround):
+class Unchanged(OracleDecorator):
     """The known device's oracle: frames leave as they came."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
@@ -244,7 +245,7 @@ class _Bench:
         return result, self._device.truth()
 
     def _trial(self, check: Check, rate_fps: float, duration_s: float) -> Trial:
-        trial = self._conditions().trial("accuracy", rate_fps, duration_s, delays=check.delays)
+        trial = self._conditions().make_trial("accuracy", rate_fps, duration_s, delays=check.delays)
         return replace(trial, key=f"accuracy/{check.name}")
 
     def _conditions(self) -> Conditions:
@@ -305,8 +306,9 @@ def _faltered(trial: Trial, result: TrialResult, truth: Truth) -> str:
         return result.faults[0]
     if truth.missed:
         return _missed(truth)
-    if direction.total("sent") != trial.frames or len(truth.arrived_ns) != trial.frames:
-        return f"{direction.total('sent')} of {trial.frames} frames were sent, {len(truth.arrived_ns)} came"
-    if direction.sending_time_s > trial.sending_s * SENDING_TOLERANCE:
-        return f"sending took {direction.sending_time_s:.3f} s instead of {trial.sending_s:.3f} s"
+    if direction.count_frames("sent") != trial.frames or len(truth.arrived_ns) != trial.frames:
+        sent, arrived = direction.count_frames("sent"), len(truth.arrived_ns)
+        return f"{sent} of {trial.frames} frames were sent, {arrived} came"
+    if direction.sending_time_s > trial.total_duration_s * SENDING_TOLERANCE:
+        return f"sending took {direction.sending_time_s:.3f} s instead of {trial.total_duration_s:.3f} s"
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.delays import distribution
+from v6t.drivers.delays import make_distribution
 from v6t.tools.accuracy.checks import Check
 from v6t.tools.accuracy.record import POINTS, Capacity, Counted, Paced, Timed
 from v6t.trials.delays import Distribution
@@ -14,17 +14,18 @@ from v6t.trials.delays import Distribution
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.lab.known_device import Truth
-    from v6t.trials.trial import DirectionResult, Trial
+    from v6t.trials.result import DirectionResult
+    from v6t.trials.trial import Trial
 
 
 def counted(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> Counted:
     """Loss, duplicates or reordering."""
     done = {"loss": truth.lost, "duplicates": truth.doubled, "reordering": truth.reordered}
-    sent = result.total("sent")
+    sent = result.count_frames("sent")
     read = {
-        "loss": sent - result.total("received"),
-        "duplicates": result.total("surplus"),
-        "reordering": result.total("out_of_order"),
+        "loss": sent - result.count_frames("received"),
+        "duplicates": result.count_frames("surplus"),
+        "reordering": result.count_frames("out_of_order"),
     }
     known = check.known
     return Counted(
@@ -45,17 +46,17 @@ def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> 
     """
     read = Distribution((), ())
     for one in (result.delays or {}).values():
-        read = read.merged(one)
+        read = read.merge(one)
     differences = Distribution((), ())
     for one in (result.ipdv or {}).values():
-        differences = differences.merged(one)
+        differences = differences.merge(one)
     if not read.frames:
         raise ValueError("the tester timed no frame")
     stayed = truth.stayed_ns
     request = trial.delays
     tags = request.tags if request is not None else 0
     if tags:
-        places = np.array(trial.tag_frames, dtype=np.int64)
+        places = np.array(trial.tag_positions, dtype=np.int64)
         stayed = stayed[np.isin(truth.sent, places)]
     pairs = differences.frames
     return Timed(
@@ -64,7 +65,7 @@ def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> 
         tagged=bool(tags),
         true_frames=len(stayed),
         read_frames=read.frames,
-        true=_quantiles(distribution(stayed)),
+        true=_quantiles(make_distribution(stayed)),
         read=_quantiles(read),
         ipdv_true=_quantiles(distribution_of_pairs(truth)) if pairs else None,
         ipdv_read=_quantiles(differences) if pairs else None,
@@ -76,7 +77,7 @@ def distribution_of_pairs(truth: Truth) -> Distribution:
     order = np.argsort(truth.sent, kind="stable")
     numbers, stayed = truth.sent[order], truth.stayed_ns[order]
     pairs = np.diff(stayed)[np.diff(numbers) == 1]
-    return Distribution.of(pairs.tolist())
+    return Distribution.from_values(pairs.tolist())
 
 
 def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) -> Paced:
@@ -92,7 +93,7 @@ def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) ->
         ppm.append(round((true_fps / trial.rate_fps - 1) * 1e6, 1))
         slot_s = 1 / trial.rate_fps
         sending.append(round((result.sending_time_s - span_s - slot_s) * 1e6, 1))
-        error_us = max(error_us, (result.sending_error_s or 0.0) * 1e6)
+        error_us = max(error_us, (result.sending_time_error_s or 0.0) * 1e6)
         due = np.arange(len(at)) * (slot_s * 1e9)
         off = at - at[0] - due
         late.append(off - off.min())
@@ -125,7 +126,7 @@ def _quantiles(distribution: Distribution) -> Mapping[str, float]:
     figures = {
         name: distribution.minimum_ns
         if not percent
-        else distribution.percentile_ns(percent, with_lost=False)
+        else distribution.percentile_ns(percent, include_lost=False)
         for name, percent in POINTS.items()
     }
     figures["max"] = distribution.maximum_ns
@@ -133,4 +134,4 @@ def _quantiles(distribution: Distribution) -> Mapping[str, float]:
 
 
 def _of_array(late_ns: NDArray[np.float64]) -> Mapping[str, float]:
-    return _quantiles(distribution(np.rint(late_ns).astype(np.int64)))
+    return _quantiles(make_distribution(np.rint(late_ns).astype(np.int64)))

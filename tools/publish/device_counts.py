@@ -10,7 +10,8 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, number_of, sheet
-from v6t.analysis.statistics import median
+from v6t.trials.order_statistics import median
+from v6t.trials.timeline import DeviceLoad
 
 TITLE = "What devices dropped, and how full their tables were"
 _SUMS = "all"
@@ -110,25 +111,23 @@ def _load(data: RunData) -> str:
     for record in data.records:
         if not isinstance(record, ThroughputRecord) or not record.measured:
             continue
-        watched = [t for t in data.counted([record]) if t.result.device]
+        watched = [t for t in data.counted([record]) if t.result.device_loads]
         below = [t for t in watched if t.asked["rate_fps"] <= record.median]
         fastest = max((t.asked["rate_fps"] for t in below), default=0.0)
         if fastest > rate_fps:
             rate_fps, loads = fastest, {}
             for trial in below:
                 if trial.asked["rate_fps"] == fastest:
-                    for name, load in trial.result.device.items():
+                    for name, load in trial.result.device_loads.items():
                         loads.setdefault(name, []).append(load)
     alone = len(loads) == 1
     said = _told({"" if alone else name: _cores(several) for name, several in loads.items()})
     return f"{said}, at {count(rate_fps)} fps" if said else ""
 
 
-def _cores(loads: Sequence[Any]) -> str:
-    busiest, mean = (
-        median([share for load in loads for share in getattr(load, which)])
-        for which in ("busiest", "mean")
-    )
+def _cores(loads: Sequence[DeviceLoad]) -> str:
+    busiest = median([percent for load in loads for percent in load.max_percent])
+    mean = median([percent for load in loads for percent in load.mean_percent])
     return f"busiest core {busiest:.0f} %, all cores {mean:.0f} %"
 
 

@@ -34,8 +34,8 @@ def loses_elsewhere(data: RunData, record: Record) -> bool:
     delays = [r for r in data.records if isinstance(r, DelayRecord) and _alike(r, record)]
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     return any(
-        counted.total("required") - counted.total("received")
-        > tolerated * counted.total("required")
+        counted.count_frames("required") - counted.count_frames("received")
+        > tolerated * counted.count_frames("required")
         for trial in data.counted(delays)
         if trial.asked["rate_fps"] <= record.median
         for counted in trial.result.directions.values()

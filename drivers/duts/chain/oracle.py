@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.duts.expect_profile import ProfiledAnswer
-from v6t.drivers.tester import OracleAround
+from v6t.drivers.tester import OracleDecorator
 from v6t.packets import inet
 from v6t.packets.distinct import distinct
 from v6t.packets.header_policy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.tester import Answer, Oracle
+    from v6t.drivers.tester import ExpectedFrames, Oracle
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SET, _CLEAR = 0x40, 0xBF
 
 
-class ChainOracle(OracleAround):
+class ChainOracle(OracleDecorator):
     """A plugin's reference translation as a certain chain does it. Picklable.
 
     Header fields may have the values that the technology or one of the parts allows: which part did what
@@ -54,7 +54,7 @@ class ChainOracle(OracleAround):
         """The technology's, and what the parts do of it."""
         return merged(self.oracle.header_policy, self._policy)
 
-    def expect(self, direction: Direction, frames: U8) -> Answer:
+    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length = answer.frames.copy(), answer.length.copy()

@@ -66,7 +66,7 @@ def establish(sizes, purpose="establish"):
         duration_s=COUNT / RATE,
         residual_wait_s=0.3,
         pause_s=0.0,
-        connections=Connections(COUNT, RATE, wait_s=0.3, alpha=1.0, purpose=purpose, keep=True),
+        connections=Connections(COUNT, RATE, wait_s=0.3, alpha=1.0, purpose=purpose, reuse=True),
     )
 
 
@@ -85,9 +85,9 @@ def test_connections_go_through_and_are_counted(name):
         bench.load(compile_point(tool, sizes, run.seed))
         made = bench.measure(establish(sizes)).connections
         assert (made.sent, made.learned, made.validated) == (COUNT, COUNT, COUNT)
-        assert (made.sessions, made.repeated) == (COUNT, 0)
+        assert (made.sessions, made.duplicate_tuples) == (COUNT, 0)
         both = bench.measure(establish(sizes, "prepare"))
-        assert both.connections.kept
+        assert both.connections.reused
         for counted in both.directions.values():
             (count,) = counted.classes.values()
             assert count.received == count.sent == COUNT

@@ -53,35 +53,35 @@ class Asking:
 def test_every_query_is_answered_rightly_and_the_cache_does_what_is_asked(server):
     with Asking(server) as device:
         plain = device.ask(Queries(timeout_s=2.0))
-        assert plain.total("received") == COUNT, plain.answers
+        assert plain.count_frames("received") == COUNT, plain.answers
         assert (plain.matched, plain.mismatch) == (COUNT, None)
-        assert plain.answers.aaaa >= COUNT
-        assert plain.answers.a >= COUNT
-        own = device.ask(Queries(own_aaaa=1.0, timeout_s=2.0))
-        assert own.total("received") == COUNT, own.answers
-        assert own.answers.a <= COUNT * 0.05
-        half = device.ask(Queries(cached=0.5, timeout_s=2.0, cached_names=20))
-        assert half.total("received") == COUNT, half.answers
+        assert plain.answers.aaaa_queries >= COUNT
+        assert plain.answers.a_queries >= COUNT
+        own = device.ask(Queries(native_aaaa_share=1.0, timeout_s=2.0))
+        assert own.count_frames("received") == COUNT, own.answers
+        assert own.answers.a_queries <= COUNT * 0.05
+        half = device.ask(Queries(cached_share=0.5, timeout_s=2.0, cached_names=20))
+        assert half.count_frames("received") == COUNT, half.answers
         assert half.answers.cached_names == 20
-        assert half.answers.repeated <= COUNT * 0.05
-        assert half.answers.aaaa <= COUNT * 0.6
+        assert half.answers.repeated_queries <= COUNT * 0.05
+        assert half.answers.aaaa_queries <= COUNT * 0.6
         # the cache was emptied in between: names of the trial before are asked anew
-        again = device.ask(Queries(cached=1.0, timeout_s=2.0, cached_names=20))
-        assert again.total("received") == COUNT, again.answers
-        assert again.answers.aaaa <= COUNT * 0.05
+        again = device.ask(Queries(cached_share=1.0, timeout_s=2.0, cached_names=20))
+        assert again.count_frames("received") == COUNT, again.answers
+        assert again.answers.aaaa_queries <= COUNT * 0.05
 
 
 def test_the_authoritative_server_is_reached_by_ipv6_too():
     with Asking("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
         found = device.ask(Queries(timeout_s=2.0))
-        assert found.total("received") == COUNT, found.answers
+        assert found.count_frames("received") == COUNT, found.answers
 
 
 def test_several_processes_of_knot_share_the_queries_and_all_end():
     """kresd has no threads: it forks, and what is forked does not end with the first."""
     with Asking("knot-resolver", threads=2) as device:
         found = device.ask(Queries(timeout_s=2.0))
-        assert found.total("received") == COUNT, found.answers
+        assert found.count_frames("received") == COUNT, found.answers
         transport = device.bench.session.transport
         place = f"{device.bound.driver.options.state_dir}/dns"
         group = transport.run(f"cat {place}/knot-resolver.pid").out.strip()
@@ -96,7 +96,7 @@ def test_another_prefix_on_the_device_is_a_wrong_record():
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).dut_intent()
         device.bound.__dict__["intent"] = wrong  # what the driver is told
         found = device.ask(Queries(timeout_s=2.0))
-        assert found.total("received") == 0
+        assert found.count_frames("received") == 0
         assert found.answers.reasons == {"wrong AAAA record": COUNT}
         assert found.mismatch["why"] == "wrong AAAA record"
         assert found.mismatch["expected"] != found.mismatch["received"]
@@ -110,10 +110,10 @@ def test_the_tester_answers_itself(upstream):
     try:
         trial = Trial(
             *("selftest", "k", 114, 94, "forward", QPS, SECONDS), residual_wait_s=0.5, pause_s=0.0,
-            queries=Queries(timeout_s=0.25, alone=True),
+            queries=Queries(timeout_s=0.25, is_selftest=True),
         )  # fmt: skip
         found = bench.measure(trial).directions["forward"]
     finally:
         bench.close()
-    assert found.total("received") + found.total("late") == COUNT
-    assert (found.answers.aaaa, found.answers.a) == (COUNT, 0)
+    assert found.count_frames("received") + found.count_frames("late") == COUNT
+    assert (found.answers.aaaa_queries, found.answers.a_queries) == (COUNT, 0)

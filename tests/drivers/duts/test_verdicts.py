@@ -14,7 +14,8 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
 from v6t.trials.connections import PhaseOneResult
-from v6t.trials.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Trial
 
 from . import intents
 

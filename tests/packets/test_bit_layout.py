@@ -1,0 +1,155 @@
+"""Bit layouts: integers, arrays and bindings give the same bits, those of the oracle."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.packets.address_layouts import (
+    GeneratedSoftwires,
+    eam_layout,
+    embedded_address_layout,
+    map_address_layout,
+    port_layout,
+)
+from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
+from v6t.profiles.model import bind_layout
+from v6t.tests.plugins.drawn_rules import ces, oracle_of
+
+NIBBLES = BitLayout(
+    16, {"x": 8, "y": 4}, (BitCopy("x", 0, 4, 4), BitCopy("y", 4, 4), BitCopy("x", 12, 4)), 0xA0
+)
+
+
+def write_bindings(layout: BitLayout, **values: int) -> int:
+    """Write bindings to a field, digit by digit."""
+    digits = list(f"{layout.constant:0{layout.width}b}")
+    for b in bind_layout(layout, "IPv6.src"):
+        value = f"{values[b.variable]:0{layout.variables[b.variable]}b}"
+        digits[b.first : b.last + 1] = value[b.var_first : b.var_last + 1]
+    return int("".join(digits) or "0", 2)
+
+
+@st.composite
+def layouts(draw):
+    """Disjoint copies of two variables to a field of up to 128 bits, and values."""
+    width = draw(st.integers(1, 128))
+    widths = {"x": draw(st.integers(1, 64)), "y": draw(st.integers(65, 128))}
+    piece = st.tuples(st.sampled_from("xy"), *[st.integers(0, 127)] * 3)
+    copies, used, at = [], 0, 0
+    for name, gap, length, first in draw(st.lists(piece, max_size=5)):
+        start, source = at + gap % 20, first % widths[name]
+        size = min(length, width - start, widths[name] - source)
+        if size > 0:
+            copies.append(BitCopy(name, start, size, source))
+            used |= (1 << size) - 1 << width - start - size
+            at = start + size
+    constant = draw(st.integers(0, (1 << width) - 1)) & ~used
+    values = {name: draw(st.integers(0, (1 << bits) - 1)) for name, bits in widths.items()}
+    return BitLayout(width, widths, tuple(copies), constant), values
+
+
+def columns(value: int, width: int) -> list:
+    words = -(-width // 64)
+    shifts = range(64 * (words - 1), -1, -64)
+    return [np.array([value >> shift & (1 << 64) - 1], dtype=np.uint64) for shift in shifts]
+
+
+@settings(derandomize=True, deadline=None)
+@given(layouts())
+def test_layout_drawn_gives_the_same_bits_for_integers_arrays_and_bindings(drawn):
+    layout, values = drawn
+    field = layout.encode(**values)
+    assert field == write_bindings(layout, **values)
+    words = layout.encode_words(**{n: columns(v, layout.variables[n]) for n, v in values.items()})
+    assert [int(word[0]) for word in words] == [int(w[0]) for w in columns(field, layout.width)]
+    assert layout.encode(**layout.decode(field)) == field
+
+
+@settings(derandomize=True, deadline=None)
+@given(ces())
+def test_map_address_of_drawn_ce_is_the_oracles(drawn):
+    rule, ea, psid = drawn
+    ipv4 = rule.decode_ea(ea)[0]
+    psid_digits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
+    expected = int(oracle_of(rule).address(f"{int(ipv4):032b}", psid_digits))
+    layout = map_address_layout(rule)
+    assert layout.encode(ipv4=int(ipv4), psid=psid) == expected
+    values = {"ipv4": np.array([int(ipv4)], np.uint64), "psid": np.array([psid], np.uint64)}
+    octets = layout.encode_octets(**values)
+    assert octets.tobytes() == IPv6Address(expected).packed
+    if rule.ea_len:
+        from_ea = layout.compose(ipv4=rule.ce_layouts.ipv4, psid=rule.ce_layouts.psid)
+        assert write_bindings(from_ea, ea=ea, host=0) == expected
+
+
+def test_encode_places_bits_and_keeps_the_constant():
+    assert NIBBLES.encode(x=0x12, y=0x3) == 0x23A1
+
+
+def test_decode_reads_all_variables():
+    assert NIBBLES.decode(0x23A1) == {"x": 0x12, "y": 0x3}
+
+
+def test_decode_of_a_bit_copied_twice_reads_the_last_copy():
+    twice = BitLayout(8, {"x": 4}, (BitCopy("x", 0, 4), BitCopy("x", 4, 4)))
+    assert twice.decode(0x12) == {"x": 2}
+
+
+def test_encode_octets_of_an_array_is_big_endian():
+    x, y = np.array([0x12, 0xFF], np.uint64), np.array([3, 0], np.uint64)
+    assert NIBBLES.encode_octets(x=x, y=y).tolist() == [[0x23, 0xA1], [0xF0, 0xAF]]
+
+
+def test_mask_selects_the_bits_of_one_variable():
+    assert (NIBBLES.mask("x"), NIBBLES.mask("y")) == (0xF00F, 0x0F00)
+
+
+def test_compose_replaces_a_variable_and_joins_adjacent_copies():
+    whole = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
+    composed = variable_layout("x", 8).compose(x=whole)
+    assert composed.copies == (BitCopy("z", 0, 8, 2),)
+    assert composed.variables == {"z": 16}
+
+
+def test_compose_with_a_constant_adds_it():
+    assert NIBBLES.compose(x=BitLayout(8, {}, (), 0x12)).encode(y=3) == 0x23A1
+
+
+@pytest.mark.parametrize(
+    ("prefix", "address"),
+    [
+        ("2001:db8::/32", "2001:db8:c000:221::"),
+        ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
+        ("2001:db8:122::/48", "2001:db8:122:c000:2:2100::"),
+        ("2001:db8:122:300::/56", "2001:db8:122:3c0:0:221::"),
+        ("2001:db8:122:344::/64", "2001:db8:122:344:c0:2:2100::"),
+        ("2001:db8:122:344::/96", "2001:db8:122:344::192.0.2.33"),
+    ],
+)
+def test_embedded_address_layout_gives_the_examples_of_rfc_6052(prefix, address):
+    layout = embedded_address_layout(IPv6Network(prefix))
+    field = layout.encode(ipv4=int(IPv4Address("192.0.2.33")))
+    assert IPv6Address(field) == IPv6Address(address)
+    assert IPv4Address(layout.decode(field)["ipv4"]) == IPv4Address("192.0.2.33")
+
+
+def test_eam_layout_copies_the_suffix_behind_the_ipv6_prefix():
+    layout = eam_layout(IPv4Network("192.0.2.0/28"), IPv6Network("2001:db8:aaaa::/64"))
+    address = IPv6Address(layout.encode(ipv4=int(IPv4Address("192.0.2.7"))))
+    assert address == IPv6Address("2001:db8:aaaa:0:7000::")
+
+
+def test_port_layout_gives_the_ports_of_rfc_7597():
+    # section 5.1: a = 6, k = 8, m = 2; PSID 0x34 of example 1 has the ports 1232 to 1235 first
+    assert port_layout(6, 8).encode(psid=0x34, index=1 << 2) == 1232
+    assert port_layout(6, 8).decode(1235) == {"psid": 0x34, "index": 1 << 2 | 3}
+
+
+def test_b4_layout_of_generated_softwires_has_the_form_of_rfc_7596():
+    pool, prefix = IPv4Network("198.18.0.0/15"), IPv6Network("2001:db8:b400::/40")
+    layout = GeneratedSoftwires(pool, prefix, psid_len=6, index_bits=10).b4_layout()
+    assert IPv6Address(layout.encode(softwire=73)) == IPv6Address("2001:db8:b400:49:0:c612:1:9")

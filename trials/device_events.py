@@ -1,0 +1,33 @@
+"""Operations on a device during a trial: resets and changes of its configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HOOKS = ("hardware-reset", "software-reset", "power-cycle")
+"""Hooks that reset a device (RFC 6201)."""
+NOTHING = "nothing"
+"""A stream without a change, for comparison."""
+CHANGES = (NOTHING, "add", "change", "remove")
+"""Changes of a configuration, in the order in which they are made."""
+
+
+def event_of(change: str) -> str:
+    """Return the name of the hook that makes a change."""
+    return f"reconfiguration-{change}"
+
+
+@dataclass(frozen=True)
+class DeviceEvent:
+    """An operation on the device while traffic runs.
+
+    Testers ignore it: the run calls the hook during the trial. Only the simulated tester simulates
+    the outage.
+
+    Attributes:
+        hook: name of the hook, for example ``software-reset``.
+        at_s: time of the call after the first frame [s].
+    """
+
+    hook: str
+    at_s: float

@@ -1,0 +1,53 @@
+"""A trial over time: frames received and lost in each time slot, and the load of the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_SENDING_SLOTS = 60
+"""Limit for the slots in which a trial sends, because a journal holds tens of thousands of trials."""
+MAX_SLOTS = 1_000_000
+"""Limit for the slots of one timeline in a journal, the wait for late frames included."""
+
+_STEPS = (1, 2, 5)
+_SHORTEST_S = 0.01
+
+
+def choose_slot_s(sending_s: float) -> float:
+    """Choose the shortest slot [s] of 0.01, 0.02, 0.05, 0.1 ... that needs at most SLOTS slots."""
+    decade = _SHORTEST_S
+    while True:
+        for step in _STEPS:
+            if sending_s <= MAX_SENDING_SLOTS * step * decade * (1 + 1e-9):
+                return round(step * decade, 2)
+        decade *= 10
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Frames of one direction of a trial by time slot, without negative traffic.
+
+    Attributes:
+        slot_s: length of a slot [s].
+        received: frames that arrived in each slot, counted from the first frame sent.
+        lost: frames due in each slot that did not arrive in time.
+    """
+
+    slot_s: float
+    received: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DeviceLoad:
+    """Load of a device's processor cores during a trial, second by second.
+
+    Attributes:
+        at_s: ends of the seconds that were observed, counted from the first frame [s].
+        busiest: load of the busiest core in each of them [%].
+        mean: mean load of all cores [%].
+    """
+
+    end_times_s: tuple[float, ...]
+    max_percent: tuple[int, ...]
+    mean_percent: tuple[int, ...]
