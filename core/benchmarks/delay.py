@@ -22,7 +22,7 @@ from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import Trial
+from v6t.trials.trial import RFC_TAGS, Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -208,9 +208,9 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
                 "not 120 s and 60 s"
             )
-        if s.tags < latency.RFC_TAGS:
+        if s.tags < RFC_TAGS:
             yield (
-                f"latency by {s.tags} tagged frames, not at least {latency.RFC_TAGS} (RFC 8219 section 7.2): "
+                f"latency by {s.tags} tagged frames, not at least {RFC_TAGS} (RFC 8219 section 7.2): "
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
