@@ -19,7 +19,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.trials.load_estimate import Estimate, Offered, ShapeEstimate
+from v6t.trials.load_estimate import LoadEstimate, OfferedLoad, ShapeEstimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +115,9 @@ class Inference:
     def __init__(self) -> None:
         self._near: dict[str, tuple[F64, F64]] = {}
 
-    def __call__(self, trials: Sequence[Offered], target: float, most_fps: float) -> Estimate:
+    def __call__(
+        self, trials: Sequence[OfferedLoad], target: float, most_fps: float
+    ) -> LoadEstimate:
         """The critical load after some trials.
 
         Args:
@@ -145,7 +147,7 @@ class Inference:
         return _together(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
-def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Estimate:
+def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
     mean = float(whole @ share)
     by_size = np.argsort(whole, kind="stable")
     reached = np.cumsum(share[by_size])
@@ -154,7 +156,7 @@ def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Esti
         float(whole[by_size[min(len(whole) - 1, int(np.searchsorted(reached, p)))]])
         for p in (tail, 1 - tail)
     )
-    return Estimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
+    return LoadEstimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
 
 
 def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-_LIST = ("a list is wanted", "write it in brackets: [one, another]")
-_SECTION = ("names with values are wanted", "write them in lines below it, indented")
-_WHOLE = ("a whole number is wanted", "")
-_NUMBER = ("a number is wanted", "")
+_LIST = ("must be a list", "write it in brackets: [one, another]")
+_SECTION = ("must be a section of named settings", "write NAME: VALUE in indented lines below it")
+_WHOLE = ("must be a whole number", "")
+_NUMBER = ("must be a number", "")
 _PARSING = ("int_parsing", "float_parsing")
 """Texts that are no numbers."""
 _KINDS = ("int", "float")
 """What a path ends with where a number is one of several kinds: such settings take no units."""
 _WORDS: dict[str, tuple[str, str]] = {
-    "string_type": ("text is wanted", "put it in quotes"),
+    "string_type": ("must be text", "put it in quotes"),
     "list_type": _LIST,
     "tuple_type": _LIST,
     "dict_type": _SECTION,
@@ -33,22 +33,22 @@ _WORDS: dict[str, tuple[str, str]] = {
     "int_from_float": _WHOLE,
     "float_type": _NUMBER,
     "float_parsing": _NUMBER,
-    "finite_number": ("a finite number is wanted", ""),
-    "bool_type": ("true or false is wanted", ""),
-    "bool_parsing": ("true or false is wanted", ""),
-    "missing": ("this is missing", ""),
-    "ip_v4_address": ("this is no IPv4 address", "write for example 192.0.2.1"),
+    "finite_number": ("must be a finite number", ""),
+    "bool_type": ("must be true or false", ""),
+    "bool_parsing": ("must be true or false", ""),
+    "missing": ("is missing", ""),
+    "ip_v4_address": ("must be an IPv4 address", "write for example 192.0.2.1"),
     "ip_v4_interface": (
-        "this is no IPv4 address with its length",
+        "must be an IPv4 address with prefix length",
         "write for example 192.0.2.1/24",
     ),
-    "ip_v4_network": ("this is no IPv4 prefix", "write for example 192.0.2.0/24"),
-    "ip_v6_address": ("this is no IPv6 address", "write for example 2001:db8::1"),
+    "ip_v4_network": ("must be an IPv4 prefix", "write for example 192.0.2.0/24"),
+    "ip_v6_address": ("must be an IPv6 address", "write for example 2001:db8::1"),
     "ip_v6_interface": (
-        "this is no IPv6 address with its length",
+        "must be an IPv6 address with prefix length",
         "write for example 2001:db8::1/64",
     ),
-    "ip_v6_network": ("this is no IPv6 prefix", "write for example 2001:db8::/32"),
+    "ip_v6_network": ("must be an IPv6 prefix", "write for example 2001:db8::/32"),
 }
 _CODES = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "not-a-number"),
@@ -71,10 +71,10 @@ _CODES = {
 }
 """The code of each of pydantic's errors."""
 _BOUNDS = {
-    "greater_than": ("it must be above {}", "gt"),
-    "greater_than_equal": ("it must be at least {}", "ge"),
-    "less_than": ("it must be below {}", "lt"),
-    "less_than_equal": ("it must be at most {}", "le"),
+    "greater_than": ("must be above {}", "gt"),
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than": ("must be below {}", "lt"),
+    "less_than_equal": ("must be at most {}", "le"),
 }
 
 
@@ -139,7 +139,7 @@ def _shown(problem: ErrorDetails) -> str:
         return f", not {str(value).lower()}"
     if problem["type"].startswith("ip_") and isinstance(value, (int, float)):
         return f", not the number {value}"
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) or problem["type"] == "missing":
         return ""
     return f" ({'nothing' if value is None else f'{value!r:.80}'} given)"
 
@@ -154,11 +154,11 @@ def _in_words(problem: ErrorDetails) -> tuple[str, str]:
         return text.format(_number(context[bound])), ""
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", str(context["expected"]))
-        return f"{context['expected']} is wanted", meant(str(problem["input"]), known)
+        return f"must be {context['expected']}", meant(str(problem["input"]), known)
     if kind.startswith("ip_") and isinstance(problem["input"], (int, float)):
-        return "an address is wanted", _WORDS[kind][1]
-    if kind == "value_error":
-        return str(context["error"]), getattr(context["error"], "hint", "")
+        return "must be an address", _WORDS[kind][1]
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"]) or "is invalid", getattr(context["error"], "hint", "")
     return _WORDS.get(kind, (problem["msg"], ""))
 
 

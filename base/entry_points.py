@@ -83,7 +83,7 @@ class Extensions(Generic[T]):
         entries = self._entries().get(name, ())
         if not entries:
             raise UsageError(
-                f"there is no {self.what} '{name}'",
+                f"unknown {self.what} '{name}'",
                 nearest(name, self.names(), "installed"),
                 code="unknown-name",
             )
@@ -129,7 +129,7 @@ class Extensions(Generic[T]):
         base: type[T] = pkgutil.resolve_name(self._base)
         if not (isinstance(kind, type) and issubclass(kind, base)):
             raise ExtensionError(
-                f"{subject} is no {base.__name__} class", code="extension-incomplete"
+                f"{subject} is not a subclass of {base.__name__}", code="extension-incomplete"
             )
         lacking = sorted({*_abstract(kind), *_unset(base, kind)})
         if lacking:
@@ -154,7 +154,7 @@ def blaming() -> Iterator[None]:
         if blamed is None or blamed.itself:
             raise
         error = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located, code=exc.code)
-        error.advise(f"{blamed} asked for it")
+        error.advise(f"{blamed.subject} caused it ({blamed.where})")
         raise error from exc
     except V6tError:
         raise
@@ -168,19 +168,18 @@ def blaming() -> Iterator[None]:
 class _Blamed(NamedTuple):
     """The last line of an extension on the way to an error; ``itself``: the error arose in it."""
 
-    point: _Point
+    subject: str
     where: str
     itself: bool
-
-    def __str__(self) -> str:
-        return f"'{self.point.name}' of {self.point.owner} ({self.where})"
 
 
 def _blamed(exc: BaseException) -> _Blamed | None:
     for depth, (frame, line) in enumerate(reversed(list(traceback.walk_tb(exc.__traceback__)))):
-        point = _foreign().get(_root(frame.f_globals.get("__name__", "")))
-        if point is not None:
-            return _Blamed(point, f"{frame.f_code.co_filename}, line {line}", depth == 0)
+        points = _foreign().get(_root(frame.f_globals.get("__name__", "")))
+        if points:
+            owner = points[0].owner
+            subject = f"'{points[0].name}' of {owner}" if len(points) == 1 else f"code of {owner}"
+            return _Blamed(subject, f"{frame.f_code.co_filename}, line {line}", depth == 0)
     return None
 
 
@@ -189,8 +188,7 @@ def blame(exc: BaseException) -> str | None:
     blamed = _blamed(exc)
     if blamed is None:
         return None
-    point, where, _ = blamed
-    return f"'{point.name}' of {point.owner} failed: {_words(exc)} ({where})"
+    return f"{blamed.subject} failed: {_words(exc)} ({blamed.where})"
 
 
 def nearest(name: str, known: Iterable[str], word: str = "known") -> str:
@@ -235,9 +233,13 @@ def _of_group(group: str, path: tuple[str, ...]) -> dict[str, list[_Point]]:
     return by_name
 
 
-def _foreign() -> dict[str, _Point]:
-    """Other distributions' extensions by the package they are in."""
-    return {p.root: p for p in _installed(tuple(sys.path)) if p.root != OWN}
+def _foreign() -> dict[str, list[_Point]]:
+    """List other distributions' extensions by the package they are in."""
+    by_root: dict[str, list[_Point]] = {}
+    for point in _installed(tuple(sys.path)):
+        if point.root != OWN:
+            by_root.setdefault(point.root, []).append(point)
+    return by_root
 
 
 def _root(module: str) -> str:

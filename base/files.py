@@ -1,7 +1,7 @@
-"""Files that others wrote, read whole or refused in one sentence: no pipe, no device, nothing endless.
+"""Read regular files of bounded size; anything else raises UsageError.
 
-Whoever opens a pipe waits for its other end, and a device may have no end. Errors of the system
-(no such file, no permission) are left to the caller, who knows what the file is.
+Opening a pipe blocks until its other end is open, and reading a device may never end. The caller
+catches OSError, because it can name the file; see :func:`explain_read_error`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
         _refuse_odd(path, os.stat(path).st_mode)  # before: opening some devices does something
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as exc:  # an octet 0 in the name
-        raise UsageError(f"{str(path)!r} is no name of a file", code="not-a-file-name") from exc
+        raise UsageError(f"{str(path)!r} is not a valid file name", code="not-a-file-name") from exc
     with os.fdopen(handle, "rb") as file:
         _refuse_odd(path, os.fstat(handle).st_mode)
         octets = file.read(limit + 1) if os.fstat(handle).st_size <= limit else None
     if octets is None or len(octets) > limit:
         raise UsageError(
-            f"{path} is larger than {_size(limit)}: no such file is read",
-            "is it the right one?",
+            f"{path} is larger than the limit of {_size(limit)}",
+            "check that this is the right file",
             code="file-too-large",
         )
     return octets
@@ -67,7 +67,9 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
     try:
         return read_octets(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
-        raise UsageError(f"{path} is no text file", code="not-text") from exc
+        raise UsageError(
+            f"{path} is not UTF-8 text", "save the file as UTF-8", code="not-text"
+        ) from exc
 
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
@@ -80,9 +82,24 @@ def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
     try:
         return parsed_json(text)
     except ValueError as exc:
-        raise UsageError(
-            f"{path} cannot be read: it is no JSON: {exc}", code="invalid-json"
-        ) from exc
+        raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
+
+
+def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
+    """Make the error for a file that the operating system does not let v6t read.
+
+    Args:
+        subject: the path, or words that name the file, for the message.
+        error: the reason.
+    """
+    if isinstance(error, FileNotFoundError):
+        return UsageError(f"{subject} does not exist", "check the path", code="file-not-found")
+    if isinstance(error, IsADirectoryError):
+        return UsageError(
+            f"{subject} is a directory", "name a file in it", code="not-a-regular-file"
+        )
+    hint = "check the permissions of the file" if isinstance(error, PermissionError) else ""
+    return UsageError(f"cannot read {subject}: {error.strerror}", hint, code="file-unreadable")
 
 
 def parsed_json(text: str | bytes) -> Any:
@@ -96,14 +113,14 @@ def parsed_json(text: str | bytes) -> Any:
         # every line of a journal comes this way: only what holds an escape is looked at again
         escapes = "\\u" in text if isinstance(text, str) else b"\\u" in text
         if escapes and not is_text(json.dumps(value, ensure_ascii=False)):
-            raise ValueError("half a character (a surrogate) stands in it")
+            raise ValueError("it contains an unpaired surrogate")
     except RecursionError as exc:
         raise ValueError("it is nested too deeply") from exc
     return value
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a valid number")
 
 
 def _finite(text: str) -> float:
@@ -117,8 +134,8 @@ def _refuse_odd(path: Path, mode: int) -> None:
     for is_one, what in _KINDS:
         if is_one(mode):
             raise UsageError(
-                f"{path} is {what}, not a file",
-                "write what it says into a file first",
+                f"{path} is {what}, not a regular file",
+                "save its content to a file and name that file",
                 code="not-a-regular-file",
             )
     if stat.S_ISDIR(mode):

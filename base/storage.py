@@ -38,6 +38,9 @@ def write_atomically(path: Path, text: str, *, private: bool = True, durable: bo
                 out.flush()
                 os.fsync(out.fileno())
         os.replace(partial, path)
+    except OSError as exc:
+        exc.filename = exc.filename or str(path)  # an error of write() lacks it
+        raise
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -70,7 +73,7 @@ def acquire_lock(directory: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout as exc:
-        raise UsageError(f"another v6t is at work in {directory}", code="directory-locked") from exc
+        raise UsageError(f"another v6t process uses {directory}", code="directory-locked") from exc
     except OSError as exc:
         raise UsageError(
             f"{directory} cannot be written: {exc.strerror}", code="file-unwritable"

@@ -28,7 +28,7 @@ def refuse_zone(value: Value) -> Value:
     address = value.network_address if isinstance(value, IPv6Network) else value
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         raise InvalidValue(
-            f"{value} has a zone identifier; write it without %{address.scope_id}",
+            f"{value} has a zone identifier, which is valid on one machine only; delete %{address.scope_id}",
             code="zone-identifier",
         )
     return value

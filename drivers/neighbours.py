@@ -1,6 +1,6 @@
 """ARP (RFC 826) and neighbour discovery (RFC 4861) for the hosts that a tester plays on one link.
 
-Pure, of the standard library, and for Python 3.8: the interpreter of TRex's client gets this text, too.
+Pure, and for Python 3.8 without packages: the interpreter of TRex's client receives this module as text.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from v6t.packets.checksum import build_pseudo_header, compute_checksum
 
 ARP, IPV4, IPV6, VLAN = 0x0806, 0x0800, 0x86DD, 0x8100
 REQUEST, REPLY = 1, 2
@@ -133,7 +135,7 @@ class Hosts:
             or target not in self._known
         ):
             return None
-        if checksum(pseudo(asker, destination, len(message)) + message):
+        if _sum_message(asker, destination, message):
             return None
         flags = OVERRIDE
         if any(asker):
@@ -165,22 +167,15 @@ def asking(frames: Any) -> Any:
 
 def icmpv6(source: bytes, destination: bytes, message: bytes) -> bytes:
     """An IPv6 packet of neighbour discovery: hop limit 255, checksum filled in."""
-    total = checksum(pseudo(source, destination, len(message)) + message)
+    total = _sum_message(source, destination, message)
     message = message[:2] + struct.pack("!H", total) + message[4:]
     return struct.pack("!IHBB", 6 << 28, len(message), ICMPV6, 255) + source + destination + message
 
 
-def pseudo(source: bytes, destination: bytes, length: int) -> bytes:
-    """What the checksum covers before the message (RFC 8200 section 8.1)."""
-    return source + destination + struct.pack("!II", length, ICMPV6)
-
-
-def checksum(octets_: bytes) -> int:
-    """The Internet checksum; 0 of what has a right one."""
-    total = sum(word(octets_ + b"\0", at) for at in range(0, len(octets_), 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
+def _sum_message(source: bytes, destination: bytes, message: bytes) -> int:
+    """Return the checksum of an ICMPv6 message; it is 0 if the message contains a valid one."""
+    pseudo_header = build_pseudo_header(source + destination, len(message), ICMPV6)
+    return compute_checksum(pseudo_header + message)
 
 
 def common_bits(one: bytes, other: bytes) -> int:

@@ -1,4 +1,4 @@
-"""What every tester can do: TRex, the embedded tester and the simulated one."""
+"""Protocols of testers: TRex, the embedded and the simulated tester."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
@@ -17,75 +18,51 @@ from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Trial
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from v6t.packets.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
 
-class ExpectedFrames(Protocol):
-    """What :meth:`Oracle.expect` returns (see ``v6t.plugins.base.Expected``)."""
-
-    @property
-    def frames(self) -> NDArray[np.uint8]:
-        """``(n, longest)`` uint8."""
-
-    @property
-    def length(self) -> NDArray[np.int32]:
-        """``(n,)`` octets of each row that count, 0: dropped."""
-
-
-class ReferenceTranslation(Protocol):
-    """Knows the frame a correct device emits, or a part of one. Picklable."""
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> ExpectedFrames:
-        """Reference translation of ``(n, length)`` uint8 frames."""
-
-
 class Oracle(ReferenceTranslation, Protocol):
-    """Knows also what such a frame may look like otherwise; a technology plugin is one."""
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """Which fields of that frame may have other values."""
+    """A reference translation of frames, or a zone of names; a technology plugin is one."""
 
     @property
     def zone(self) -> Zone | None:
-        """The names that are asked and answered in place of frames; None: frames are forwarded."""
+        """Names for DNS queries instead of frames; None: frames are forwarded."""
 
 
 class OracleDecorator(ABC):
-    """An oracle around another one: what an implementation, or a chain, does to its frames."""
+    """An oracle that changes the frames of another one, for an implementation or a chain."""
 
     def __init__(self, oracle: Oracle) -> None:
-        """Args: oracle: what is around the technology, or the technology itself."""
+        """Wrap an oracle."""
         self.oracle = oracle
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The technology's."""
+        """Header policy of the inner oracle."""
         return self.oracle.header_policy
 
     @property
     def zone(self) -> Zone | None:
-        """The technology's."""
+        """Zone of the inner oracle."""
         return self.oracle.zone
 
     @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> ExpectedFrames:
-        """The inner oracle's frames with the differences."""
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """Return the frames of the inner oracle with the changes."""
 
 
 class Tester(Protocol):
-    """Sends and counts. Opened once, loaded per traffic, measured per trial, closed always."""
+    """Sends and counts frames: opened once, loaded for each traffic, and always closed."""
 
     name: str
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do beyond counting (:attr:`v6t.trials.trial.Trial.needs`)."""
+        """Capabilities beyond counting (:attr:`v6t.trials.trial.Trial.required_capabilities`)."""
 
     def open(self) -> None:
-        """Take ports, start processes.
+        """Acquire ports and start processes.
 
         Raises:
             EnvironmentLacking: a permission, kernel feature or program is missing.
@@ -93,25 +70,25 @@ class Tester(Protocol):
         """
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Replace what is sent in each direction and who judges what comes back.
+        """Replace the streams of each direction and the oracle for received frames.
 
-        Without streams ``oracle.zone`` is asked and answered: trials have ``queries``.
+        Without streams the tester queries and serves ``oracle.zone``: trials have ``queries``.
         """
 
     def measure(self, trial: Trial) -> TrialResult:
         """Run one trial with the loaded streams and wait for its end."""
 
     def device_state(self) -> StateDevice | None:
-        """How connections of a device that it has set up itself are emptied and counted."""
+        """Return access to the state table of a device that the tester set up, or None."""
 
     def device_session(self) -> DeviceSession | None:
-        """The session with a driven device that it has set up itself."""
+        """Return the session with a driven device that the tester set up, or None."""
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest: kind, versions, interfaces, options."""
+        """Return facts for the manifest: kind, versions, interfaces, options."""
 
     def close(self) -> None:
-        """Stop traffic, give everything back. May be called twice and after a failure."""
+        """Stop traffic and release all resources; may be called twice and after a failure."""
 
 
 PHASE_NAMES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
@@ -131,13 +108,14 @@ def describe_stale_frames(stale: int, direction: Direction) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PhaseCounts:
-    """Phase 1, or the validation after it.
+    """Counts of phase 1, or of the validation after it.
 
     Attributes:
         result: frames of its one class: phase 1 counts learned connections as ``received``.
-        began_s, ended_s: first frame, and end of the last one's slot, by the tester's clock.
-        repeated: connections with the outside four-tuple of another one (phase 1).
-        inside, outside: distinct initiator endpoints before and behind the device (phase 1).
+        start_s, end_s: first frame, and end of the last one's slot, by the tester's clock.
+        duplicate_tuples: connections with the outside four-tuple of another one (phase 1).
+        inside_endpoints, outside_endpoints: distinct initiator endpoints before and behind the
+            device (phase 1).
         example: two connections with one four-tuple.
         faults: of the tester.
         started: wall clock time of the first frame, ISO 8601, UTC.
@@ -159,9 +137,9 @@ class PhaseCounts:
 
 
 class StatefulTester(Tester, Protocol):
-    """A tester with the ability ``connections`` (RFC 9693): capture, learn, replay.
+    """A tester with the capability ``connections`` (RFC 9693): capture, learn, replay.
 
-    Everybody else keeps out of the tester: :class:`v6t.drivers.oracle.two_phase.TwoPhaseTester` calls these
+    Only :class:`v6t.drivers.oracle.two_phase.TwoPhaseTester` calls these
     methods in order, empties the device's table and counts it, compares the counts, and checks
     the device's timeout before each trial and the gap between the phases after it.
 
@@ -192,13 +170,13 @@ class StatefulTester(Tester, Protocol):
     A new :meth:`Tester.load` forgets the table, and so may :meth:`Tester.measure` of a trial
     without connections.
 
-    *TCP*, of testers with the ability ``tcp``: the same methods where ``connections.tcp`` is given. Phase
+    *TCP*, of testers with the capability ``tcp``: the same methods where ``connections.tcp`` is given. Phase
     1 opens connection k from the four-tuple of frame k and counts those that are open on both sides;
     the validation asks for an object in each of them; :meth:`disconnect` ends them.
     """
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Phase 1: a fresh table, filled.
+        """Run phase 1 with an empty table.
 
         After ``trial.pause_s`` the first ``connections.count`` frames of the forward foreground
         leave at ``connections.rate_cps``, without background and nothing in reverse; late frames
@@ -206,13 +184,13 @@ class StatefulTester(Tester, Protocol):
 
         Returns:
             ``result`` with the one foreground class: ``required`` is the count, ``received`` the
-            connections that were learned; ``repeated``, ``inside``, ``outside`` and ``example``
-            from the table; ``began_s`` and ``ended_s`` by :meth:`now`. Frames the tester itself
-            lost are ``faults``, never missing connections.
+            connections that were learned; ``duplicate_tuples``, ``inside_endpoints``,
+            ``outside_endpoints`` and ``example`` from the table; ``start_s`` and ``end_s`` by
+            :meth:`now`. Frames that the tester lost are ``faults``, never missing connections.
         """
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """One frame from outside in each connection of the last :meth:`establish`.
+        """Send one frame from outside in each connection of the last :meth:`establish`.
 
         Row 0, 1, ... once each, at ``connections.alpha * connections.rate_cps``, nothing else
         in either direction, then ``connections.wait_s``.
@@ -232,4 +210,4 @@ class StatefulTester(Tester, Protocol):
         """Let the tester's time pass."""
 
     def now(self) -> float:
-        """The tester's clock [s]; virtual time where the tester is simulated."""
+        """Return the time of the tester's clock, or the virtual time of a simulated one [s]."""

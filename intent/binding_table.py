@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_text
+from v6t.base.files import explain_read_error, read_text
 from v6t.base.zones import refuse_zone
 
 _COLUMNS = (
@@ -42,9 +42,7 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
     try:
         lines = read_text(path).splitlines()
     except OSError as exc:
-        raise UsageError(
-            f"the binding table {path} cannot be read: {exc.strerror}", code="file-unreadable"
-        ) from exc
+        raise explain_read_error(f"the binding table {path}", exc) from exc
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:

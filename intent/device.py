@@ -120,7 +120,7 @@ class Links:
 
     @property
     def background_vlans(self) -> tuple[BackgroundVlan, BackgroundVlan] | None:
-        """VLANs of the background on the left and on the right; None: it has none of its own."""
+        """VLANs of the background on the left and on the right; None: that of the technology."""
         left, right = self.left.background, self.right.background
         return None if left is None or right is None else (left, right)
 
@@ -247,7 +247,7 @@ class DeviceIntent:
             f"the configuration of {self.technology} is {self.configuration.family!r}, "
             f"not a {kind.__name__}",
             "choose another driver",
-            code="unsupported-by-device",
+            code="unsupported-technology",
         )
 
     @property

@@ -8,7 +8,8 @@ IPv4 prefix; ``index`` numbers the ports around a PSID; ``softwire`` is a row's 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal, NamedTuple, Protocol
 
@@ -102,6 +103,7 @@ def map_address(rule: MappingRule, ipv4: IPv4Address, psid: int) -> IPv6Address:
     return IPv6Address(map_address_layout(rule).encode(ipv4=int(ipv4), psid=psid))
 
 
+@lru_cache(maxsize=64)
 def port_layout(psid_offset: int, psid_len: int) -> BitLayout:
     """Return how a port holds ``psid`` (RFC 7597, section 5.1); ``index`` is ``A`` and then ``j``."""
     a, k = psid_offset, psid_len
@@ -110,7 +112,8 @@ def port_layout(psid_offset: int, psid_len: int) -> BitLayout:
     return BitLayout(16, {INDEX: a + m, PSID: k}, copies)
 
 
-class GeneratedSoftwires(NamedTuple):
+@dataclass(frozen=True)
+class GeneratedSoftwires:
     """Softwires computed from their numbers: PSIDs and addresses ascend together.
 
     Attributes:
@@ -125,22 +128,25 @@ class GeneratedSoftwires(NamedTuple):
     psid_len: int
     index_bits: int
 
+    @cached_property
     def ipv4_layout(self) -> BitLayout:
-        """Return how the IPv4 address holds ``softwire``."""
+        """How the IPv4 address holds ``softwire``."""
         bits = max(0, self.index_bits - self.psid_len)
         copy = BitCopy(SOFTWIRE, 32 - bits, bits)
         return BitLayout(
             32, {SOFTWIRE: self.index_bits}, (copy,), int(self.ipv4_pool.network_address)
         )
 
+    @cached_property
     def psid_layout(self) -> BitLayout:
-        """Return how the PSID holds ``softwire``."""
+        """How the PSID holds ``softwire``."""
         bits = min(self.psid_len, self.index_bits)
         copy = BitCopy(SOFTWIRE, self.psid_len - bits, bits, self.index_bits - bits)
         return BitLayout(self.psid_len, {SOFTWIRE: self.index_bits}, (copy,))
 
+    @cached_property
     def b4_layout(self) -> BitLayout:
-        """Return how the lwB4's address holds ``softwire`` (RFC 7596, section 5.1)."""
+        """How the lwB4's address holds ``softwire`` (RFC 7596, section 5.1)."""
         k, number = self.psid_len, self.index_bits
         layout = BitLayout(
             128,
@@ -152,7 +158,7 @@ class GeneratedSoftwires(NamedTuple):
             ),
             int(self.b4_prefix.network_address),
         )
-        return layout.compose(ipv4=self.ipv4_layout(), psid=self.psid_layout())
+        return layout.compose(ipv4=self.ipv4_layout, psid=self.psid_layout)
 
 
 @lru_cache(maxsize=64)

@@ -1,14 +1,17 @@
-"""The mark at the end of a test frame: its last 16 octets, laid out as TRex's latency header.
+"""The trailer of a test frame: its last 16 octets, laid out as TRex's latency header.
 
 ``<BBHIQ``: magic 0xAB, flow sequence (the trial's nonce), hardware id (stream id), sequence
 number within the stream, time stamp. Translation and encapsulation leave the end of a frame
-alone, so it identifies test frames wherever headers are rewritten (GEN-24, TRX-02, TRX-03).
+alone, so the trailer identifies test frames whose headers were rewritten.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
+
+from v6t.packets.checksum import sum_columns, swap_octets, write_update
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,14 +21,23 @@ LENGTH = 16
 MAGIC = 0xAB
 
 
+@cache
+def _fields() -> np.dtype[np.void]:
+    """Return the layout of a trailer; the compiler imports this module without NumPy."""
+    import numpy as np
+
+    names = ["magic", "nonce", "stream_id", "seq", "time_ns"]
+    return np.dtype({"names": names, "formats": ["u1", "u1", "<u2", "<u4", "<u8"]})
+
+
 @dataclass(frozen=True)
 class Checksum:
-    """The checksum that covers the end of a stream's frames, where the tester writes its mark.
+    """The checksum that covers the end of a stream's frames, where the tester writes the trailer.
 
     Attributes:
-        protocol: scapy's name of the header it stands in (``UDP``, ``TCP``, ``GRE`` ...).
-        network: octet where the IP header below begins; None: there is none.
-        header: octet where its own header begins; it covers all from there on.
+        protocol: scapy's name of the header that contains it (``UDP``, ``TCP``, ``GRE`` ...).
+        network: octet where the next outer IP header begins, or None without one.
+        header: octet where its own header begins; it covers everything from there on.
         field: octet of the checksum.
     """
 
@@ -36,13 +48,13 @@ class Checksum:
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Trailers of ``(n, length)`` frames, each ``(n,)``.
+class Trailers:
+    """Trailers of ``(n, length)`` frames, each field ``(n,)``.
 
     Attributes:
-        magic_ok: the magic octet is there; the other fields mean nothing where it is not.
+        magic_ok: the magic octet is present; without it, the other fields mean nothing.
         nonce, stream_id, seq: as stamped.
-        time_ns: the sender's time stamp [ns].
+        time_ns: the sender's time stamp, in nanoseconds.
     """
 
     magic_ok: NDArray[np.bool_]
@@ -67,51 +79,38 @@ def stamp(
 
     Args:
         frames: ``(n, length)``, rows may be strided; changed in place.
-        checksum: that covers the trailer (all rows alike); None: none does.
+        checksum: the checksum that covers the trailer in all rows, or None.
         seq: ``(n,)`` sequence numbers.
         stream_id: 0..127, one for all or ``(n,)``.
         nonce: 0..255, one for all or ``(n,)``.
-        time_ns: time stamp [ns], one for all or ``(n,)``.
+        time_ns: time stamp in nanoseconds, one for all or ``(n,)``.
     """
     import numpy as np
 
-    count, length = frames.shape
-    marks = np.empty((count, 8), dtype="<u2")
-    marks[:, 0] = MAGIC | np.asarray(nonce, dtype=np.uint16) << 8
-    marks[:, 1] = stream_id
-    marks[:, 2:4] = np.asarray(seq).astype("<u4").view("<u2").reshape(count, 2)
-    if isinstance(time_ns, int):
-        marks[:, 4:8] = np.array([time_ns], dtype="<u8").view("<u2")
-    else:
-        marks[:, 4:8] = np.asarray(time_ns).astype("<u8").view("<u2").reshape(count, 4)
-    frames[:, length - LENGTH :] = marks.view(np.uint8)
+    length = frames.shape[1]
+    trailers = np.empty(len(frames), _fields())
+    trailers["magic"], trailers["nonce"], trailers["stream_id"] = MAGIC, nonce, stream_id
+    trailers["seq"], trailers["time_ns"] = seq, time_ns
+    octets = trailers.view(np.uint8).reshape(-1, LENGTH)
+    frames[:, length - LENGTH :] = octets
     if checksum is None:
         return
-    sums = marks.sum(axis=1, dtype=np.uint32)
-    # the sum of swapped words is the swapped sum (RFC 1071): little-endian words above
-    sums = (sums & 0xFFFF) + (sums >> 16)
-    sums = (sums & 0xFFFF) + (sums >> 16)
-    if (length - LENGTH - checksum.header) % 2 == 0:
-        sums = (sums >> 8) | ((sums & 0xFF) << 8)
-    field = frames[:, checksum.field : checksum.field + 2].view(">u2")[:, 0]
-    sums += ~field.astype(np.uint32) & 0xFFFF
-    sums = (sums & 0xFFFF) + (sums >> 16)
-    sums = (sums & 0xFFFF) + (sums >> 16)
-    value = ~sums & 0xFFFF
-    if checksum.protocol == "UDP":
-        value[value == 0] = 0xFFFF  # RFC 768: zero means "no checksum"
-    field[:] = value
+    after = sum_columns(octets, 0, LENGTH)
+    if (length - LENGTH - checksum.header) % 2:
+        after = swap_octets(after)
+    write_update(frames, checksum.field, 0, after, udp=checksum.protocol == "UDP")
 
 
-def read(frames: NDArray[np.uint8]) -> Marks:
-    """Trailers of all rows; rows shorter than a trailer are the caller's business."""
+def read(frames: NDArray[np.uint8]) -> Trailers:
+    """Read the trailers of all rows, which must not be shorter than a trailer."""
     import numpy as np
 
-    tail = np.ascontiguousarray(frames[:, frames.shape[1] - LENGTH :])
-    return Marks(
-        magic_ok=tail[:, 0] == MAGIC,
-        nonce=tail[:, 1],
-        stream_id=tail[:, 2:4].view("<u2")[:, 0],
-        seq=tail[:, 4:8].view("<u4")[:, 0],
-        time_ns=tail[:, 8:16].view("<u8")[:, 0],
+    octets = np.ascontiguousarray(frames[:, frames.shape[1] - LENGTH :])
+    trailers = octets.view(_fields())[:, 0]
+    return Trailers(
+        magic_ok=trailers["magic"] == MAGIC,
+        nonce=trailers["nonce"],
+        stream_id=trailers["stream_id"],
+        seq=trailers["seq"],
+        time_ns=trailers["time_ns"],
     )

@@ -23,9 +23,9 @@ from pydantic import field_validator
 from v6t.base.strict_model import StrictModel
 from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
+from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.frame_mix import frame_mix, mixed_traffic
-from v6t.plugins.reference import Expected, Reference
 from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import FrameMix, Sizes
@@ -43,7 +43,7 @@ __all__ = [
     "Links",
     "Part",
     "PluginParams",
-    "Reference",
+    "ReferenceTranslation",
     "Technology",
 ]
 
@@ -104,7 +104,7 @@ class Part(PartIntent):
         mirrored: whether the reference's left is the part's right.
     """
 
-    reference: Reference | None = None
+    reference: ReferenceTranslation | None = None
     mirrored: bool = False
 
     @property
@@ -115,7 +115,7 @@ class Part(PartIntent):
         return PartIntent(**values)
 
 
-class Technology(Reference):
+class Technology(ReferenceTranslation):
     """One IPv6 transition technology, as seen by a tester around it."""
 
     name: ClassVar[str]

@@ -103,7 +103,7 @@ class MapRule:
         if self.psid is not None and o:
             raise UsageError(
                 f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID",
-                code="conflict",
+                code="setting-without-effect",
             )
         if self.psid is not None:
             self.port_set(self.psid)
@@ -246,7 +246,7 @@ def rule_from_text(
     """Make a rule from what a user writes.
 
     Args:
-        psid: of the one CE of a shared address, where there are no EA bits.
+        psid: of the one CE of a shared address; a rule with EA bits has none.
 
     Raises:
         UsageError: a prefix is invalid or has host bits, or the rule is impossible.
@@ -384,7 +384,7 @@ def find_destinations(rules: Sequence[RuleArray], ipv4: U64, port: U64) -> MapDe
         port: destination ports.
     """
     import numpy as np
-    from v6t.plugins.common.octets import octets8
+    from v6t.packets.headers import to_octets
 
     high, low = np.zeros((2, len(ipv4)), dtype=np.uint64)
     known, owned = np.zeros((2, len(ipv4)), dtype=bool)
@@ -402,4 +402,6 @@ def find_destinations(rules: Sequence[RuleArray], ipv4: U64, port: U64) -> MapDe
             np.copyto(column, half, where=in_port_set)
         owned |= in_port_set
         known |= inside
-    return MapDestinations(np.concatenate([octets8(high), octets8(low)], axis=1), known, owned)
+    return MapDestinations(
+        np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1), known, owned
+    )

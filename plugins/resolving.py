@@ -63,7 +63,7 @@ class Resolving(Technology):
         """
         if isinstance(listed, str):
             raise UsageError(
-                "queries have one size: a mix of frame sizes means nothing to name resolution",
+                "name resolution cannot use a mix of frame sizes",
                 "leave the frame size out",
                 code="invalid-frame-size-mix",
             )
@@ -86,7 +86,7 @@ class Resolving(Technology):
             UsageError: always.
         """
         raise UsageError(
-            f"{self.name} has no streams of frames: its queries are made one by one",
+            f"{self.name} sends single queries instead of streams of frames",
             "measure it with `v6t run --measure resolution`",
             code="no-frames",
         )

@@ -1,6 +1,6 @@
 """A device as a whole, a frame at a time: whatever it sends, on either link.
 
-The reference translation (:meth:`~v6t.plugins.reference.Reference.expect`) is for test frames: one
+The reference translation (:meth:`~v6t.packets.reference.ReferenceTranslation.expect`) is for test frames: one
 answer or none, on the other link, millions of them. This is what audits are audited with, where
 every octet of single packets counts, errors of the device's own included.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from v6t.packets.direction import Direction
-    from v6t.plugins.reference import Reference
+    from v6t.packets.reference import ReferenceTranslation
 
 SideName = Literal["left", "right"]
 Leaves = list[tuple[SideName, bytes]]
@@ -25,7 +25,7 @@ WAYS: dict[SideName, Direction] = {"left": "forward", "right": "reverse"}
 class WholeDevice:
     """Forwards what the technology's reference translation forwards, says nothing itself. Picklable."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: ReferenceTranslation) -> None:
         """Remember.
 
         Args:

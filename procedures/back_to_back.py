@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -203,8 +203,14 @@ class _Bursts:
 
     def __init__(self, spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> None:
         self._spec = spec
-        self._attempts = Attempts(
-            spec.conditions, spec.point, measure, watch, number, spec.repetitions, searched=True
+        self._attempts = TrialRunner(
+            spec.conditions,
+            spec.key_prefix,
+            measure,
+            watch,
+            number,
+            spec.repetitions,
+            searched=True,
         )
         self._offered = 0
 

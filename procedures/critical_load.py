@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempts, PointSpec, Watch
-from v6t.trials.load_estimate import Estimate, Infer, Offered
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, OfferedLoad
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.verdict import Attempt
 
@@ -75,8 +75,8 @@ class Step:
 
     key: str
     duration_s: float
-    offered: Offered
-    estimate: Estimate | None
+    offered: OfferedLoad
+    estimate: LoadEstimate | None
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class CriticalLoadResult:
     attempts: tuple[Attempt, ...]
 
     @property
-    def known(self) -> tuple[Estimate | None, ...]:
+    def known(self) -> tuple[LoadEstimate | None, ...]:
         """What the trials say after each step.
 
         None until a trial lost frames, and where the mean is above what can be offered: there the
         inference tells nothing but what it assumed before, and no trial measured it.
         """
-        estimates: list[Estimate | None] = []
+        estimates: list[LoadEstimate | None] = []
         lossy = False
         for step in self.steps:
             lossy = lossy or step.offered.lost > 0
@@ -103,7 +103,7 @@ class CriticalLoadResult:
         return tuple(estimates)
 
     @property
-    def estimate(self) -> Estimate | None:
+    def estimate(self) -> LoadEstimate | None:
         """What all trials say; None: nothing."""
         return self.known[-1] if self.steps else None
 
@@ -119,7 +119,7 @@ class _Loads:
     def __post_init__(self) -> None:
         self.lossy: list[float] = []
 
-    def seen(self, offered: Offered) -> None:
+    def add_load(self, offered: OfferedLoad) -> None:
         """Remember loads that lost the target share or more."""
         if offered.ratio >= self.spec.target and offered.lost:
             self.lossy = sorted([*self.lossy, *[offered.rate_fps] * COPIES])
@@ -129,8 +129,10 @@ class _Loads:
         else:
             self.quiet = 0
 
-    def following(self, number: int, last: Offered | None, estimate: Estimate | None) -> float:
-        """The middle, the most, two that follow what arrived, then where the estimates are."""
+    def choose_next_rate(
+        self, number: int, last: OfferedLoad | None, estimate: LoadEstimate | None
+    ) -> float:
+        """Choose the middle, the highest rate, two rates from the loss seen, then the estimates."""
         spec = self.spec
         if number == 0 or last is None:
             return (spec.least_fps + spec.most_fps) / 2
@@ -138,7 +140,7 @@ class _Loads:
             return spec.most_fps
         if (number < 4 and last.lost) or estimate is None:
             # as much less as would leave the target, if the loss became less by as much
-            return self._within(last.rate_fps * (1 - last.ratio) / (1 - spec.target))
+            return self._clamp_rate(last.rate_fps * (1 - last.ratio) / (1 - spec.target))
         rate = estimate.mean_fps
         if self.quiet and self.lossy:
             smallest = self.lossy[0]
@@ -146,26 +148,26 @@ class _Loads:
             if rate < smallest:
                 own = 0.5**self.quiet
                 rate = own * rate + (1 - own) * smallest
-        return self._within(rate)
+        return self._clamp_rate(rate)
 
-    def _within(self, rate_fps: float) -> float:
+    def _clamp_rate(self, rate_fps: float) -> float:
         return min(self.spec.most_fps, max(self.spec.least_fps, rate_fps))
 
 
 def measure_critical_load(
-    spec: CriticalLoadSpec, measure: Measure, infer: Infer, watch: Watch | None = None
+    spec: CriticalLoadSpec, measure: Measure, infer: EstimateLoad, watch: Watch | None = None
 ) -> CriticalLoadResult:
-    """Search for as long as asked; trials in which the tester faltered say nothing."""
+    """Search for the given time and ignore invalid trials."""
     at = spec.conditions
-    attempts = Attempts(at, spec.point, measure, watch, 1, 1, searched=True)
+    attempts = TrialRunner(at, spec.key_prefix, measure, watch, 1, 1, searched=True)
     loads = _Loads(spec)
-    seen: list[Offered] = []
+    seen: list[OfferedLoad] = []
     steps: list[Step] = []
     durations = spec.durations_s
     for number, duration_s in enumerate(durations):
         last = steps[-1] if steps else None
         estimate = last.estimate if last else None
-        rate = loads.following(number, last.offered if last else None, estimate)
+        rate = loads.choose_next_rate(number, last.offered if last else None, estimate)
         low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
         low, high = min(low, spec.most_fps), min(high, spec.most_fps)
         outcome = attempts.run(
@@ -176,17 +178,17 @@ def measure_critical_load(
         )
         if not outcome.verdict.valid:
             continue
-        offered = offered_in(rate, outcome.result)
+        offered = sum_load(rate, outcome.result)
         seen.append(offered)
-        loads.seen(offered)
+        loads.add_load(offered)
         inferred = infer(seen, spec.target, spec.most_fps) if len(seen) > 1 else None
         steps.append(Step(outcome.trial.key, duration_s, offered, inferred))
     return CriticalLoadResult(spec, tuple(steps), tuple(attempts.all))
 
 
-def offered_in(rate_fps: float, result: TrialResult) -> Offered:
-    """A trial's frames and losses over all directions."""
+def sum_load(rate_fps: float, result: TrialResult) -> OfferedLoad:
+    """Sum the frames and losses of a trial over all directions."""
     ways = result.directions.values()
     frames = sum(way.count_frames("required") for way in ways)
     back = sum(way.count_frames("received") for way in ways)
-    return Offered(rate_fps, frames, max(0, frames - back))
+    return OfferedLoad(rate_fps, frames, max(0, frames - back))

@@ -40,7 +40,7 @@ class FlowPoint:
 
 
 def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
-    """What is measured: one flow first, then each number of flows with each way to begin."""
+    """Yield one flow first, then each number of flows with each order of starting."""
     yield FlowPoint(1, "together")
     for start in starts:
         for count in sorted(set(counts) - {1}):
@@ -48,12 +48,12 @@ def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[Flow
 
 
 def flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
-    """When the flows of a point begin; None: all with the first frame."""
+    """Return the start times of the flows of a point, or None if all start with the first frame."""
     return None if point.start == "together" else FlowStarts(point.flows, interval_s)
 
 
 def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> ThroughputSpec:
-    """The search at one point.
+    """Return the search at one point.
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import Attempts, PointSpec, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.trials.result import ROLES, DirectionResult, Measure, TrialResult
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.trials.result import FORWARDED_ROLES, DirectionResult, Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
@@ -179,7 +179,9 @@ def measure_frame_loss(
     while not _enough(spec, offered, number):
         number += 1
         lossless = 0
-        attempts = Attempts(spec.conditions, spec.point, measure, watch, number, repetitions)
+        attempts = TrialRunner(
+            spec.conditions, spec.key_prefix, measure, watch, number, repetitions
+        )
         for place, rate_fps in enumerate(rates, 1):
             trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
             outcome = attempts.run(trial, f"l{place:03d}", steps=len(rates))
@@ -209,7 +211,7 @@ def _enough(spec: FrameLossSpec, offered: Sequence[Offered], done: int) -> bool:
     whole = [values for values in through.values() if len(values) == done]
     adaptive = spec.adaptive
     return done >= adaptive.most or (
-        bool(whole) and all(adaptive.enough(values) or not any(values) for values in whole)
+        bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
     )
 
 
@@ -222,11 +224,11 @@ def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]
             d.count_frames("sent"),
             d.count_frames("received"),
             d.count_frames("surplus"),
-            {role: _of_role(d, role) for role in ROLES},
+            {role: _count_role(d, role) for role in FORWARDED_ROLES},
         )
     return losses
 
 
-def _of_role(counted: DirectionResult, role: str) -> tuple[int, int]:
+def _count_role(counted: DirectionResult, role: str) -> tuple[int, int]:
     counts = [c for c in counted.classes.values() if c.role == role]
     return sum(c.required for c in counts), sum(c.received for c in counts)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempts, Outcome, PointSpec, Watch
-from v6t.procedures.repetition import enough
+from v6t.procedures.repetition import has_enough_repetitions
 from v6t.procedures.search.goals import Goal, GoalResult, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
+from v6t.procedures.trial_runner import Outcome, PointSpec, TrialRunner, Watch
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -70,13 +70,13 @@ class MlrResult:
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
     done: list[Repetition] = []
-    while not enough([r.number for r in done], spec.repetitions, None):
+    while not has_enough_repetitions([r.number for r in done], spec.repetitions, None):
         done.append(_repetition(spec, len(done) + 1, measure, watch))
     return MlrResult(spec, tuple(done))
 
 
-def counted(at: Conditions, outcome: Outcome) -> Counted:
-    """What a trial lost of what was required, and whether anything but loss was wrong with it."""
+def count_loss(at: Conditions, outcome: Outcome) -> Counted:
+    """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction never make up for those that another one lost
     ways = outcome.result.directions.values()
     lost = sum(max(0, way.count_frames("required") - way.count_frames("received")) for way in ways)
@@ -86,7 +86,9 @@ def counted(at: Conditions, outcome: Outcome) -> Counted:
 
 def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | None) -> Repetition:
     at = spec.conditions
-    attempts = Attempts(at, spec.point, measure, watch, number, spec.repetitions, searched=True)
+    attempts = TrialRunner(
+        at, spec.key_prefix, measure, watch, number, spec.repetitions, searched=True
+    )
     loosest = max(goal.loss_ratio for goal in spec.goals)
     longest_s = max(goal.final_trial_s for goal in spec.goals)
     bracket = [0.0, spec.max_load_fps]
@@ -104,7 +106,7 @@ def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | Non
             bracket[1] = min(high, load_fps)
         elif duration_s >= longest_s:
             bracket[0] = max(low, load_fps)
-        return counted(at, outcome)
+        return count_loss(at, outcome)
 
     trials = mlr_search(
         offer, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps

@@ -100,5 +100,5 @@ def _incomplete(direction: str, counted: DirectionResult) -> str:
 
 
 def _silent(counted: DirectionResult) -> Mapping[str, str] | None:
-    """The example of a frame that never came back, if the tester kept one."""
+    """Return the example of a lost frame, or None."""
     return counted.missing

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempts, PointSpec, Watch
-from v6t.trials.device_events import CHANGES, NOTHING, DeviceEvent, event_of
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, DeviceEvent, name_change_hook
 from v6t.trials.result import Measure
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -94,11 +94,13 @@ def measure_reconfiguration(
     """Each change in a stream of its own; whoever measures makes it while the tester sends."""
     at, done, attempts = spec.conditions, [], list[Attempt]()
     for number in range(1, spec.repetitions + 1):
-        trials = Attempts(at, spec.point, measure, watch, number, spec.repetitions)
-        for change in CHANGES:
-            event = None if change == NOTHING else DeviceEvent(event_of(change), spec.at_s)
+        trials = TrialRunner(at, spec.key_prefix, measure, watch, number, spec.repetitions)
+        for change in CONFIGURATION_CHANGES:
+            event = (
+                None if change == NO_CHANGE else DeviceEvent(name_change_hook(change), spec.at_s)
+            )
             trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event)
-            outcome = trials.run(trial, change, steps=len(CHANGES))
+            outcome = trials.run(trial, change, steps=len(CONFIGURATION_CHANGES))
             ways = list_directions(at.mode) if outcome.verdict.valid else ()
             directions = {}
             for way in ways:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempts, PointSpec, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Segment, list_directions
 from v6t.trials.verdict import Attempt
@@ -106,11 +106,15 @@ def measure_recovery(
             spec.overload_s,
             second_segment=Segment(spec.afterwards_fps, spec.afterwards_s),
         )
-        attempts = Attempts(spec.conditions, spec.point, measure, watch, number, spec.repetitions)
+        attempts = TrialRunner(
+            spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions
+        )
         outcome = attempts.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         valid = outcome.verdict.valid
         times = {w: _recovery_s(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
-        hurt = {w: _overloaded(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
+        hurt = (
+            {w: _has_overload_loss(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
+        )
         done.append(RecoveryRepetition(number, times, hurt, outcome.attempts))
     return RecoveryResult(spec, tuple(done))
 
@@ -129,6 +133,6 @@ def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:
     return max(0.0, last - spec.overload_s)
 
 
-def _overloaded(spec: RecoverySpec, result: TrialResult, way: str) -> bool:
+def _has_overload_loss(spec: RecoverySpec, result: TrialResult, way: str) -> bool:
     first = result.directions[way].first_lost_s
     return first is not None and first < spec.overload_s

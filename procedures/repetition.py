@@ -1,10 +1,7 @@
-"""How often to repeat: a fixed number, or until the median is known well enough (TP-09).
+"""Number of repetitions: fixed, or until the confidence interval of the median is narrow.
 
-The confidence interval of the median is the distribution-free one of order statistics: between
-the k-th smallest and the k-th largest of n values lies the median with a probability that depends
-on n and k alone. Six values give ``[min, max]`` 96.9 %; of twenty, ranks 6 to 15 give 95.9 %.
-Looking after every repetition and stopping at the first narrow interval makes the true coverage
-somewhat smaller than the stated one; a result says that it was adaptive.
+Stopping at the first narrow interval makes its true coverage smaller than the stated one, so
+results with an adaptive number of repetitions are labelled.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from dataclasses import dataclass
 
 from v6t.trials.order_statistics import median_interval
 
-FEWEST = 6
+MIN_ADAPTIVE_REPETITIONS = 6
 """Below six values no distribution-free interval reaches 95 %."""
 
 
@@ -23,13 +20,13 @@ class Adaptive:
     """When to stop repeating.
 
     Attributes:
-        fewest: repetitions at least, never below :data:`FEWEST`.
+        fewest: repetitions at least, never below :data:`MIN_ADAPTIVE_REPETITIONS`.
         most: repetitions at most.
         width: relative width of the median's confidence interval that is good enough.
         confidence: its coverage.
     """
 
-    fewest: int = FEWEST
+    fewest: int = MIN_ADAPTIVE_REPETITIONS
     most: int = 50
     width: float = 0.01
     confidence: float = 0.95
@@ -40,14 +37,16 @@ class Adaptive:
         Raises:
             ValueError: fewer than six repetitions, bounds the wrong way, shares out of range.
         """
-        if self.fewest < FEWEST:
-            raise ValueError(f"adaptive repetition needs at least {FEWEST} repetitions")
+        if self.fewest < MIN_ADAPTIVE_REPETITIONS:
+            raise ValueError(
+                f"adaptive repetition needs at least {MIN_ADAPTIVE_REPETITIONS} repetitions"
+            )
         if self.most < self.fewest:
             raise ValueError("the most repetitions cannot be below the fewest")
         if not 0 < self.width < 1 or not 0.5 <= self.confidence < 1:
             raise ValueError("width and confidence of adaptive repetition are shares below 1")
 
-    def enough(self, values: Sequence[float]) -> bool:
+    def can_stop(self, values: Sequence[float]) -> bool:
         """Whether these repetitions suffice."""
         if len(values) < self.fewest:
             return False
@@ -58,6 +57,8 @@ class Adaptive:
         return width is not None and width <= self.width
 
 
-def enough(values: Sequence[float], repetitions: int, adaptive: Adaptive | None) -> bool:
+def has_enough_repetitions(
+    values: Sequence[float], repetitions: int, adaptive: Adaptive | None
+) -> bool:
     """Whether no further repetition is needed."""
-    return adaptive.enough(values) if adaptive else len(values) >= repetitions
+    return adaptive.can_stop(values) if adaptive else len(values) >= repetitions

@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempts, Watch
+from v6t.procedures.trial_runner import TrialRunner, Watch
 from v6t.trials.conditions import Conditions
-from v6t.trials.device_events import HOOKS, DeviceEvent
+from v6t.trials.device_events import RESET_HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -27,7 +27,7 @@ class ResetSpec:
 
     Attributes:
         conditions: frame sizes, directions, waits, tolerances.
-        hook: one of :data:`HOOKS`.
+        hook: one of :data:`RESET_HOOKS`.
         rate_fps: offered per direction, at most the throughput.
         duration_s: length of the stream [s]; must hold the reset.
         at_s: when the device is reset [s].
@@ -47,15 +47,15 @@ class ResetSpec:
         Raises:
             ValueError: the reset lies outside the stream, or an unknown hook.
         """
-        if self.hook not in HOOKS:
-            raise ValueError(f"there is no reset '{self.hook}', only " + ", ".join(HOOKS))
+        if self.hook not in RESET_HOOKS:
+            raise ValueError(f"unknown reset '{self.hook}', only " + ", ".join(RESET_HOOKS))
         if not 0 < self.at_s < self.duration_s:
             raise ValueError(
                 f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"
             )
 
     @property
-    def point(self) -> str:
+    def key_prefix(self) -> str:
         """Start of the keys of all its trials."""
         return f"{self.conditions.make_key_prefix(BENCHMARK)}/{self.hook}"
 
@@ -107,7 +107,9 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
             spec.duration_s,
             device_event=DeviceEvent(spec.hook, spec.at_s),
         )
-        attempts = Attempts(spec.conditions, spec.point, measure, watch, number, spec.repetitions)
+        attempts = TrialRunner(
+            spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions
+        )
         outcome = attempts.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         outages = {way: _outage(spec, outcome.result, way) for way in ways}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from v6t.procedures.throughput import ThroughputSpec
-from v6t.trials.queries import QUERIES_EACH
+from v6t.trials.queries import MAX_QUERIES_PER_NAME
 
 BENCHMARK = "resolution"
 QPS = "queries/s"
@@ -26,8 +26,8 @@ class ResolutionSpec(ThroughputSpec):
         return QPS
 
 
-def covered_qps(capacity_qps: float, delta: float) -> float:
-    """The highest rate that a self-test covers.
+def max_covered_qps(capacity_qps: float, delta: float) -> float:
+    """Return the highest rate that a self-test covers.
 
     Section 9.2.1 asks for ``2 (r + delta)`` with a delta of at least 0.1. Read as a rate that would be a
     tenth of a query a second, so it is taken as a share of r: that covers the other reading, too.
@@ -36,4 +36,4 @@ def covered_qps(capacity_qps: float, delta: float) -> float:
         capacity_qps: what the tester answers itself, within a quarter of the time-out.
         delta: share by which it must do better.
     """
-    return capacity_qps / (QUERIES_EACH * (1 + delta))
+    return capacity_qps / (MAX_QUERIES_PER_NAME * (1 + delta))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempts, PointSpec, Watch
-from v6t.trials.intervals import Interval, intervals
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.trials.intervals import TrafficInterval, split_into_intervals
 from v6t.trials.result import Measure
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -48,7 +48,7 @@ class Stretch:
     number: int
     key: str
     started: str
-    intervals: dict[str, tuple[Interval, ...]]
+    intervals: dict[str, tuple[TrafficInterval, ...]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SoakResult:
     stretches: tuple[Stretch, ...]
     attempts: tuple[Attempt, ...]
 
-    def intervals(self, way: str) -> list[Interval]:
+    def intervals(self, way: str) -> list[TrafficInterval]:
         """Everything that was measured of a direction, in order."""
         return [i for s in self.stretches for i in s.intervals.get(way, ())]
 
@@ -71,14 +71,16 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
     rested = replace(spec.conditions, invalid_retries=0)
     for number in range(1, spec.stretches + 1):
         at = rested if number == 1 else replace(rested, pause_s=0.0)
-        trials = Attempts(at, spec.point, measure, watch, number, spec.stretches)
+        trials = TrialRunner(at, spec.key_prefix, measure, watch, number, spec.stretches)
         outcome = trials.run(at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
         attempts += outcome.attempts
         directions = {}
         if outcome.verdict.valid:
             begins_s = (number - 1) * spec.stretch_s
             directions = {
-                way: tuple(intervals(outcome.result.directions[way], begins_s, spec.stretch_s))
+                way: tuple(
+                    split_into_intervals(outcome.result.directions[way], begins_s, spec.stretch_s)
+                )
                 for way in list_directions(at.mode)
             }
         done.append(Stretch(number, outcome.trial.key, outcome.result.started, directions))

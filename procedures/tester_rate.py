@@ -129,8 +129,8 @@ SHARED = 4
 machine are shared by two."""
 
 
-def least_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
-    """What a tester carries at least in a mode, given what it carries in others, per direction.
+def min_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
+    """Return the lowest plausible rate per direction in a mode, from the rates of other modes.
 
     One direction alone is less work than both at once: less cannot be right, and a noisy moment of
     the machine was in it.
@@ -162,7 +162,7 @@ def plausible_capacity(
     say: Callable[[str], None],
     at_length: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
-    """The tester's capacity, looked for again while it is less than it must be.
+    """Measure the tester's capacity, again while the rate is below the plausible minimum.
 
     Args:
         spec: how to look.
@@ -225,7 +225,7 @@ def tester_capacity(
     long = rules is not None and rules.duration_s > spec.duration_s and not any(valid)
     if rules is not None and long:
         if at_length is not None:
-            at_length(_at_length(spec))
+            at_length(_describe_trials(spec))
         capacity_fps = _looked_for(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.looking.at_least(rules):
         tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
@@ -235,8 +235,8 @@ def tester_capacity(
     return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults), long)
 
 
-def _at_length(spec: CapacitySpec) -> str:
-    """What is said of it."""
+def _describe_trials(spec: CapacitySpec) -> str:
+    """Describe the number and the length of the trials."""
     most = trials_at_length(spec, spec.media_fps * (1 - 1e-9))
     return (
         f"{spec.mode}: no short trial proves how long the tester sent: trials of "
@@ -281,7 +281,9 @@ def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Tria
 def _verdict(trial: Trial, measure: Measure, rules: Rules) -> Verdict:
     """On a trial without a device."""
     tolerance = rules.sending_time_tolerance
-    return assess_trial(trial, _without_device(measure(trial)), sending_time_tolerance=tolerance)
+    return assess_trial(
+        trial, _require_all_frames(measure(trial)), sending_time_tolerance=tolerance
+    )
 
 
 def _looked_for(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
@@ -312,8 +314,8 @@ def _looked_for(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
     return low
 
 
-def _without_device(result: TrialResult) -> TrialResult:
-    """The same counts with nothing to be dropped: in loopback every frame must come back."""
+def _require_all_frames(result: TrialResult) -> TrialResult:
+    """Count negative traffic as background, because in loopback every frame must return."""
     return replace(
         result,
         directions={
@@ -330,5 +332,5 @@ def _without_device(result: TrialResult) -> TrialResult:
 
 
 def usable_fps(capacity_fps: float, margin: float) -> float:
-    """The part of a capacity below which a result is the device's own (SELF-02)."""
+    """Return the share of a capacity below which the tester does not limit a result."""
     return capacity_fps * (1 - margin)

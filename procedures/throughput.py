@@ -10,20 +10,20 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.conditions import FPS, Attempts, PointSpec, Progress, Watch
-from v6t.procedures.repetition import Adaptive, enough
+from v6t.procedures.repetition import Adaptive, has_enough_repetitions
 from v6t.procedures.search.binary import (
     NEAR,
     SearchResult,
     Step,
     binary_search,
-    ended,
     halvings,
+    is_narrow_enough,
     lowest_fps,
     widest_fps,
 )
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
+from v6t.procedures.trial_runner import FPS, PointSpec, Progress, TrialRunner, Watch
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -157,7 +157,7 @@ def measure_throughput(
 ) -> ThroughputResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
     done: list[Repetition] = []
-    while not enough([r.rate_fps for r in done], spec.repetitions, spec.adaptive):
+    while not has_enough_repetitions([r.rate_fps for r in done], spec.repetitions, spec.adaptive):
         done.append(_Search(spec, len(done) + 1, measure, watch).run())
     return ThroughputResult(spec, tuple(done))
 
@@ -171,8 +171,8 @@ class _Search:
         self._spec = spec
         self._number = number
         repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-        self._attempts = Attempts(
-            spec.conditions, spec.point, measure, watch, number, repetitions,
+        self._attempts = TrialRunner(
+            spec.conditions, spec.key_prefix, measure, watch, number, repetitions,
             unit=spec.unit, searched=True,
         )  # fmt: skip
         self._bracket = (0.0, spec.upper_bound_fps)
@@ -194,7 +194,7 @@ class _Search:
         )
 
     def _find_goal(self) -> SearchResult:
-        """The one goal that is RFC 2544's (RFC 9971 section 4.10.2), short trials a thirtieth."""
+        """Search for the RFC 2544 goal (RFC 9971, section 4.10.2) with short trials of a thirtieth."""
         spec, full_s = self._spec, self._spec.duration_s
         tolerated = spec.conditions.loss_tolerance
         steps: list[Step] = []
@@ -252,7 +252,7 @@ class _Search:
         return self._attempts.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
 
     def _confirm(self, search: SearchResult) -> float:
-        """The highest passed rate that passes again as often as asked (TP-04)."""
+        """Return the highest rate that passes its confirmation trials."""
         spec = self._spec
         final = (spec.final_duration_s or 0.0) / spec.duration_s
         checks: _Checks = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
@@ -271,7 +271,7 @@ class _Search:
             if rate_fps > search.rate_fps:
                 continue
             if self._stands(rate_fps, checks, f"c{place:02d}"):
-                return rate_fps if failed is None else self._narrowed(rate_fps, failed, checks)
+                return rate_fps if failed is None else self._search_below(rate_fps, failed, checks)
             failed = rate_fps
         return self._descend(failed or search.rate_fps, checks)
 
@@ -291,10 +291,10 @@ class _Search:
                 break
             step *= 2
             if self._stands(rate_fps, checks, f"d{place:02d}"):
-                return self._narrowed(rate_fps, failed, checks)
+                return self._search_below(rate_fps, failed, checks)
         return 0.0
 
-    def _narrowed(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
+    def _search_below(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
         """Halve what longer trials left between a rate that stood and one that did not.
 
         Without longer trials the next rate that passed is the result (TP-04).
@@ -303,7 +303,7 @@ class _Search:
         if spec.final_duration_s is None:
             return low_fps
         for place in range(1, _MOST_DESCENTS):
-            if ended(low_fps, high_fps, spec.resolution_fps):
+            if is_narrow_enough(low_fps, high_fps, spec.resolution_fps):
                 break
             middle = (low_fps + high_fps) / 2
             if self._stands(middle, checks, f"e{place:02d}"):

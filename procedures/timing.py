@@ -11,18 +11,16 @@ says so. Repetitions that something else spoilt, such as a clock that was steppe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempts, Watch
+from v6t.procedures.delay_figures import COMPUTE_FIGURES, Figures, find_tag_conflict
+from v6t.procedures.trial_runner import TrialRunner, Watch
 from v6t.trials.conditions import Conditions
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import DelayRequest, Trial, list_directions
 from v6t.trials.verdict import Attempt, Verdict
-
-Figures = Mapping[str, float]
-"""Named results of one distribution [ns]; infinite where undefined."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,26 @@ class TimingSpec:
     repetitions: int
     shares: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Check the tagged frames of latency.
+
+        Raises:
+            ValueError: the tags do not fit the stream.
+        """
+        if self.benchmark == "latency":
+            tags, first_tag_s = self.request.tags, self.request.first_tag_s
+            conflict = find_tag_conflict(tags, first_tag_s, self.duration_s, self.rate_fps)
+            if conflict:
+                raise ValueError(conflict)
+
     @property
-    def point(self) -> str:
+    def key_prefix(self) -> str:
         """Start of the keys of all its trials."""
         return self.conditions.make_key_prefix(self.benchmark)
 
 
 @dataclass(frozen=True)
-class Timed:
+class DelayFigures:
     """The figures of one direction or class in one trial.
 
     Attributes:
@@ -93,8 +103,8 @@ class TimingRepetition:
     """
 
     number: int
-    directions: Mapping[str, Timed]
-    classes: Mapping[str, Mapping[str, Timed]]
+    directions: Mapping[str, DelayFigures]
+    classes: Mapping[str, Mapping[str, DelayFigures]]
     attempts: tuple[Attempt, ...]
     valid: bool
 
@@ -135,24 +145,19 @@ class TimingResult:
         return any(t.of_load for r in self.repetitions for t in r.directions.values())
 
 
-def measure_timing(
-    spec: TimingSpec,
-    measure: Measure,
-    figures: Callable[[Distribution], Figures],
-    watch: Watch | None = None,
-) -> TimingResult:
-    """Repeat the trial; deterministic given the trial results."""
+def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = None) -> TimingResult:
+    """Repeat the trial and compute the figures of the benchmark [ns]."""
     at = spec.conditions
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
         verdict = at.assess(trial, result)
-        fault = _untimed(trial, result) if verdict.valid else None
+        fault = _find_timing_fault(trial, result) if verdict.valid else None
         if fault is None:
             return verdict
         return replace(verdict, passed=False, valid=False, reasons=(fault,))
 
     each = {
-        number: Attempts(at, spec.point, measure, watch, number, spec.repetitions)
+        number: TrialRunner(at, spec.key_prefix, measure, watch, number, spec.repetitions)
         for number in range(1, spec.repetitions + 1)
     }
     shares = (1.0, *spec.shares)
@@ -164,22 +169,22 @@ def measure_timing(
         for number, attempts in each.items():
             trial = at.make_trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
             outcome = attempts.run(trial, step, assess=assess)
-            done.append(_repetition(spec, number, tuple(attempts.all), outcome.result, figures))
+            done.append(_repetition(spec, number, tuple(attempts.all), outcome.result))
             if not outcome.result.is_disturbed:
                 carried.append(outcome.verdict.valid)
-            if share != shares[-1] and _too_high(carried, spec.repetitions):
+            if share != shares[-1] and _is_rate_too_high(carried, spec.repetitions):
                 break
         else:
             break
     return TimingResult(spec, tuple(done), share)
 
 
-def _too_high(carried: Sequence[bool], repetitions: int) -> bool:
+def _is_rate_too_high(carried: Sequence[bool], repetitions: int) -> bool:
     """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
     return carried[:1] == [False] or 2 * carried.count(False) > repetitions
 
 
-def _untimed(trial: Trial, result: TrialResult) -> str | None:
+def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
     """Delays the tester should have brought and did not: its fault, not the device's."""
     request = trial.delays
     for way in list_directions(trial.mode):
@@ -200,12 +205,11 @@ def _repetition(
     number: int,
     attempts: tuple[Attempt, ...],
     result: TrialResult,
-    figures: Callable[[Distribution], Figures],
 ) -> TimingRepetition:
     if not attempts[-1].verdict.valid:
         return TimingRepetition(number, {}, {}, attempts, False)
-    directions: dict[str, Timed] = {}
-    classes: dict[str, dict[str, Timed]] = {}
+    directions: dict[str, DelayFigures] = {}
+    classes: dict[str, dict[str, DelayFigures]] = {}
     for way in list_directions(spec.conditions.mode):
         counted = result.directions[way]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
@@ -215,16 +219,19 @@ def _repetition(
             known = counted.classes.get(name)  # port counters tell no classes apart
             required = part.frames + part.lost if known is None else known.required
             expected = max(0, required - bool(spec.request.ipdv))
-            classes[way][name] = _timed(part, expected, figures)
+            classes[way][name] = _make_figures(spec.benchmark, part, expected)
         expected = sum(t.expected for t in classes[way].values())
         if not counted.classes.keys() >= times.keys():
             expected = counted.count_frames("required")
         share = 1.0 if counted.timed_share is None else counted.timed_share
         directions[way] = replace(
-            _timed(whole, expected, figures), share=share, of_load=counted.timed_of == "load"
+            _make_figures(spec.benchmark, whole, expected),
+            share=share,
+            of_load=counted.timed_of == "load",
         )
     return TimingRepetition(number, directions, classes, attempts, True)
 
 
-def _timed(part: Distribution, expected: int, figures: Callable[[Distribution], Figures]) -> Timed:
-    return Timed(figures(part), part.frames, part.lost, part.clamped, expected)
+def _make_figures(benchmark: str, part: Distribution, expected: int) -> DelayFigures:
+    figures = COMPUTE_FIGURES[benchmark](part)
+    return DelayFigures(figures, part.frames, part.lost, part.clamped, expected)

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.packets import inet
-from v6t.packets.distinct import distinct
+from v6t.packets.checksum import fold, sum_words
+from v6t.packets.headers import PROTOCOL_TCP, PROTOCOL_UDP
+from v6t.packets.unique import sort_unique
+from v6t.packets.walker import Network, locate_headers
 from v6t.profiles import lcg
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import order_with_index
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 BLOCK = 2048
 """Frames computed at a time: the working set stays in the cache."""
 
-_U16 = np.uint32(0xFFFF)
 _U32 = 0xFFFFFFFF
 _HIGH = "/high"
 """Suffix for the upper 32 bits of an 8-octet variable: what a masked write of it takes."""
@@ -43,7 +44,7 @@ class Expander:
 
     Attributes:
         length: octets of a frame without FCS.
-        headers: where the headers of its frames are.
+        layout: where the headers of its frames are.
         checksum: that covers their end.
     """
 
@@ -60,7 +61,7 @@ class Expander:
         """
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
-        self.headers = inet.headers_of(packet)
+        self.layout = locate_headers(packet)
         self.checksum = stream.checksum
         self._template = np.frombuffer(packet, dtype=np.uint8)
         instructions = stream.trex.get("vm", {}).get("instructions", [])
@@ -105,14 +106,14 @@ class Expander:
             values[name] = (place & _U32).astype(np.uint32)
             if name in self._wide:
                 values[name + _HIGH] = (place >> 32).astype(np.uint32)
-        columns = inet.words(out)
+        words = out[:, : out.shape[1] & ~1].view(">u2")
         computed: dict[int, NDArray[np.uint32]] = {}
         for word, program in self._words.items():
             value = program.value(values)
             computed[word] = value
-            columns[:, word] = value
+            words[:, word] = value
         for checksum in self._sums:
-            columns[:, checksum.word] = checksum.value(computed, count)
+            words[:, checksum.word] = checksum.value(computed, count)
 
 
 def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
@@ -123,7 +124,7 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
         size = min(BLOCK, first + count - start)
         which, index = order_with_index(weights, start, size)
         batches = {}
-        for stream in distinct(which):
+        for stream in sort_unique(which):
             numbers = index[which == stream]
             low, high = int(numbers.min()), int(numbers.max())
             batches[int(stream)] = (expanders[stream].frames(low, high - low + 1), low)
@@ -362,9 +363,8 @@ class _Checksum:
         total = np.full(count, self.constant, dtype=np.uint32)
         for word in self.parts:
             total += computed[word]
-        total = (total & _U16) + (total >> np.uint32(16))
-        total = (total & _U16) + (total >> np.uint32(16))
-        total ^= _U16
+        total = fold(total)
+        total ^= np.uint32(0xFFFF)
         if self.udp:
             total[total == 0] = 0xFFFF
         return total
@@ -390,17 +390,16 @@ def _checksum(
     out = []
     if packet[l3] >> 4 == 4:
         out.append(_ipv4_checksum(l3, packet, words))
-        pseudo = range(l3 + 12, l3 + 20, 2)
         end = l3 + int.from_bytes(packet[l3 + 2 : l3 + 4], "big")
     else:
-        pseudo = range(l3 + 8, l3 + 40, 2)
         end = l3 + 40 + int.from_bytes(packet[l3 + 4 : l3 + 6], "big")
     udp = kind == ins.L4_UDP
     if udp:
         end = l4 + int.from_bytes(packet[l4 + 4 : l4 + 6], "big")
-    extra = end - l4 + (inet.PROTOCOL_UDP if udp else inet.PROTOCOL_TCP)
+    extra = end - l4 + (PROTOCOL_UDP if udp else PROTOCOL_TCP)
     padded = packet[:end] + b"\0" * (end % 2) + packet[end:]
-    covered = [*pseudo, *range(l4, end, 2)]
+    addresses = Network(packet[l3] >> 4, l3).addresses
+    covered = [*range(addresses.start, addresses.stop, 2), *range(l4, end, 2)]
     field = l4 + (6 if udp else 16)
     out.append(_sum_of(field, covered, padded, words, extra=extra, udp=udp))
     return out
@@ -426,8 +425,5 @@ def _sum_of(
         )
     parts = [at // 2 for at in covered if at != field and at // 2 in words]
     fixed = [at for at in covered if at != field and at // 2 not in words]
-    octets = np.frombuffer(packet.ljust(max(covered) + 2, b"\0"), dtype=np.uint8)
-    constant = extra + 256 * int(octets[fixed].sum()) + int(octets[1:][fixed].sum())
-    while constant >> 16:
-        constant = (constant & 0xFFFF) + (constant >> 16)
+    constant = fold(extra + sum_words(b"".join(packet[at : at + 2] for at in fixed)))
     return _Checksum(field // 2, constant, tuple(parts), udp)

@@ -158,7 +158,7 @@ def _parts(spec: str, text: str) -> tuple[tuple[int, int], ...]:
     parts = tuple((int(m[1]), int(m[2])) for m in matches if m)
     if len(parts) < len(matches) or any(count == 0 for _, count in parts):
         raise UsageError(
-            f"'{text:.60}' is no mix of frame sizes", hint, code="invalid-frame-size-mix"
+            f"'{text:.60}' is not a mix of frame sizes", hint, code="invalid-frame-size-mix"
         )
     sizes = [size for size, _ in parts]
     if min(sizes) < MIN_FRAME_OCTETS:

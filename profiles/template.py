@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.profiles.fields import Header, Layout, layout_of
 from v6t.profiles.model import Layer
 from v6t.profiles.streams import Checksum
@@ -84,9 +85,7 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
         scapy_layer = _make(layer)
         packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
-        raise UsageError(
-            "a traffic class without header layers has no frame", code="invalid-traffic-model"
-        )
+        raise UsageError("a traffic class needs header layers", code="invalid-traffic-model")
     length = frame_size - FCS_OCTETS
     if not MIN_FRAME_OCTETS <= frame_size <= MAX_PACKET_OCTETS + FCS_OCTETS:
         raise UsageError(
@@ -174,17 +173,13 @@ def _pseudo(packet: bytearray, header: Header, below: Header | None) -> bytes:
     end = below.field("dst").first // 8 + below.field("dst").width // 8
     length = len(packet) - header.offset
     protocol = PROTOCOL.get(header.name, 58)
-    return bytes(packet[start:end]) + length.to_bytes(4, "big") + protocol.to_bytes(4, "big")
+    return build_pseudo_header(bytes(packet[start:end]), length, protocol)
 
 
 def _store(packet: bytearray, header: Header, name: str, end: int, pseudo: bytes) -> None:
     at = header.field(name).first // 8
     packet[at : at + 2] = b"\0\0"
-    data = pseudo + bytes(packet[header.offset : end])
-    total = sum(data[0::2]) * 256 + sum(data[1::2])
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    value = total ^ 0xFFFF
+    value = compute_checksum(pseudo + bytes(packet[header.offset : end]))
     if header.name == "UDP" and value == 0:
         value = 0xFFFF  # RFC 768: zero means "no checksum"
     packet[at : at + 2] = value.to_bytes(2, "big")
@@ -194,7 +189,7 @@ def _make(layer: Layer) -> Any:
     known = _scapy_layers()
     if layer.name not in known:
         raise UsageError(
-            f"'{layer.name}' is no header layer",
+            f"'{layer.name}' is not a header layer",
             "known: " + ", ".join(sorted(known)[:40]),
             code="invalid-traffic-model",
         )

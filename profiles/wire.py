@@ -48,7 +48,7 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
         )
     if frame_size < MIN_FRAME_OCTETS or overhead < 0:
         raise UsageError(
-            f"a frame of {frame_size} + {overhead} octets cannot be on an Ethernet",
+            f"frame size {frame_size} plus {overhead} octets is below the Ethernet minimum",
             f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included",
             code="out-of-range",
         )

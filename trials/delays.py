@@ -85,7 +85,7 @@ class Distribution:
             include_lost: rank lost frames last.
 
         Returns:
-            The value [ns]; infinity if the rank is that of a lost frame or there are no frames.
+            The value [ns]; infinity if the rank is that of a lost frame or no frame has a value.
         """
         total = self.frames + (self.lost if include_lost else 0)
         return self.value_at_rank_ns(nearest_rank(percent, total))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HOOKS = ("hardware-reset", "software-reset", "power-cycle")
+RESET_HOOKS = ("hardware-reset", "software-reset", "power-cycle")
 """Hooks that reset a device (RFC 6201)."""
-NOTHING = "nothing"
+NO_CHANGE = "nothing"
 """A stream without a change, for comparison."""
-CHANGES = (NOTHING, "add", "change", "remove")
+CONFIGURATION_CHANGES = (NO_CHANGE, "add", "change", "remove")
 """Changes of a configuration, in the order in which they are made."""
 
 
-def event_of(change: str) -> str:
+def name_change_hook(change: str) -> str:
     """Return the name of the hook that makes a change."""
     return f"reconfiguration-{change}"
 

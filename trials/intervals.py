@@ -1,4 +1,4 @@
-"""Loss of a trial by time interval."""
+"""Frames and loss of a trial by time interval."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from v6t.trials.result import DirectionResult
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Some of the traffic of one direction.
+class TrafficInterval:
+    """Traffic of one direction in a time interval.
 
     Attributes:
-        begins_s: in seconds of traffic since the first frame of the soak.
-        length_s: of the interval [s].
-        frames: due in it.
-        lost: of them.
+        begins_s: start of the interval, in seconds of traffic [s].
+        length_s: length of the interval [s].
+        frames: frames due in the interval.
+        lost: lost frames.
     """
 
     begins_s: float
@@ -26,24 +26,26 @@ class Interval:
     lost: int
 
 
-def intervals(counted: DirectionResult, begins_s: float, stretch_s: float) -> Sequence[Interval]:
-    """As finely as the tester says when frames were lost; the whole stretch where it does not.
+def split_into_intervals(
+    counted: DirectionResult, begins_s: float, length_s: float
+) -> Sequence[TrafficInterval]:
+    """Split a trial into the slots of its timeline, or return it as one interval.
 
     Args:
-        counted: in one direction of a stretch.
-        begins_s: seconds of traffic before it.
-        stretch_s: its length [s].
+        counted: result of one direction.
+        begins_s: seconds of traffic before the trial.
+        length_s: length of the trial [s].
     """
     frames = counted.count_frames("required")
     lost = frames - counted.count_frames("received")
-    course = counted.timeline
-    if course is None or sum(course.lost) != lost:
-        return [Interval(begins_s, stretch_s, frames, lost)]
-    parts = []
-    for number in range(math.ceil(stretch_s / course.slot_s - 1e-9)):
-        begin, end = (min(stretch_s, n * course.slot_s) for n in (number, number + 1))
-        due = round(frames * end / stretch_s) - round(frames * begin / stretch_s)
-        # slots at the end without loss may be left out
-        gone = course.lost[number] if number < len(course.lost) else 0
-        parts.append(Interval(begins_s + begin, end - begin, due, gone))
-    return parts
+    timeline = counted.timeline
+    if timeline is None or sum(timeline.lost) != lost:
+        return [TrafficInterval(begins_s, length_s, frames, lost)]
+    intervals = []
+    for number in range(math.ceil(length_s / timeline.slot_s - 1e-9)):
+        begin, end = (min(length_s, n * timeline.slot_s) for n in (number, number + 1))
+        due = round(frames * end / length_s) - round(frames * begin / length_s)
+        # slots without loss at the end may be missing
+        slot_lost = timeline.lost[number] if number < len(timeline.lost) else 0
+        intervals.append(TrafficInterval(begins_s + begin, end - begin, due, slot_lost))
+    return intervals

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Offered:
-    """One trial, over all its directions.
+class OfferedLoad:
+    """Frames of one trial over all directions.
 
     Attributes:
-        rate_fps: per direction.
-        frames: that were asked for.
-        lost: of them.
+        rate_fps: frames per second per direction.
+        frames: required frames.
+        lost: lost frames.
     """
 
     rate_fps: float
@@ -22,17 +22,17 @@ class Offered:
 
     @property
     def ratio(self) -> float:
-        """Lost share."""
+        """Lost share of the frames."""
         return self.lost / self.frames
 
 
 @dataclass(frozen=True)
 class ShapeEstimate:
-    """What one shape of the loss function makes of the trials.
+    """Critical load by one shape of the loss function.
 
     Attributes:
-        name: of the shape.
-        mean_fps, deviation_fps: of the critical load.
+        name: name of the shape.
+        mean_fps, deviation_fps: mean and standard deviation of the critical load.
     """
 
     name: str
@@ -41,14 +41,14 @@ class ShapeEstimate:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What all trials say of the critical load.
+class LoadEstimate:
+    """Critical load by all trials.
 
     Attributes:
-        shapes: each by itself.
-        mean_fps, deviation_fps: of all shapes together, each with an equal say: where they differ
-            nobody knows which is the device's, so their difference is in here.
-        low_fps, high_fps: ends of the interval in which it is.
+        shapes: estimate of each shape.
+        mean_fps, deviation_fps: mean and standard deviation over all shapes with equal weights; the
+            deviation includes the difference between shapes.
+        low_fps, high_fps: ends of the interval of the critical load.
     """
 
     shapes: tuple[ShapeEstimate, ...]
@@ -58,5 +58,5 @@ class Estimate:
     high_fps: float
 
 
-Infer = Callable[[Sequence[Offered], float, float], Estimate]
-"""Trials, target loss ratio and the largest load to an estimate."""
+EstimateLoad = Callable[[Sequence[OfferedLoad], float, float], LoadEstimate]
+"""Function of the trials, the target loss ratio and the highest load."""

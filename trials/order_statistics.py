@@ -31,7 +31,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     values (lost frames) rank last.
 
     Raises:
-        ValueError: there are no values, or the percentage is outside 0..100.
+        ValueError: values are missing, or the percentage is outside 0..100.
     """
     if not values:
         raise ValueError("a percentile needs at least one value")
@@ -42,7 +42,7 @@ def median(values: Sequence[float]) -> float:
     """Return the middle value, or the mean of the two middle values of an even number.
 
     Raises:
-        ValueError: there are no values.
+        ValueError: values are missing.
     """
     if not values:
         raise ValueError("a median needs at least one value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-QUERIES_EACH = 2
+MAX_QUERIES_PER_NAME = 2
 """Most queries of a DNS64 server for one name (RFC 8219, section 9.2.1)."""
 
 

@@ -12,7 +12,7 @@ from v6t.trials.queries import Answers
 from v6t.trials.timeline import DeviceLoad, Timeline
 from v6t.trials.trial import Trial
 
-ROLES = ("foreground", "background")
+FORWARDED_ROLES = ("foreground", "background")
 """Roles of the traffic that a device must forward."""
 
 

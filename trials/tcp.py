@@ -1,8 +1,8 @@
 """TCP connections of a trial and their outcomes (RFC 8219, section 8; RFC 3511).
 
 A SYN without an answer within ``timeout_s`` is sent again ``retransmissions`` times, each time after
-twice the wait (RFC 6298, section 5.5). Nothing else is retransmitted. By default there are no
-retransmissions, so each segment that the device loses is a connection that is not established.
+twice the wait (RFC 6298, section 5.5). Nothing else is retransmitted. By default nothing is
+retransmitted, so each segment that the device loses is a connection that is not established.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ TIMING_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame", "
 """Capabilities of a tester that measures one-way delays."""
 
 
-RFC_TAGS = 500
+RFC_MIN_TAGS = 500
 """Smallest number of tagged frames in a latency trial (RFC 8219, section 7.2)."""
 
 

@@ -9,7 +9,7 @@ from v6t.analysis.presentation import Headline, Presentation, Quantity
 from v6t.analysis.presentations.common import POINT, at, offered
 from v6t.analysis.records.reconfiguration import ReconfigurationRecord
 from v6t.analysis.sheet import Sheet, count, seconds, sheet
-from v6t.trials.device_events import NOTHING
+from v6t.trials.device_events import NO_CHANGE
 
 
 class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
@@ -62,7 +62,7 @@ class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
 
     def remarks(self, record: ReconfigurationRecord) -> Iterator[str]:
         """Loss that comes without any change."""
-        for way, series in record.changes.get(NOTHING, {}).items():
+        for way, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 yield (
                     f"up to {max(series.lost):,} frames were lost {way} without any change: the rate is one "

@@ -12,7 +12,7 @@ from v6t.analysis.presentations.common import REPETITIONS, TRIAL_S, at_least, in
 from v6t.analysis.records.resolution import Combination, ResolutionRecord, name_of
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, sheet
-from v6t.trials.queries import QUERIES_EACH
+from v6t.trials.queries import MAX_QUERIES_PER_NAME
 
 LONGEST_TIMEOUT_S = 1.0
 SOURCE = "RFC 8219 section 9.2"
@@ -138,10 +138,10 @@ class ResolutionPresentation(Presentation[ResolutionRecord]):
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
                 yield f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}"
             each = (f.asked_aaaa or 0) + (f.asked_a or 0)
-            if each > QUERIES_EACH * 1.01:
+            if each > MAX_QUERIES_PER_NAME * 1.01:
                 yield (
                     f"{name_of(f)}: the device asks {each:.2f} questions for each query; the self-test "
-                    f"counts on {QUERIES_EACH} (RFC 8219 section 9.2.1)"
+                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)"
                 )
             if f.cached_found_percent is not None and f.cached_found_percent < 99:
                 yield (

@@ -22,7 +22,7 @@ from v6t.analysis.presentations.common import POINT, at, marked, offered
 from v6t.analysis.records.soak import CriticalLoadRecord, SoakRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
-from v6t.trials.intervals import intervals
+from v6t.trials.intervals import split_into_intervals
 
 HOUR_S = 3600.0
 
@@ -127,7 +127,7 @@ def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[fl
         if trial.key in invalid or counted is None:
             yield begins_s, float("nan")
             continue
-        for part in intervals(counted, begins_s, record.stretch_s):
+        for part in split_into_intervals(counted, begins_s, record.stretch_s):
             if part.frames:
                 yield part.begins_s, 100 * part.lost / part.frames
 

@@ -118,9 +118,7 @@ def audit_from(values: Any, place: str) -> Audit:
         UsageError: it is no audit.
     """
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise UsageError(
-            f"{place} is no audit of a version that is known here", code="invalid-audit"
-        )
+        raise UsageError(f"{place} is not an audit of a supported version", code="invalid-audit")
     try:
         return Audit.model_validate(values)
     except ValidationError as exc:

@@ -10,7 +10,7 @@ from pydantic import Field
 from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.records.throughput import AdaptiveBounds
 from v6t.procedures.frame_loss import FrameLossResult
-from v6t.trials.result import ROLES
+from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
 
@@ -162,7 +162,7 @@ def _at(
         lines[name] = summary_of([100 * share for share in losses if share is not None])
     roles = {
         role: summary_of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
-        for role in ROLES
+        for role in FORWARDED_ROLES
     }
     valid = [o for o in offered if o.valid]
     frames = {

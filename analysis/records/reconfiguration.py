@@ -8,7 +8,7 @@ from typing import Any, Literal
 from v6t.analysis.records.base import Number, Record, Row, Series, Summary, head
 from v6t.analysis.statistics import summary_json
 from v6t.procedures.reconfiguration import ReconfigurationResult
-from v6t.trials.device_events import CHANGES
+from v6t.trials.device_events import CONFIGURATION_CHANGES
 from v6t.trials.trial import list_directions
 
 
@@ -50,7 +50,7 @@ class ReconfigurationRecord(Record):
     @property
     def ordered(self) -> Iterator[tuple[str, str, BlockedTimes]]:
         """What was done, in which direction, and the times, in the order of the streams."""
-        for change in CHANGES:
+        for change in CONFIGURATION_CHANGES:
             yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
 
     @property
@@ -67,7 +67,7 @@ def reconfiguration_record(
     """The record of one point."""
     spec = result.spec
     changes: dict[str, dict[str, Any]] = {}
-    for change in CHANGES:
+    for change in CONFIGURATION_CHANGES:
         for way in list_directions(spec.conditions.mode):
             seen = [
                 s.directions[way]

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from v6t.analysis.records.base import FPS, Model, Number, Record, Row, head
 from v6t.procedures.critical_load import CriticalLoadResult
 from v6t.procedures.soak import SoakResult
-from v6t.trials.intervals import Interval
+from v6t.trials.intervals import TrafficInterval
 from v6t.trials.trial import list_directions
 
 
@@ -157,7 +157,7 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     )
 
 
-def _soaked(intervals: Sequence[Interval]) -> dict[str, Any]:
+def _soaked(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
     lossy = [i for i in intervals if i.lost]
     worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
     runs = [(bad, list(some)) for bad, some in groupby(intervals, key=lambda i: i.lost > 0)]
@@ -178,7 +178,7 @@ def _soaked(intervals: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def _percent(intervals: Sequence[Interval]) -> float | None:
+def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
     frames = sum(i.frames for i in intervals)
     return 100 * sum(i.lost for i in intervals) / frames if frames else None
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
-from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
-from v6t.trials.trial import RFC_TAGS, list_directions
+from v6t.procedures.timing import DelayFigures, TimingRepetition, TimingResult
+from v6t.trials.trial import RFC_MIN_TAGS, list_directions
 
 DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
@@ -210,7 +210,7 @@ def timing_record(
         further |= {
             "tags": tags,
             "first_tag_s": spec.request.first_tag_s,
-            "below_rfc_tags": tags < RFC_TAGS,
+            "below_rfc_tags": tags < RFC_MIN_TAGS,
         }
     return kind(
         **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
@@ -276,7 +276,7 @@ def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str
     }
 
 
-def _figures(timed: Sequence[Timed], names: Sequence[str]) -> dict[str, Any]:
+def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
     return {
         **{name: figure_of([t.figures[name] / 1e6 for t in timed], "ms") for name in names},
         "timed": [t.frames for t in timed],

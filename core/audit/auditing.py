@@ -297,7 +297,7 @@ def further(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     changed.driver.check_intent(changed.intent)
     differs = bound.intent != changed.intent
     if differs and changed.driver.configured_alike(bound.intent, changed.intent):
-        raise UsageError("its driver has no way to tell it", code="setting-untellable")
+        raise UsageError("its driver cannot configure it", code="setting-untellable")
     return changed
 
 
@@ -368,8 +368,8 @@ def reserved(out: Path) -> Iterator[None]:
     for name, what in ((CONFIG, "a run"), (FILES["json"], "an audit")):
         if (out / name).is_file():
             raise UsageError(
-                f"{out} holds {what}",
-                "give the audit a directory of its own: -o DIRECTORY",
+                f"{out} contains {what}",
+                "choose another directory: -o DIRECTORY",
                 code="file-exists",
             )
     try:

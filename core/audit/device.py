@@ -80,7 +80,7 @@ class ProbedDevice:
     def _do(self, what: str) -> None:
         session = self._session
         if session is None:
-            raise CannotBeDone("nobody drives this device")
+            raise CannotBeDone("no driver is configured for this device")
         try:
             if what == "flush":
                 session.flush()
@@ -146,7 +146,7 @@ def _in_lab(
 ) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
-            "there is no device to audit", "name a driver with --dut", code="device-absent"
+            "no device to audit is configured", "name a driver with --dut", code="device-absent"
         )
     device = bound.driver.probed_device(bound.device, bound.intent, keep)
     bed = Bed(links, device)
@@ -210,7 +210,7 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
         own = bound.tester.prober(links, None)
         if own is None:
             raise UsageError(
-                f"single frames do not go through the {bound.tester.name} tester",
+                f"the {bound.tester.name} tester cannot send single frames",
                 "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
                 "that are cabled to the device",
                 code="unsupported-by-tester",

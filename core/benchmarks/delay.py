@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -16,13 +16,12 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Flag
-from v6t.procedures import ipdv, latency, pdv
-from v6t.procedures.conditions import Watch
+from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.timing import TimingResult, TimingSpec
+from v6t.procedures.timing import TimingSpec, measure_timing
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import RFC_TAGS, Trial
+from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -73,7 +72,6 @@ class Delay(Benchmark[DelayRecord, D]):
     connections = "also"
     heeds = frozenset({"rate_from"})
     incremental = True
-    procedure: Callable[[TimingSpec, Measure, Watch | None], TimingResult]
 
     @abstractmethod
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
@@ -95,8 +93,8 @@ class Delay(Benchmark[DelayRecord, D]):
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
                 "RFC 8219 asks for at least 20 repetitions there",
-                f"measure {self.name} in a run of its own",
-                code="invalid-setting",
+                f"measure {self.name} in a separate run",
+                code="conflict",
             )
         s = self.own(bound)
         if s.rate_fps is not None and s.rate_bps is not None:
@@ -134,14 +132,13 @@ class Delay(Benchmark[DelayRecord, D]):
             spec = self.spec(point, rate_fps, source)
         except ValueError as exc:
             return self.nothing(point, str(exc), point.said)
-        procedure = type(self).procedure
         if fixed_fps is None:
             spec = replace(spec, shares=self._shares(point, spec))
-        result = procedure(spec, point.measure, point.watch)
+        result = measure_timing(spec, point.measure, point.watch)
         own, rate_fps, alone = None, result.rate_fps, point.loopback
         if alone is not None and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
-            own = procedure(once, _apart(alone), None)
+            own = measure_timing(once, _apart(alone), None)
         record = timing_record(
             result,
             loopback=own,
@@ -170,18 +167,17 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
     model = LatencySettings
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     capabilities = frozenset({"tags"})
-    procedure = staticmethod(latency.measure_latency)
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
         """Tags spread over the stream."""
         s, at = self.own(point.bound), point.conditions()
-        return latency.latency_spec(
+        return TimingSpec(
+            self.name,
             at,
-            rate_fps=rate_fps,
-            rate_source=source,
+            rate_fps,
+            source,
             duration_s=s.duration_s + at.extra_duration_s,
-            tags=s.tags,
-            first_tag_s=s.first_tag_s + at.extra_duration_s,
+            request=DelayRequest(tags=s.tags, first_tag_s=s.first_tag_s + at.extra_duration_s),
             repetitions=point.procedure.repetitions,
         )
 
@@ -192,7 +188,7 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
         for size, longest, media in _media(bound):
             fixed_fps = s.given_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
-            problem = latency.misfit(s.tags, s.first_tag_s, s.duration_s, rate)
+            problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
             if problem:
                 raise UsageError(
                     f"latency at {size} octets: {problem}",
@@ -208,9 +204,9 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
                 "not 120 s and 60 s"
             )
-        if s.tags < RFC_TAGS:
+        if s.tags < RFC_MIN_TAGS:
             yield (
-                f"latency by {s.tags} tagged frames, not at least {RFC_TAGS} (RFC 8219 section 7.2): "
+                f"latency by {s.tags} tagged frames, not at least {RFC_MIN_TAGS} (RFC 8219 section 7.2): "
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
@@ -221,16 +217,18 @@ class DelayVariation(Delay[DelayVariationSettings]):
     section = "delay_variation"
     model = DelayVariationSettings
     quick = DelayVariationSettings(duration_s=0.6)
-    make: Callable[..., TimingSpec]
+    request = DelayRequest()
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
         """Every frame of the stream."""
         at = point.conditions()
-        return type(self).make(
+        return TimingSpec(
+            self.name,
             at,
-            rate_fps=rate_fps,
-            rate_source=source,
+            rate_fps,
+            source,
             duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
+            request=self.request,
             repetitions=point.procedure.repetitions,
         )
 
@@ -247,8 +245,6 @@ class Pdv(PdvPresentation, DelayVariation):
     summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
     capabilities = frozenset({"every-frame"})
-    procedure = staticmethod(pdv.measure_pdv)
-    make = staticmethod(pdv.pdv_spec)
 
 
 class Ipdv(IpdvPresentation, DelayVariation):
@@ -257,8 +253,7 @@ class Ipdv(IpdvPresentation, DelayVariation):
     summary = "How much the delay changes from one frame to the next."
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
-    procedure = staticmethod(ipdv.measure_ipdv)
-    make = staticmethod(ipdv.ipdv_spec)
+    request = DelayRequest(ipdv=True)
 
 
 def _media(bound: BoundRun) -> Iterator[tuple[str, float, int]]:

@@ -110,7 +110,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
                 or each.name == "throughput"
             ):
                 raise UsageError(
-                    f"flows.also: {each.name} is no benchmark that flows are added to",
+                    f"flows.also: {each.name} cannot be combined with flows",
                     "name for example frame-loss, latency, pdv, ipdv, back-to-back, system-recovery",
                     code="unknown-name",
                 )

@@ -60,9 +60,9 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
         rates = self.own(bound).rates_fps
         if rates is not None and (not rates or min(rates) <= 0):
             raise UsageError(
-                "frame_loss.rates_fps are no rates",
+                "frame_loss.rates_fps must be a non-empty list of positive rates",
                 "write for example [1e5, 2e5, 3e5]",
-                code="invalid-setting",
+                code="not-a-number",
             )
 
     def cost(self, point: Point) -> Cost:

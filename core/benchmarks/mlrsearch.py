@@ -101,7 +101,7 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
         """The library."""
         if mlr.available():
             return None
-        return f"{self.name} needs {mlr.wanted()}", "pip install 'v6t[mlrsearch]'"
+        return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
 
     def goals(self, bound: BoundRun) -> tuple[Goal, ...]:
         """With everything decided."""

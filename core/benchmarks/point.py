@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.records.base import Record
-from v6t.procedures.conditions import Watch
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
+from v6t.procedures.trial_runner import Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions

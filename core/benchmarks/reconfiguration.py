@@ -16,7 +16,7 @@ from v6t.base.errors import UsageError
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
-from v6t.trials.device_events import CHANGES
+from v6t.trials.device_events import CONFIGURATION_CHANGES
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -64,7 +64,7 @@ class Reconfiguration(
             raise UsageError(
                 "reconfiguration needs a device driver that changes the device under traffic",
                 "name one with --dut or in the testbed file",
-                code="unsupported-by-device",
+                code="missing-driver",
             )
         bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
@@ -79,7 +79,9 @@ class Reconfiguration(
     def cost(self, point: Point) -> Cost:
         """A stream for each change and one without."""
         spec = self._spec(point, point.media_fps, "assumed")
-        return cost_of(spec.conditions, spec.repetitions * len(CHANGES), spec.duration_s)
+        return cost_of(
+            spec.conditions, spec.repetitions * len(CONFIGURATION_CHANGES), spec.duration_s
+        )
 
     def run(self, point: MeasurementPoint) -> Measured:
         """One change after the other."""

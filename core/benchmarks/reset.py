@@ -12,7 +12,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.reset import ResetSpec, measure_reset
-from v6t.trials.device_events import HOOKS
+from v6t.trials.device_events import RESET_HOOKS
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -46,9 +46,11 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
     def check(self, bound: BoundRun) -> None:
         """Refuse a reset that nobody can carry out, or outside the stream."""
         r = self.own(bound)
-        if r.hook not in HOOKS:
+        if r.hook not in RESET_HOOKS:
             raise UsageError(
-                f"there is no reset '{r.hook}'", "one of " + ", ".join(HOOKS), code="unknown-name"
+                f"unknown reset '{r.hook}'",
+                "one of " + ", ".join(RESET_HOOKS),
+                code="unknown-name",
             )
         if r.at_s >= r.duration_s:
             raise UsageError(

@@ -22,7 +22,7 @@ from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Flag
 from v6t.core.benchmarks.throughput import search_cost, search_spec
-from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, covered_qps
+from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
 from v6t.procedures.throughput import measure_throughput
 from v6t.trials.queries import Queries
 from v6t.trials.trial import Capability
@@ -72,9 +72,9 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         """Refuse a run without a device: the tester's server makes no AAAA records of A records."""
         if bound.driver.absent:
             raise UsageError(
-                "without a device nobody makes AAAA records of A records",
+                "DNS64 synthesis needs a device",
                 "`v6t selftest` measures the tester alone",
-                code="unsupported-by-device",
+                code="missing-device",
             )
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:
@@ -104,7 +104,7 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         """Search for each combination, within what the self-test covers."""
         own, bound = self.own(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
-        covered = covered_qps(capacity, own.delta)
+        covered = max_covered_qps(capacity, own.delta)
         searched = [
             Searched(
                 *pair,

@@ -54,7 +54,7 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
                     f"the {what} of {plugin.name}'s {direction} traffic do not vary, so there is "
                     "nothing to probe",
                     "`v6t plugins " + plugin.name + "` lists the parameters that let them vary",
-                    code="unsupported-by-device",
+                    code="unsuitable-benchmark",
                 )
 
     def cost(self, point: Point) -> Cost:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.strict_model import StrictModel
-from v6t.procedures.repetition import FEWEST
+from v6t.procedures.repetition import MIN_ADAPTIVE_REPETITIONS
 
 MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB (ST-13)."""
@@ -25,9 +25,9 @@ def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, s
 class AdaptiveSettings(StrictModel):
     """Repeat the throughput search until its median is known well enough (TP-09)."""
 
-    fewest: int = Field(default=FEWEST, ge=FEWEST, le=1000)
+    fewest: int = Field(default=MIN_ADAPTIVE_REPETITIONS, ge=MIN_ADAPTIVE_REPETITIONS, le=1000)
     """Repetitions at least."""
-    most: int = Field(default=50, ge=FEWEST, le=1000)
+    most: int = Field(default=50, ge=MIN_ADAPTIVE_REPETITIONS, le=1000)
     """Repetitions at most."""
     width: float = Field(default=0.01, gt=0, lt=1)
     """Relative width of the median's confidence interval that is good enough."""

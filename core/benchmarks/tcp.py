@@ -105,7 +105,7 @@ class OfTcp(OfConnections[R, S]):
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
                 "`v6t selftest` measures the tester alone",
-                code="unsupported-by-device",
+                code="missing-device",
             )
         for _ in self._on_tester(bound):
             pass

@@ -207,7 +207,7 @@ def opened(directory: Path) -> Campaign:
         ) from exc
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise UsageError(
-            f"{directory} holds no campaign",
+            f"{directory} does not contain a campaign",
             "give the directory of an earlier `v6t campaign`",
             code="no-campaign",
         ) from exc

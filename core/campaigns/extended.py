@@ -42,8 +42,8 @@ def extend(directory: Path, campaign: Campaign) -> int:
             before = replace(run, directory=name)
         elif before.resolved != run.resolved:
             raise UsageError(
-                f"{before.directory} was planned otherwise than the file says now",
-                "measure the campaign anew in another directory with -o",
+                f"{before.directory} was planned with different settings",
+                "measure the changed campaign in another directory with -o",
                 code="campaign-changed",
             )
         runs.append(before)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.core.config.validation import place_of, validated, within
+from v6t.core.config.validation import error_at, validated, within
 from v6t.core.config.yaml_document import Document
 
 MOST_RUNS = 10_000
@@ -132,7 +132,7 @@ def read(
     for name in only:
         if name not in names:
             raise UsageError(
-                f"{path} has no experiment '{name}'",
+                f"{path}: unknown experiment '{name}'",
                 "one of " + ", ".join(names),
                 code="unknown-name",
             )
@@ -144,7 +144,7 @@ def read(
         with within(document, ("paper",)):
             if content.paper not in sources():
                 raise UsageError(
-                    f"there is no paper '{content.paper}'",
+                    f"unknown paper '{content.paper}'",
                     "one of " + ", ".join(sources()),
                     code="unknown-name",
                 )
@@ -164,13 +164,19 @@ def _runs(
     keys = ("experiments", number)
     for axis, values in experiment.matrix.items():
         if not values:
-            raise UsageError(
-                f"{place_of(document, keys)}the axis {axis} has no values", code="invalid-setting"
+            raise error_at(
+                document,
+                (*keys, "matrix", axis),
+                f"the axis {axis} has no values",
+                code="wrong-length",
             )
     for axis in experiment.along:
         if axis not in experiment.matrix:
-            raise UsageError(
-                f"{place_of(document, keys)}the matrix has no axis {axis}", code="invalid-setting"
+            raise error_at(
+                document,
+                (*keys, "along", axis),
+                f"the matrix lacks the axis {axis}",
+                code="unknown-name",
             )
     columns = [
         [(name, value, beside) for (name, value), beside in zip(
@@ -208,10 +214,11 @@ def _alongside(
     columns = experiment.along.get(axis, {})
     for name, values in columns.items():
         if len(values) != many:
-            raise UsageError(
-                f"{place_of(document, keys)}along {axis}, {name} has {len(values)} values, the axis "
-                f"{many}",
-                code="invalid-setting",
+            raise error_at(
+                document,
+                (*keys, "along", axis, name),
+                f"along {axis}, {name} has {len(values)} values, the axis {many}",
+                code="wrong-length",
             )
     return [{name: values[n] for name, values in columns.items()} for n in range(many)]
 
@@ -222,8 +229,8 @@ def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
         known = name or _only(content)
         if known not in content.testbeds and (name or content.testbeds):
             raise UsageError(
-                f"which testbed does {path} stand for?" if not name
-                else f"the campaign has no testbed '{name}'",
+                f"--testbed {path} lacks the name of a testbed" if not name
+                else f"unknown testbed '{name}'",
                 "--testbed NAME=FILE, with one of " + (", ".join(content.testbeds) or "none"),
                 code="missing-setting",
             )  # fmt: skip
@@ -241,12 +248,11 @@ def _bed(
     if not name and not content.testbeds:
         return {}
     if name not in content.testbeds:
-        raise UsageError(
-            f"{place_of(document, keys)}which testbed?" if not name
-            else f"{place_of(document, keys)}there is no testbed '{name}'",
-            "testbeds of this file: " + (", ".join(content.testbeds) or "none"),
-            code="missing-setting",
-        )  # fmt: skip
+        known = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
+        if not name:
+            missing = "the name of the testbed is missing"
+            raise error_at(document, keys, missing, known, code="missing-setting")
+        raise error_at(document, keys, f"unknown testbed '{name}'", known, code="unknown-name")
     given = content.testbeds[name]
     if isinstance(given, str):
         return Document(document.path.parent / given).data
@@ -261,7 +267,7 @@ def _put(values: dict[str, Any], axis: str, value: Any) -> None:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
             raise UsageError(
-                f"the axis {axis} leads into '{part}', which is one value", code="invalid-setting"
+                f"the axis {axis} leads into '{part}', which is one value", code="not-a-section"
             )
         place = inner
     if isinstance(value, dict) and isinstance(place.get(last), dict):

@@ -25,7 +25,7 @@ def locate(name: str) -> Path:
     if name in known:
         return known[name]
     raise UsageError(
-        f"there is no campaign file '{name}'",
+        f"unknown campaign file '{name}'",
         "packaged campaigns: " + ", ".join(known),
         code="unknown-name",
     )

@@ -49,7 +49,7 @@ def compared(directories: Sequence[Path], anyway: bool) -> Comparison:
             left_out += [f"{name}: {text}" for texts in found.unlike.values() for text in texts]
     if not lines:
         raise UsageError(
-            f"nothing in these campaigns can be compared: {(left_out or ['they hold no runs'])[0]}",
+            f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
             code="not-comparable",
         )
     return Comparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
@@ -81,7 +81,7 @@ def trends(directories: Sequence[Path], order: str, least_percent: float) -> Tre
         left_out += [f"{name}: {text}" for text in trend.left_out]
     if not series:
         raise UsageError(
-            f"nothing in {directories[-1]} was measured that has a trend", code="no-such-run"
+            f"{directories[-1]} contains no benchmark with a trend", code="no-such-run"
         )
     return Trend(tuple(dict.fromkeys(kept)), order, tuple(series), tuple(left_out))
 

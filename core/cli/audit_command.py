@@ -11,6 +11,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.dut_command import device_flags
 from v6t.core.cli.options import NumberRange, names
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import suites as suites_offered
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
@@ -85,7 +86,7 @@ def interface_pair(
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap.",
 )
 @click.option("--all", "every", is_flag=True, help="Print the clauses that are followed, too.")

@@ -7,11 +7,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
+from v6t.core.cli.groups import CommandGroup
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
 
-@click.group(short_help="MAP, RFC 6052 and frame rate arithmetic", no_args_is_help=False)
+@click.group(
+    cls=CommandGroup,
+    short_help="MAP, RFC 6052 and frame rate arithmetic",
+    no_args_is_help=False,
+)
 def command() -> None:
     """Arithmetic of addresses, ports and rates."""
 
@@ -35,7 +40,7 @@ def map_command(as_json: bool, **given: Any) -> None:
     from v6t.core.cli.map_calculator import calc_map, map_warnings
 
     if given["iid_format"] not in ("rfc7597", "draft"):
-        raise UsageError(f"there is no interface identifier format '{given['iid_format']}'",
+        raise UsageError(f"unknown interface identifier format '{given['iid_format']}'",
                          "rfc7597 or draft", code="unknown-name")  # fmt: skip
     rule = [given.pop(n) for n in ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset")]
     _show(calc_map(*rule, **given), as_json, map_warnings(*rule, **given))

@@ -8,14 +8,15 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import locate
 from v6t.core.cli.options import assignments, live_flag, names, report_flag
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.config.yaml_document import Document
 
 
 @click.command(short_help="carry out many runs described by one file")
 @click.argument("file", required=False)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="New directory for all runs.")
-@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("-o", "--output", type=PATH, help="New directory for all runs.")
+@click.option("--resume", type=PATH, metavar="DIR",
               help="Continue the campaign in DIR; with FILE, what that has beyond it is added.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the campaigns that come with v6t.")
 @click.option("--dry-run", is_flag=True, help="Show runs and time; do nothing.")
@@ -58,7 +59,7 @@ def command(
         document = Document(locate(file))
     elif resume is None and not listing:
         raise UsageError(
-            "which campaign?",
+            "the campaign file is missing",
             "give a FILE, a packaged name (--list) or --resume DIR",
             code="missing-setting",
         )
@@ -86,7 +87,11 @@ def command(
         session.show_plan(campaign)
         return 0
     if output is None:
-        raise UsageError("where to?", "give a new directory with -o", code="missing-setting")
+        raise UsageError(
+            "the output directory is missing",
+            "give a new directory with -o",
+            code="missing-setting",
+        )
     return session.begin(campaign, output, report, live)
 
 

@@ -85,7 +85,7 @@ def continue_campaign(
             return _carry_on(directory, campaign, report, view)
     groups = campaign.groups()
     if group not in groups:
-        raise UsageError(f"this campaign has no group of runs '{group}'", code="unknown-name")
+        raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
     with signals_of_a_worker():
         return _work(directory, groups[group], report, f"[{group}] ", None)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 
 if TYPE_CHECKING:
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="compare runs with one another or with published results")
-@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, type=PATH)
 @click.option("--anyway", is_flag=True, help="Compare what was measured under other conditions "
               "too, and say which differ.")  # fmt: skip
 @click.option("--published", is_flag=True, help="Set published results beside the runs, where "
               "their conditions are the same.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path),
+@click.option("-o", "--output", type=PATH,
               help="Write an .html, .md or .json file instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags
@@ -59,7 +60,7 @@ def command(
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
-            raise UsageError("a comparison needs two runs: here or below ./runs is no later one",
+            raise UsageError("a comparison needs two runs, but no later run exists here or below ./runs",
                              "or --published for published results", code="no-such-run")  # fmt: skip
     with reading(directories[-1]):
         _compare(directories, anyway, published, output, as_json)
@@ -73,7 +74,7 @@ def _compare(
 
     if published:
         if as_json or anyway:
-            raise UsageError("--published goes with neither --json nor --anyway",
+            raise UsageError("--published excludes --json and --anyway",
                              "`v6t report --format json` holds published results",
                              code="conflicting-options")  # fmt: skip
         deliver(published_document(directories), output)
@@ -109,7 +110,7 @@ def _compare_audits(
     for path, other in zip(directories[1:], audits[1:], strict=True):
         if other.plugin != audits[0].plugin and not anyway:
             raise UsageError(
-                f"{directories[0]} and {path} are not alike: technology {audits[0].plugin}, "
+                f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
                 f"{other.plugin}",
                 "--anyway compares them all the same",
                 code="not-comparable",

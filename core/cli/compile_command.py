@@ -13,6 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.base.quantities import in_unit_of, is_bit_rate
 from v6t.base.storage import write_atomically
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
@@ -30,7 +31,7 @@ _NO_RUN = {"connections": {"count": 1}}
 @click.option("--plugin", required=True, shell_complete=plugin_names, help="Technology.")
 @click.option("--set", "params", multiple=True, callback=assignments, metavar="NAME=VALUE",
               help="Plugin parameter; repeatable.")  # fmt: skip
-@click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file (MACs, VLANs).")
+@click.option("--testbed", type=PATH, help="Testbed file (MACs, VLANs).")
 @click.option("--direction", default="forward", show_default=True, help="forward or reverse.")
 @click.option(
     "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
@@ -43,8 +44,8 @@ _NO_RUN = {"connections": {"count": 1}}
               "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; default: stdout.")
-@click.option("--expected", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("-o", "--output", type=PATH, help="File; default: stdout.")
+@click.option("--expected", type=PATH, metavar="FILE",
               help="Also write a capture of the frames that a correct device emits for these "
               "frames, by the reference translation. A frame that a correct device drops is left "
               "out; the others keep the time stamps of the frames that caused them. Not available "
@@ -75,10 +76,10 @@ def command(
 
     if direction not in ("forward", "reverse"):
         raise UsageError(
-            f"there is no direction '{direction}'", "forward or reverse", code="unknown-name"
+            f"unknown direction '{direction}'", "forward or reverse", code="unknown-name"
         )
     if kind not in FORMATS:
-        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS), code="unknown-name")
+        raise UsageError(f"unknown format '{kind}'", ", ".join(FORMATS), code="unknown-name")
     if count is not None and count < 1:
         raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:
@@ -114,7 +115,7 @@ def command(
 
         frames = list(expand_set(streams, 0, count or 1000))
     if expected is not None:
-        from v6t.plugins.reference import translate_frames
+        from v6t.packets.reference import translate_frames
 
         _write_capture(expected, translate_frames(made, streams.direction, frames), rate_fps, force)
     if kind == "pcap" and output is not None:
@@ -151,7 +152,9 @@ def _check_expected(technology: Technology, expected: Path, output: Path | None)
         )
     if output is not None and expected.resolve() == output.resolve():
         raise UsageError(
-            f"{expected} is also the output", "choose another name for --expected", code="conflict"
+            f"{expected} is also the output",
+            "choose another name for --expected",
+            code="conflicting-options",
         )
 
 
@@ -225,8 +228,8 @@ def _frame_rate(text: str, octets: float) -> float:
         rate_fps = math.nan
     if not math.isfinite(rate_fps):
         raise UsageError(
-            f"a rate of '{text}' cannot be sent",
+            f"'{text}' is not a rate",
             "write for example 10000, 10k, 1Gbps",
-            code="out-of-range",
+            code="not-a-number",
         )
     return rate_fps

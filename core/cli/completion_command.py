@@ -17,7 +17,5 @@ def command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise UsageError(
-            f"there is no completion for '{shell}'", "bash, zsh or fish", code="unknown-name"
-        )
+        raise UsageError(f"unknown shell '{shell}'", "bash, zsh or fish", code="unknown-name")
     click.echo(kind(cli, {}, "v6t", "_V6T_COMPLETE").source())

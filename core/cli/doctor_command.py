@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from v6t.base.errors import UsageError
 from v6t.base.plain_text import in_one_line
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.cli.verbosity import verbosity_flags
 
@@ -16,7 +17,7 @@ from v6t.core.cli.verbosity import verbosity_flags
 @click.command(short_help="say what this machine can do and what is missing")
 @click.option(
     "--testbed",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PATH,
     help="Check the tester and the device that this file names.",
 )
 @click.option(

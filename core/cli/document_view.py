@@ -60,7 +60,7 @@ def deliver(document: Document, output: Path | None) -> None:
     """Print a document, or write it as the file's ending says.
 
     Raises:
-        UsageError: another ending than .html or .md, or it cannot be written.
+        UsageError: the extension is unknown, or the file cannot be written.
     """
     if output is None:
         print_document(document)
@@ -71,9 +71,9 @@ def deliver(document: Document, output: Path | None) -> None:
     render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
     if render is None:
         raise UsageError(
-            f"{output} is no file that can be written",
+            f"{output} has an unknown file name extension",
             "use .html, .md or .json",
-            code="not-a-regular-file",
+            code="wrong-kind-of-file",
         )
     write_file(output, render(document))
 

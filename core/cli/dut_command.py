@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 import click
 from v6t.base.plain_text import visible
 from v6t.core.cli import shell_completion
+from v6t.core.cli.groups import CommandGroup
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
@@ -22,9 +24,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def device_flags(command: F) -> F:
     """What says which device, and what it shall be."""
     decorators: list[Callable[[Any], Any]] = [
-        click.argument("run_file", required=False, type=click.Path(path_type=Path)),
+        click.argument("run_file", required=False, type=PATH),
         click.option("--plugin", shell_complete=plugin_names, help="What the device shall be."),
-        click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
+        click.option("--testbed", type=PATH, help="Testbed file."),
         click.option(
             "--driver",
             "--dut",
@@ -63,7 +65,9 @@ def dut_flags(command: F) -> F:
 
 
 @click.group(
-    short_help="configure, verify, watch and restore the device under test", no_args_is_help=False
+    cls=CommandGroup,
+    short_help="configure, verify, watch and restore the device under test",
+    no_args_is_help=False,
 )
 def command() -> None:
     """The device under test by itself.
@@ -174,7 +178,7 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
 
 
 @command.command(short_help="watch it at the rates a run has found")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=PATH)
 @click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags

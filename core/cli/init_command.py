@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="write example files, or convert another tester's")
 @click.option("--dir", "directory", default=".", show_default=True,
-              type=click.Path(path_type=Path), help="Where to write.")  # fmt: skip
-@click.option("--from-siitperf", "siitperf", type=click.Path(path_type=Path), metavar="FILE",
+              type=PATH, help="Where to write.")  # fmt: skip
+@click.option("--from-siitperf", "siitperf", type=PATH, metavar="FILE",
               help="Take over a siitperf.conf.")  # fmt: skip
-@click.option("--from-maptperf", "maptperf", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--from-maptperf", "maptperf", type=PATH, metavar="FILE",
               help="Take over a maptperf.conf or mapperf.conf.")  # fmt: skip
-@click.option("--from-run", "run", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--from-run", "run", type=PATH, metavar="DIR",
               help="Take over the configuration of an earlier run.")  # fmt: skip
 @click.option("--plugin", help="With --from-maptperf: mape-br or mapt-br; default: mape-br where "
               "the file names the BR's address.")  # fmt: skip

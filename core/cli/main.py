@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
-from v6t.base.entry_points import blaming, near_names
+from v6t.base.entry_points import blaming
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.plain_text import in_one_line, is_text, visible
 from v6t.core import log
+from v6t.core.cli.groups import CommandGroup
 from v6t.drivers.transport.redaction import redact_values
 
 COMMANDS = {
@@ -70,11 +74,7 @@ def _unread() -> Iterator[None]:
         raise Unread from exc
 
 
-class UnknownCommand(click.UsageError):
-    """The first word is not a command."""
-
-
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """Knows names and summaries of its commands without importing them."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -99,16 +99,6 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"v6t.core.cli.{cmd_name}_command")
         return module.command  # type: ignore[no-any-return]
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the nearest name for one that does not exist."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = near_names(args[0], COMMANDS)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise UnknownCommand(f"no such command '{args[0]}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from the names alone."""
@@ -174,7 +164,7 @@ def _run(arguments: list[str] | None) -> int:
     for word in sys.argv[1:] if arguments is None else arguments:
         if not is_text(word):  # it could be neither printed nor written into a record
             return _complain(
-                f"{word!a} is no UTF-8 text", "names of files count, too", 2, "not-text"
+                f"{word!a} is not UTF-8 text", "write names and values in UTF-8", 2, "not-text"
             )
     try:
         with blaming():
@@ -191,11 +181,7 @@ def _run(arguments: list[str] | None) -> int:
                 exc.advise(another_driver(words, exc.technology))
         return _complain(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
-        hint = ""
-        context = getattr(exc, "ctx", None)
-        if context is not None:
-            hint = f"`{context.command_path} --help` shows what it takes"
-        return _complain(exc.format_message(), hint, 2, _click_code(exc))
+        return _complain(_click_message(exc), _click_hint(exc), 2, _click_code(exc))
     except (click.Abort, KeyboardInterrupt):
         print("v6t: interrupted", file=sys.stderr)
         return 130
@@ -237,14 +223,17 @@ def _unforeseen(exc: Exception) -> int:
     """What no room said in a sentence of its own: the machine's fault, or v6t's."""
     if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
-        return _complain(f"{what}{exc.strerror or exc}", KEPT, 3, "system-error")
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = f"{KEPT}; free space on the disk" if full else KEPT
+        code = "disk-full" if full else "system-error"
+        return _complain(f"{what}{exc.strerror or exc}", hint, 3, code)
     if isinstance(exc, MemoryError):
-        return _complain("there is not enough memory", KEPT, 3, "no-memory")
+        return _complain("not enough memory", KEPT, 3, "no-memory")
     if os.environ.get("V6T_DEBUG"):
         raise exc
     return _complain(
         f"internal error: {type(exc).__name__}: {exc}",
-        "this is a defect of v6t; `v6t --debug ...` shows where",
+        "this is a defect of v6t; `v6t --debug ...` shows the traceback",
         1,
         "internal-error",
     )
@@ -252,10 +241,44 @@ def _unforeseen(exc: Exception) -> int:
 
 def _click_code(error: click.ClickException) -> str:
     """Return the code of an error that click found in the command line."""
-    if isinstance(error, UnknownCommand):
-        return "unknown-command"
     return next(
         (code for kind, code in CLICK_CODES.items() if isinstance(error, kind)), "internal-error"
+    )
+
+
+def _click_message(error: click.ClickException) -> str:
+    """Return click's message in the form of v6t's: lower case, no full stop."""
+    if isinstance(error, click.NoSuchOption):
+        return f"unknown option '{error.option_name}'"
+    text = error.format_message().strip().removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
+def _click_hint(error: click.ClickException) -> str:
+    """Return the similar options, and the command that prints all of them."""
+    context = getattr(error, "ctx", None)
+    similar = getattr(error, "possibilities", None) or ()
+    return "; ".join(
+        filter(
+            None,
+            (
+                f"did you mean {' or '.join(map(repr, similar))}?" if similar else "",
+                f"see `{context.command_path} --help`" if context is not None else "",
+            ),
+        )
+    )
+
+
+def _fit(line: str) -> str:
+    """Wrap a line for a terminal, unless it proposes a command, which must stay in one piece."""
+    if not sys.stderr.isatty() or "try: v6t" in line:
+        return line
+    return textwrap.fill(
+        line,
+        shutil.get_terminal_size().columns,
+        subsequent_indent="     ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -267,9 +290,9 @@ def _complain(message: str, hint: str, status: int, code: str) -> int:
     message = (in_one_line if status in ONE_LINE else visible)(redact_values(message))
     hint = in_one_line(redact_values(hint))
     first, newline, rest = message.partition("\n")
-    print(f"v6t: {first} [{code}]{newline}{rest}", file=sys.stderr)
+    print(_fit(f"v6t: {first} [{code}]") + newline + rest, file=sys.stderr)
     if hint:
-        print(f"     {hint}", file=sys.stderr)
+        print(_fit(f"     {hint}"), file=sys.stderr)
     return status
 
 

@@ -201,12 +201,14 @@ def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
     owner = rule.find_psid(port) if port is not None else None
     if port is not None and owner is None:
         raise UsageError(
-            f"port {port} belongs to no CE: PSID offset {rule.psid_offset} excludes ports below "
+            f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports below "
             f"{1 << 16 - rule.psid_offset}",
-            code="conflict",
+            code="outside-port-set",
         )
     if psid is not None and owner is not None and psid != owner:
-        raise UsageError(f"port {port} belongs to PSID {owner}, not {psid}", code="conflict")
+        raise UsageError(
+            f"port {port} belongs to PSID {owner}, not {psid}", code="outside-port-set"
+        )
     if psid is not None:
         return psid
     if owner is not None:
@@ -229,7 +231,7 @@ def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
     if not rule.ea_len:
         decoded = rule.decode_address(ipv6)
         if decoded is None:
-            raise UsageError(f"{ipv6} is no MAP address of this rule", code="outside-prefix")
+            raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
         return decoded
     return rule.decode_ea(end_user_prefix_layout(rule).decode(int(ipv6))[EA])
 

@@ -11,6 +11,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.benchmarks import kinds, registry
 from v6t.core.cli import shell_completion
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
@@ -108,12 +109,12 @@ def live_flag(command: F) -> F:
 def run_flags(command: F) -> F:
     """Everything that shapes a run."""
     decorators = [
-        click.argument("run_file", required=False, type=click.Path(path_type=Path)),
+        click.argument("run_file", required=False, type=PATH),
         click.option("--plugin", shell_complete=plugin_names, help="Technology to measure."),
         click.option(
             "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
         ),
-        click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
+        click.option("--testbed", type=PATH, help="Testbed file."),
         click.option(
             "--tester",
             shell_complete=shell_completion.testers,
@@ -260,7 +261,7 @@ def read_first(path: Path | None) -> Document | None:
 
 def _preset(name: str | None) -> str | None:
     if name not in (None, "quick", "rfc"):
-        raise UsageError(f"there is no preset '{name}'", "quick or rfc", code="unknown-name")
+        raise UsageError(f"unknown preset '{name}'", "quick or rfc", code="unknown-name")
     return name
 
 
@@ -271,6 +272,6 @@ def _with_variant(params: dict[str, str], variant: str | None) -> dict[str, str]
         raise UsageError(
             f"--variant {variant} and --set variant={params['variant']} contradict each other",
             "give one of them",
-            code="conflict",
+            code="conflicting-options",
         )
     return {**params, "variant": variant}

@@ -72,7 +72,7 @@ def _check(name: str | None, as_json: bool) -> None:
     if report.findings:
         raise ExtensionError(
             f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
-            "what each asks is told in docs/tutorials/plugin.md",
+            "docs/tutorials/plugin.md describes each check",
             code="not-conformant",
         )
     if not as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from v6t.base.plain_text import visible
 from v6t.core.cli.stopping import drawing, tell
 from v6t.core.runs.wording import happening, outcome
-from v6t.procedures.conditions import Progress
+from v6t.procedures.trial_runner import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,16 +7,17 @@ from pathlib import Path
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import names
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="write the report of a run or campaign")
-@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.argument("directory", required=False, type=PATH)
 @click.option("--format", "formats", multiple=True, callback=names, metavar="NAMES",
               help="Some of html, md, json, junit, csv, openmetrics, separated by commas; "
               "default: all but the last.",
               )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path),
+@click.option("-o", "--output", type=PATH,
               help="Another directory for the files.")  # fmt: skip
 @click.option("--paper", help="Set the tables of this paper beside the results, with everything "
               "that differs; a campaign's paper by default.")  # fmt: skip
@@ -52,7 +53,7 @@ def command(
         return
     for kind in formats:
         if kind not in ASKED:
-            raise UsageError(f"there is no format '{kind}'", ", ".join(ASKED), code="unknown-name")
+            raise UsageError(f"unknown format '{kind}'", ", ".join(ASKED), code="unknown-name")
     chosen = formats or tuple(FILES)
     for path in write(directory, output, chosen, paper=paper, figures=not no_figures):
         click.echo(path)

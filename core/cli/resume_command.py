@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 from v6t.core.cli.options import live_flag, report_flag
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 
 
 @click.command(short_help="continue an interrupted run")
-@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.argument("directory", required=False, type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
 @live_flag

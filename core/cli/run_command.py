@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.base.errors import TranslationError, UsageError
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Measuring, short_help="measure a technology on a device")
 @run_flags
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory for the results.")
+@click.option("-o", "--output", type=PATH, help="Directory for the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
 @live_flag
@@ -83,15 +84,15 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
 
     if bound.tester.simulates:
         raise UsageError(
-            f"the device of the {bound.tester.name} tester is computed: no frame can ask it anything",
+            f"the device of the {bound.tester.name} tester is simulated and cannot be audited",
             "leave out --audit, or take --tester embedded",
             code="unsupported-by-tester",
         )
     if bound.driver.absent:
         raise UsageError(
-            "without a device there is nobody to be asked",
+            "an audit needs a device",
             "leave out --audit",
-            code="device-absent",
+            code="missing-device",
         )
     number = len(core(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"

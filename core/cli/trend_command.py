@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from v6t.analysis.trend import LEAST_PERCENT
 from v6t.core.cli.options import NumberRange
+from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 
 WORSE = 7
@@ -14,14 +15,14 @@ WORSE = 7
 
 
 @click.command(short_help="find changes among many runs of the same")
-@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, required=True, type=PATH)
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
               show_default=True, help="Order of the runs: when they began, their labels (for "
               "example a device's version: 26.02 before 26.10), or as they are given.")  # fmt: skip
 @click.option("--least", "least_percent", type=NumberRange(0, 100), metavar="PERCENT",
               default=LEAST_PERCENT, show_default=True,
               help="Smaller changes are not told.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path),
+@click.option("-o", "--output", type=PATH,
               help="Write an .html, .md or .json file instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from v6t.base.errors import UsageError
 from v6t.core import log
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +40,8 @@ def _configure(ctx: click.Context, param: click.Parameter, value: int) -> None:
     if not value or ctx.resilient_parsing:
         return
     if ctx.meta.get(_GIVEN):
-        raise click.UsageError("-v and -q contradict each other", ctx)
+        raise UsageError(
+            "-v and -q exclude each other", "leave one of them out", code="conflicting-options"
+        )
     ctx.meta[_GIVEN] = True
     log.configure(log.QUIET if value is True else value)

@@ -190,7 +190,7 @@ def _device(bound: BoundRun) -> Iterator[str]:
         )
     lacking = no_client() if bound.driven and any(bound.driver.logins(bound.intent)) else None
     if lacking is not None:
-        yield f"{lacking.message}, by which the device is reached: {lacking.hint}"
+        yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
     timed = {"tags", "every-frame"}
     wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
     yield from bound.tester.cautions(wants)

@@ -55,15 +55,13 @@ def check_measures(bound: BoundRun) -> None:
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
             raise UsageError(
-                f"{benchmark.name} has a run of its own: its traffic varies more than that of "
-                "others",
+                f"{benchmark.name} cannot share a run with other benchmarks",
                 "leave the others out of --measure",
-                code="invalid-setting",
+                code="conflict",
             )
         if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
             raise UsageError(
-                f"{benchmark.name} counts connections, with frames of one frame size: a mix means "
-                "nothing to it",
+                f"{benchmark.name} cannot use a mix of frame sizes",
                 "give it a frame size, or leave it out of --measure",
                 code="invalid-frame-size-mix",
             )
@@ -95,10 +93,10 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
     """
     if bound.technology.exchange != "frames":
         raise UsageError(
-            f"modifiers go on beside test frames, and {bound.technology.name} is a technology of "
+            f"modifiers need test frames, but {bound.technology.name} uses "
             f"{bound.technology.exchange}",
             "leave the modifier out",
-            code="invalid-setting",
+            code="unsuitable-modifier",
         )
     if not modifier.driven or bound.tester.simulates:
         return
@@ -106,14 +104,14 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
         raise UsageError(
             f"the modifier {modifier.name} needs a device driver that carries it out",
             "name one with --dut or in the testbed file",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
     for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
-                f"the modifier {modifier.name} goes on beside a stream, and {benchmark.name} sends none",
+                f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
                 "leave one of them out",
-                code="invalid-setting",
+                code="unsuitable-modifier",
             )
     modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
@@ -131,9 +129,9 @@ def check_capabilities(bound: BoundRun, tester: Tester) -> None:
     run = bound.settings
     if run.procedure.search == "mlrsearch" and not mlr.available():
         raise EnvironmentLacking(
-            f"the search 'mlrsearch' needs {mlr.wanted()}",
+            f"the search 'mlrsearch' needs {mlr.describe_requirement()}",
             "pip install 'v6t[mlrsearch]', or --search binary",
-            code="invalid-setting",
+            code="missing-package",
         )
     benchmarks = [registry.load(name) for name in run.benchmarks]
     for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):
@@ -151,7 +149,7 @@ def check_capabilities(bound: BoundRun, tester: Tester) -> None:
         lacking = sorted(benchmark.needs(bound) - able)
         if lacking:
             raise EnvironmentLacking(
-                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
+                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it needs a tester that "
                 f"{' and '.join(CAPABILITIES[a] for a in lacking)}",
                 "leave it out of --measure, or choose another tester or other options of this one",
                 code="unsupported-by-tester",

@@ -27,23 +27,22 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
         if benchmark.exchange != plugin.exchange:
             fit = [b.name for b in kinds.installed() if b.exchange == plugin.exchange]
             raise UsageError(
-                f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
-                f"technology of {plugin.exchange}",
+                f"{benchmark.name} needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}",
                 "one of " + ", ".join(fit),
-                code="invalid-setting",
+                code="unsuitable-benchmark",
             )
         if not run.connects and benchmark.connections == "only":
             raise UsageError(
-                f"{benchmark.name} is for stateful devices, and {run.plugin} keeps no connections",
+                f"{benchmark.name} measures stateful devices, but {run.plugin} is stateless",
                 "leave it out of --measure, or choose a stateful technology such as nat44",
-                code="invalid-setting",
+                code="unsuitable-benchmark",
             )
         if run.connects and benchmark.connections == "never":
             others = [b.name for b in kinds.installed() if b.connections != "never"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections",
                 "one of " + ", ".join(others),
-                code="conflict",
+                code="unsuitable-benchmark",
             )
     if not run.connects:
         return
@@ -65,7 +64,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
         )
     if c.entries == 1 and c.reading != "fixed":
         raise UsageError(
-            "one table entry has no order to be read in",
+            "connections.reading needs more than one table entry",
             "set connections.reading to fixed",
             code="conflict",
         )
@@ -134,7 +133,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
             f"and a trial take at least {needed_s:.1f} s",
             f"set {name} to {least_s} or more, or use fewer connections",
             params={"udp_timeout_s": least_s} if by_parameter else None,
-            code="conflict",
+            code="idle-timeout",
         )
 
 
@@ -144,15 +143,14 @@ def _check_device(bound: BoundRun) -> None:
         return
     if bound.tester.in_lab:
         raise UsageError(
-            f"there is no reference device for {bound.settings.plugin}: it would have to keep "
-            "connections",
+            f"no reference device exists for {bound.settings.plugin}, which keeps connections",
             "choose a device driver (--dut), or simulate with --tester sim",
             technology=bound.settings.plugin,
             code="missing-reference",
         )
     if "flush" not in bound.driver.hooks:
         raise UsageError(
-            "nothing empties the device's table before each trial",
+            "no command is configured that empties the device's table before each trial",
             "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-            code="unsupported-by-device",
+            code="missing-driver",
         )

@@ -44,7 +44,7 @@ def _refuse_stacked_tags(value: Any) -> Any:
     if isinstance(value, list):
         raise PydanticCustomError(
             "stacked_tags",
-            "one identifier is wanted, stacked tags (IEEE 802.1ad) are not supported",
+            "must be one identifier; stacked tags (IEEE 802.1ad) are not supported",
         )
     return value
 

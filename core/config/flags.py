@@ -18,7 +18,7 @@ def expanded(flags: Mapping[str, str]) -> dict[str, Any]:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
                 raise UsageError(
-                    f"--set {name}: '{part}' is given as a whole already", code="conflict"
+                    f"--set {name}: '{part}' is given as a whole already", code="duplicate"
                 )
         place[last] = _value(name, value)
     return out
@@ -44,4 +44,4 @@ def _value(name: str, text: str) -> Any:
     try:
         return flow_value(text)
     except ValueError as exc:
-        raise UsageError(f"--set {name}: '{text:.80}' {exc}", code="unknown-setting") from exc
+        raise UsageError(f"--set {name}: '{text:.80}' {exc}", code="invalid-yaml") from exc

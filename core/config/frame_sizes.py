@@ -19,13 +19,13 @@ def frame_size(value: Any) -> int | str:
     if isinstance(value, str) and is_mix(value):
         return canonical(value)
     if isinstance(value, bool) or not isinstance(value, (int, str, float)):
-        raise PydanticCustomError("int_type", "a whole number is wanted")
+        raise PydanticCustomError("int_type", "must be a whole number")
     try:
         number = int(value)
     except ValueError:
-        raise PydanticCustomError("int_parsing", "a whole number is wanted") from None
+        raise PydanticCustomError("int_parsing", "must be a whole number") from None
     if isinstance(value, float) and number != value:
-        raise PydanticCustomError("int_from_float", "a whole number is wanted")
+        raise PydanticCustomError("int_from_float", "must be a whole number")
     return number
 
 

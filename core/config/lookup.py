@@ -30,7 +30,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
-            f"there is no setting, benchmark, term or error code '{name}'",
+            f"unknown setting, benchmark, term or error code '{name}'",
             meant(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
             code="unknown-name",

@@ -9,8 +9,8 @@ from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
-from v6t.procedures.conditions import SHARED_CORES
 from v6t.procedures.search import mlr
+from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.profiles.mixes import parts
 
 if TYPE_CHECKING:

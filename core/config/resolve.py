@@ -28,10 +28,10 @@ from v6t.core.config.settings import (
 )
 from v6t.core.config.technology import links_of, make_technology, on_device, params_of
 from v6t.core.config.validation import (
-    among,
+    error_at,
     listed,
-    place_of,
     refuse_empty,
+    require_known,
     validated,
     within,
 )
@@ -82,8 +82,8 @@ def resolve_and_bind(
         name = DEMONSTRATION
     if name is None:
         raise UsageError(
-            "which technology?",
-            "give --plugin NAME; `v6t plugins` lists them",
+            "--plugin is missing",
+            "add --plugin NAME; `v6t plugins` lists the names",
             code="missing-setting",
         )
     with within(None if flags.plugin else run_doc, ("plugin",)):
@@ -214,8 +214,10 @@ def _links(testbed: TestbedFile, document: Document | None) -> dict[str, LinkSet
         for side in ("left", "right")
     }
     if (links["left"].background is None) != (links["right"].background is None):
-        raise UsageError(
-            f"{place_of(document, ('links',))}only one of the links has a VLAN for the background",
+        raise error_at(
+            document,
+            ("links",),
+            "only one of the links has a VLAN for the background",
             "write background: {vlan: ...} within left and right",
             code="vlan-missing",
         )
@@ -235,8 +237,10 @@ def _link(document: Document | None, side: str, link: LinkFile, default: Link) -
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")
         if len(octets) != 6 or not all(_is_octet(o) for o in octets):
-            raise UsageError(
-                f"{place_of(document, ('links', side, name))}'{values[name]}' is no MAC address",
+            raise error_at(
+                document,
+                ("links", side, name),
+                f"'{values[name]}' is not a MAC address",
                 "write it as 02:00:00:00:01:02",
                 code="not-an-address",
             )
@@ -248,9 +252,10 @@ def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, An
     if aside is None:
         return None
     if link.vlan is None or link.vlan == aside.vlan:
-        raise UsageError(
-            f"{place_of(document, ('links', side, 'background'))}the {side} link needs a VLAN of its own "
-            "beside that of the background",
+        raise error_at(
+            document,
+            ("links", side, "background"),
+            f"the {side} link needs a VLAN that differs from that of the background",
             f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
             code="vlan-missing",
         )
@@ -314,7 +319,7 @@ def _tester(
 ) -> tuple[TesterSettings, TesterKind]:
     names = (AUTOMATIC, *TESTERS.names())
     with within(None if flags.tester else document, ("tester", "kind")):
-        (kind,) = among(names, [flags.tester or testbed.tester.kind], "tester")
+        kind = require_known(names, flags.tester or testbed.tester.kind, "tester")
         kind = DEFAULT if kind == AUTOMATIC else kind
     options = laid_over(testbed.tester.options, expanded(flags.tester_options))
     with within(None if flags.tester_options else document, ("tester", "options")):
@@ -325,7 +330,7 @@ def _initiator(testbed: TestbedFile, flags: Flags) -> Any:
     """At which port of the tester the technology's left side is."""
     if flags.initiator is None:
         return testbed.initiator
-    return among(("left", "right"), [flags.initiator], "port")[0]
+    return require_known(("left", "right"), flags.initiator, "port")
 
 
 def _dut(
@@ -339,7 +344,7 @@ def _dut(
     driver_name = testbed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
         known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
-        (name,) = among(known, [flags.dut or driver_name], "device driver")
+        name = require_known(known, flags.dut or driver_name, "device driver")
         kind = driver_type(name)
     options = dict(testbed.dut.options) if name == driver_name else {}
     options = laid_over(options, kind.from_flags(options, expanded(flags.dut_params)))
@@ -384,7 +389,7 @@ def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str
             raise UsageError(
                 f"{flag} is for {', '.join(whose)}",
                 "add one of them to --measure",
-                code="unknown-setting",
+                code="setting-without-effect",
             )
         if is_bit_rate(text):
             meant = [re.sub("_fps$", "_bps", setting) for setting in meant]

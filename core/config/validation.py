@@ -29,18 +29,33 @@ def listed(
 
 
 def refuse_empty(name: str, values: Sequence[Any] | None, known: Sequence[str] = ()) -> None:
-    """An empty list in a file is no wish for the default.
+    """Reject an empty list in a file.
 
     Raises:
-        UsageError: it is empty.
+        UsageError: the list is empty.
     """
     if values is not None and not values:
         raise UsageError(
-            f"{name} is an empty list: nothing would be measured",
+            f"{name} is an empty list",
             "leave it out for the default"
             + (f", or name some of {', '.join(known)}" if known else ""),
-            code="invalid-setting",
+            code="wrong-length",
         )
+
+
+def require_known(
+    known: Sequence[str], name: str, what: str, path: Sequence[str | int] = ()
+) -> str:
+    """Return a name if it is known.
+
+    Raises:
+        UsageError: with the nearest known name.
+    """
+    if name not in known:
+        raise UsageError(
+            f"unknown {what} '{name}'", nearest(str(name), known), path=path, code="unknown-name"
+        )
+    return name
 
 
 def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, ...]:
@@ -50,13 +65,7 @@ def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, .
         UsageError: with the nearest known name.
     """
     for number, name in enumerate(names):
-        if name not in known:
-            raise UsageError(
-                f"there is no {what} '{name}'",
-                nearest(str(name), known),
-                path=(number,),
-                code="unknown-name",
-            )
+        require_known(known, name, what, (number,))
     if len(set(names)) != len(names):
         raise UsageError(f"a {what} is given twice", code="duplicate")
     return tuple(names)
@@ -94,6 +103,14 @@ def validated(
         raise UsageError(
             place + text, wrong.hint, path=keys, located=bool(place), code=wrong.code
         ) from exc
+
+
+def error_at(
+    document: Document | None, keys: Sequence[str | int], message: str, hint: str = "", *, code: str
+) -> UsageError:
+    """Make an error that names file, line and path of a setting."""
+    place = place_of(document, keys)
+    return UsageError(place + message, hint, path=keys, located=bool(place), code=code)
 
 
 def place_of(document: Document | None, keys: Sequence[Any]) -> str:

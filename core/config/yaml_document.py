@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import SETTINGS_OCTETS, read_text
+from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.plain_text import is_text
 
 MAX_DEPTH = 50
@@ -16,18 +16,28 @@ MAX_BITS = 256
 
 
 class _Refused(ValueError):
-    """YAML that is no file of settings.
+    """YAML that cannot be settings.
 
     Attributes:
-        keys: the way to it.
-        line: where it stands, counted from 1, where the keys are not known yet.
+        keys: the path to the rejected value.
+        line: its line, counted from 1, if the keys are not known yet.
+        hint: what to do.
+        code: the kind of error.
     """
 
     def __init__(
-        self, text: str, keys: tuple[str | int, ...] = (), line: int | None = None
+        self,
+        text: str,
+        keys: tuple[str | int, ...] = (),
+        line: int | None = None,
+        *,
+        hint: str = "",
+        code: str = "invalid-yaml",
     ) -> None:
         super().__init__(text)
         self.keys = keys
+        self.hint = hint
+        self.code = code
         self.line = line
 
 
@@ -46,7 +56,7 @@ class Document:
             path: what to read.
 
         Raises:
-            UsageError: it cannot be read, is no YAML, or is no mapping.
+            UsageError: the file cannot be read, or is not a YAML mapping.
         """
         from ruamel.yaml.error import MarkedYAMLError
         from ruamel.yaml.reader import ReaderError
@@ -55,37 +65,41 @@ class Document:
         try:
             text = read_text(path, SETTINGS_OCTETS)
         except OSError as exc:
-            raise UsageError(
-                f"{path} cannot be read: {exc.strerror}", code="file-unreadable"
-            ) from exc
+            raise explain_read_error(path, exc) from exc
         try:
             self._tree = _parser("rt").load(text)
         except _Refused as exc:
-            raise UsageError(f"{path}:{exc.line}: {exc}", code="invalid-yaml") from exc
+            raise UsageError(f"{path}:{exc.line}: {exc}", exc.hint, code=exc.code) from exc
         except MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
             where = f":{mark.line + 1}" if mark else ""
             raise UsageError(
-                f"{path}{where}: {(exc.problem or 'no YAML').strip()}",
-                "this is no YAML: a name, a colon, a space, a value; sections indented by spaces",
+                f"{path}{where}: invalid YAML: {(exc.problem or 'unknown problem').strip()}",
+                "write NAME: VALUE, and indent sections with spaces",
                 code="invalid-yaml",
             ) from exc
         except ReaderError as exc:
             line = text.count("\n", 0, exc.position) + 1
             raise UsageError(
-                f"{path}:{line}: the character U+{exc.character:04X} cannot stand here",
+                f"{path}:{line}: the character U+{exc.character:04X} is not allowed",
+                "delete the character",
                 code="not-text",
             ) from exc
         except Exception as exc:  # the parser fails in many ways on odd scalars
             raise UsageError(f"{path}: {_first_line(exc)}", code="invalid-yaml") from exc
+        if self._tree is None:
+            raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
         if not isinstance(self._tree, Mapping):
             raise UsageError(
-                f"{path} holds no settings", "`v6t init` writes an example", code="empty-file"
+                f"{path} does not contain settings of the form NAME: VALUE",
+                "`v6t init` writes an example",
+                code="not-a-section",
             )
         try:
             self.data: dict[str, Any] = _plain(self._tree, ())
         except _Refused as exc:
-            raise UsageError(f"{self.where(exc.keys)}: {exc}", code="invalid-yaml") from exc
+            place = self.where(exc.keys)
+            raise UsageError(f"{place}: {exc}", exc.hint, path=exc.keys, code=exc.code) from exc
         except RecursionError as exc:
             raise UsageError(
                 f"{path}: an alias refers to its own anchor", code="invalid-yaml"
@@ -106,17 +120,17 @@ class Document:
 
 
 def flow_value(text: str) -> Any:
-    """A list or mapping in one line, as plain values.
+    """Parse a list or mapping in one line.
 
     Raises:
-        ValueError: it is no YAML, or no setting; the text says so of it.
+        ValueError: the text is not valid YAML, or cannot be a setting.
     """
     try:
         return _plain(_parser("safe").load(text), ())
     except _Refused as exc:
         raise ValueError(f"cannot be used: {exc}") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars
-        raise ValueError("is no YAML value") from exc
+        raise ValueError("is not a valid YAML value") from exc
 
 
 def _parser(kind: str) -> Any:
@@ -137,7 +151,7 @@ def _parser(kind: str) -> Any:
             """Compose one node with everything below it."""
             line = self.parser.peek_event().start_mark.line + 1
             if self.depth > MAX_DEPTH:
-                raise _Refused("this is nested too deeply", line=line)
+                raise _Refused(f"more than {MAX_DEPTH} levels of nesting", line=line)
             self.depth += 1
             node = super().compose_node(parent, index)
             self.depth -= 1
@@ -146,9 +160,14 @@ def _parser(kind: str) -> Any:
                 for name, _ in node.value:
                     line = name.start_mark.line + 1
                     if not isinstance(name, ScalarNode):
-                        raise _Refused("a list or mapping stands where a name is wanted", line=line)
+                        raise _Refused("a list or section cannot be a name", line=line)
                     if name.value in names:
-                        raise _Refused(f"'{name.value:.80}' stands here a second time", line=line)
+                        raise _Refused(
+                            f"'{name.value:.80}' is set twice",
+                            line=line,
+                            hint="delete one of them",
+                            code="duplicate",
+                        )
                     names.add(name.value)
             return node
 
@@ -166,7 +185,7 @@ def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
     if isinstance(node, bool) or node is None:
         return node
     if isinstance(node, int) and node.bit_length() > MAX_BITS:
-        raise _Refused("no setting is a number of so many digits", keys)
+        raise _Refused(f"a number has more than {MAX_BITS} bits", keys, code="out-of-range")
     for kind in (int, float):
         if isinstance(node, kind):
             return kind(node)
@@ -176,7 +195,7 @@ def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
 def _whole(text: str, keys: tuple[str | int, ...]) -> str:
     """The text, unless a character of it is half of one, which no file and no terminal takes."""
     if not is_text(text):
-        raise _Refused("half a character (a surrogate) stands here", keys)
+        raise _Refused("the text contains an unpaired surrogate", keys, code="not-text")
     return text
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from v6t.base.entry_points import near_names
 from v6t.base.errors import UsageError
-from v6t.base.files import SETTINGS_OCTETS, read_text
+from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.core.config.examples import write_files
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
@@ -79,7 +79,7 @@ class Parameters:
                 self._given[name] = given
         if not self._given:
             raise UsageError(
-                f"{path} holds no parameter that is known",
+                f"{path} does not contain a known parameter",
                 "is it the right file?",
                 code="wrong-kind-of-file",
             )
@@ -112,7 +112,8 @@ class Parameters:
             given = self._given[name]
             where = f"{self.path}:{given.line}"
             raise UsageError(
-                f"{where}: {given.name} is no IPv{version} address: {value}", code="not-an-address"
+                f"{where}: {given.name} is not an IPv{version} address: {value}",
+                code="not-an-address",
             ) from exc
 
     def refuse(self, name: str, reason: str, hint: str) -> UsageError:
@@ -152,7 +153,8 @@ class Parameters:
         except ValueError as exc:
             given = self._given[name]
             raise UsageError(
-                f"{self.path}:{given.line}: {given.name} is no number: {value}", code="not-a-number"
+                f"{self.path}:{given.line}: {given.name} is not a number: {value}",
+                code="not-a-number",
             ) from exc
 
     def turned(self, others: Mapping[str, str]) -> Parameters:
@@ -215,7 +217,9 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
         except UsageError as exc:
             message = exc.message.replace(f"{scratch}/", "")
             raise UsageError(
-                f"{source} makes no run of v6t: {message}", exc.hint, code="wrong-kind-of-file"
+                f"{source} cannot be converted to a run: {message}",
+                exc.hint,
+                code="wrong-kind-of-file",
             ) from exc
     write_files({directory / name: text for name, text in texts.items()})
     return found
@@ -250,7 +254,7 @@ def _lines(path: Path) -> list[Given]:
     try:
         text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -258,7 +262,7 @@ def _lines(path: Path) -> list[Given]:
             continue
         if len(words) != 2:
             raise UsageError(
-                f"{path}:{number}: a parameter and its value are wanted, not '{line.strip():.40}'",
+                f"{path}:{number}: expected a parameter and its value, not '{line.strip():.40}'",
                 code="invalid-foreign-file",
             )
         found.append(Given(words[0], words[1], number))

@@ -40,8 +40,8 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
     p.text("Stateful", "1", "plugin; testbed: initiator")
     if versions not in PLUGINS:
         raise UsageError(
-            f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be taken "
-            "over",
+            f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
+            "converted",
             "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
             code="invalid-foreign-file",
         )

@@ -31,9 +31,9 @@ class Management(Modifier):
         """There must be something to ask for."""
         if not plan.all_checks:
             raise UsageError(
-                f"the {plan.driver} driver reads nothing back that could be asked for",
+                f"the {plan.driver} driver does not read back any configuration",
                 "give its steps a check, or leave the modifier out",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
 
     def during(self, trial: Trial, session: DeviceSession) -> Repeated:

@@ -28,14 +28,14 @@ def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         raise UsageError(
-            f"{comparison.runs[0]} and {name} are not alike: {'; '.join(differing[:3])}{more}",
+            f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}",
             "--anyway compares them all the same",
             code="not-comparable",
         )
     if not comparison.lines:
         why = comparison.left_out[0] if comparison.left_out else "nothing was measured"
         raise UsageError(
-            f"nothing in these runs can be compared: {why}",
+            f"these runs cannot be compared: {why}",
             "--anyway compares what it can",
             code="not-comparable",
         )

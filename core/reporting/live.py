@@ -109,7 +109,7 @@ class LiveView:
             self._server = _Server(address, self)
         except OSError as exc:
             raise UsageError(
-                f"nothing can be served at {address[0]} port {address[1]}: {exc.strerror}",
+                f"cannot listen on {address[0]} port {address[1]}: {exc.strerror}",
                 "--live=127.0.0.1:0 takes any free port",
                 code="socket-failed",
             ) from exc

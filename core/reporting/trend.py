@@ -46,7 +46,7 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
         unknown = [run.name for run in runs if not when(run)]
         if unknown:
             raise UsageError(
-                f"{unknown[0]} has no {order} to be ordered by",
+                f"{unknown[0]} does not contain the sort key {order}",
                 "--by given takes the order given",
                 code="not-comparable",
             )
@@ -70,9 +70,7 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
         for s in series
     )
     if not lines:
-        raise UsageError(
-            f"nothing in {last.name} was measured that has a trend", code="no-such-run"
-        )
+        raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
     left_out += known.failures
     return Trend(tuple(run.name for run in comparable), order, lines, tuple(left_out))
 

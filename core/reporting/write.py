@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import read_json, read_text
+from v6t.base.files import explain_read_error, read_json, read_text
 from v6t.base.storage import write_atomically
 from v6t.core.runs import rundir as names
 
@@ -52,7 +52,8 @@ def load(path: Path) -> RunData:
         run = saved_run(config)
     except ValueError as exc:
         raise UsageError(
-            f"{path / names.CONFIG} is no configuration of this v6t", code="damaged-file"
+            f"{path / names.CONFIG} is not a configuration of this version of v6t",
+            code="damaged-file",
         ) from exc
     of_plugin = _technology(run)
     if manifest and "setup" in manifest:
@@ -99,7 +100,7 @@ def write(
 
     if paper is not None and paper not in sources():
         raise UsageError(
-            f"there is no paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
+            f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
         )
     with names.reading(path):
         data = load(path)
@@ -172,6 +173,6 @@ def _json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except NotADirectoryError as exc:
-        raise UsageError(f"{path.parent} is no directory", code="not-a-directory") from exc
+        raise UsageError(f"{path.parent} is not a directory", code="not-a-directory") from exc
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc

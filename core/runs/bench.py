@@ -22,7 +22,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
-from v6t.trials.device_events import event_of
+from v6t.trials.device_events import name_change_hook
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import TIMING_CAPABILITIES, Trial
 
@@ -240,7 +240,7 @@ class Bench:
         if self._loopback or not (self._bound.driven and self._bound.reconfigures):
             return {}
         return {
-            event_of(action): Action(
+            name_change_hook(action): Action(
                 partial(self._drive, "reconfigure", action),
                 partial(self._drive, "ready_for", action),
             )
@@ -256,9 +256,7 @@ class Bench:
     @property
     def _driven(self) -> DeviceSession:
         if self.session is None:
-            raise DutError(
-                "nobody drives the device that is to be changed", code="unsupported-by-device"
-            )
+            raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
     def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:

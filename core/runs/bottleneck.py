@@ -70,9 +70,9 @@ def check_watchable(bound: BoundRun) -> None:
     """
     if not bound.driven:
         raise UsageError(
-            "there is no device driver that could watch the device",
+            "no device driver is configured that can watch the device",
             "name a driver with --dut or in the testbed file",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
 
 
@@ -313,9 +313,7 @@ def _refused(result: TrialResult) -> PhaseOneResult | None:
 def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
     """Every driven device, with its name."""
     if bench.session is None:
-        raise UsageError(
-            "this run's device has no driver that could watch it", code="unsupported-by-device"
-        )
+        raise UsageError("the driver of this run's device cannot watch it", code="missing-driver")
     return bench.session.devices()
 
 
@@ -327,7 +325,9 @@ def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
     ]
     if not records:
         raise UsageError(
-            "this run found no throughput", "a finished `v6t run` is needed", code="no-such-run"
+            "this run does not contain a throughput",
+            "a finished `v6t run` is needed",
+            code="no-such-run",
         )
     return records
 

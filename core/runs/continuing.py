@@ -12,7 +12,7 @@ from v6t.core.runs.results_file import COMPLETE, read_results
 from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
 from v6t.profiles.streams import StreamSet
 
-NOTHING_TOUCHED = "nothing was touched: put back the journal that this run wrote"
+NOTHING_TOUCHED = "nothing was changed; restore the journal of this run"
 
 
 def finished(directory: RunDir) -> tuple[dict[str, Any], int] | None:
@@ -75,7 +75,7 @@ def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
         raise UsageError(
             f"{path}: these trials sent the enumerated addresses and ports in the order of an "
             "earlier version, which this v6t no longer has",
-            "use the v6t that wrote it (manifest.json names its version), or begin a new run",
+            "use the v6t that wrote it (manifest.json names its version), or start a new run",
             code="damaged-file",
         )
 

@@ -53,9 +53,9 @@ def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> 
     hooks = bound.driver.hooks
     if "flush" not in hooks:
         raise UsageError(
-            "nothing empties the device's table before each trial",
+            "no command is configured that empties the device's table before each trial",
             "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
     count = hooks.get("count-states")
     return HookState(

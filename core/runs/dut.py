@@ -177,7 +177,7 @@ def verify(bound: BoundRun) -> str:
         )
         if not bench.verify_device():
             raise DutError(
-                "nothing of the device's configuration was read back", code="no-read-back"
+                "the driver did not read back the configuration of the device", code="no-read-back"
             )
     finally:
         bench.close()
@@ -265,7 +265,7 @@ def _check(bound: BoundRun) -> None:
         raise UsageError(
             "the reference device needs no configuration",
             "name a driver with --driver",
-            code="device-absent",
+            code="missing-driver",
         )
 
 
@@ -301,7 +301,9 @@ def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSessi
     session = driver.session(bound.intent, keep, bound.again, standing)
     if session is None:
         raise UsageError(
-            "nobody drives this device", "name a driver with --driver", code="device-absent"
+            "no driver is configured for this device",
+            "name a driver with --driver",
+            code="missing-driver",
         )
     return session
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_json
+from v6t.base.files import explain_read_error, read_json
 from v6t.core.config.examples import write_files
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model, saved_run
@@ -47,13 +47,11 @@ def configuration(source: Path) -> ResolvedRun:
     try:
         return saved_run(read_json(path))
     except OSError as exc:
-        raise UsageError(
-            f"{path} cannot be read: {exc.strerror}",
-            "give the directory of an earlier `v6t run`",
-            code="file-unreadable",
-        ) from exc
+        raise explain_read_error(path, exc) from exc
     except ValidationError as exc:
-        raise UsageError(f"{path} is no configuration of this v6t", code="damaged-file") from exc
+        raise UsageError(
+            f"{path} is not a configuration of this version of v6t", code="damaged-file"
+        ) from exc
 
 
 def run_file(run: ResolvedRun) -> dict[str, Any]:

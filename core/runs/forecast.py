@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from v6t.core.runs.evidence import EASY, Shown, Sums, Tally
 from v6t.core.runs.plan import CONNECTIONS, LOADING, SELFTEST, SETUP, PlannedStage, Stage
-from v6t.procedures.conditions import Progress
+from v6t.procedures.trial_runner import Progress
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import JOURNAL_OCTETS, parsed_json, read_octets
+from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parsed_json, read_octets
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -130,7 +130,7 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
     except FileNotFoundError:
         return []
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}", code="file-unreadable") from exc
+        raise explain_read_error(path, exc) from exc
     return [(entry["trial"], result) for _, entry, result in _trials(path, data, run)]
 
 
@@ -161,7 +161,7 @@ def _trials(
         if run is not None and entry.get("run", "") != run:
             raise UsageError(
                 f"{where}: this trial belongs to another run",
-                "nothing was touched: put back the journal that this run wrote",
+                "nothing was changed; restore the journal of this run",
                 code="journal-mismatch",
             )
         try:
@@ -170,8 +170,8 @@ def _trials(
             result = result_from_json(entry["result"])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise UsageError(
-                f"{where}: this is no trial as v6t writes them: {exc}",
-                "nothing was touched: put back the journal that this run wrote",
+                f"{where}: this line is not a trial: {exc}",
+                "nothing was changed; restore the journal of this run",
                 code="journal-corrupt",
             ) from exc
         yield line, entry, result
@@ -205,7 +205,7 @@ class JournaledMeasure:
                 **known,
             }:
                 raise UsageError(
-                    f"the journal's trial {trial.key} is not the one this run asks for",
+                    f"the journal's trial {trial.key} is not the next trial of this run",
                     "journal and configuration do not belong together; start a new run",
                     code="journal-mismatch",
                 )

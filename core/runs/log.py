@@ -16,7 +16,7 @@ from v6t.core.runs.wording import outcome
 
 if TYPE_CHECKING:
     from v6t.core.runs.forecast import Now
-    from v6t.procedures.conditions import Progress
+    from v6t.procedures.trial_runner import Progress
 
 LOG = "log.txt"
 

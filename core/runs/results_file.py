@@ -32,11 +32,13 @@ def read_results(directory: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except NotADirectoryError as exc:
-        raise UsageError(f"{directory} is no directory", code="not-a-directory") from exc
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
     except (OSError, UsageError) as exc:
         words = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
         raise UsageError(
-            words, "put it aside: `v6t resume` makes it anew from the journal", code="damaged-file"
+            words,
+            "move it away; `v6t resume` writes it again from the journal",
+            code="damaged-file",
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
     schema = content.get("schema")
@@ -65,7 +67,7 @@ def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"
             raise UsageError(
-                f"record {number} of {directory / RESULTS} is none: {key}: {first['msg']}",
+                f"record {number} of {directory / RESULTS} is invalid: {key}: {first['msg']}",
                 OTHER_VERSION,
                 code="damaged-file",
             ) from exc

@@ -13,7 +13,7 @@ from typing import Any
 
 from v6t.base.entry_points import blame
 from v6t.base.errors import UsageError
-from v6t.base.files import read_json
+from v6t.base.files import explain_read_error, read_json
 from v6t.base.storage import LOCK, acquire_lock, write_atomically
 from v6t.core.config.settings import ResolvedRun, saved_run
 
@@ -30,12 +30,14 @@ def no_run(path: Path) -> UsageError:
     """What is said of a directory that was taken for a run's."""
     if (path / AUDIT).is_file():
         return UsageError(
-            f"{path} holds an audit, no run",
-            "its report is audit.html; `v6t compare` sets audits beside audits, runs beside runs",
+            f"{path} contains an audit, not a run",
+            "its report is audit.html; `v6t compare` compares audits with audits and runs with runs",
             code="no-such-run",
         )
     return UsageError(
-        f"{path} holds no run", "give the directory of an earlier `v6t run`", code="no-such-run"
+        f"{path} does not contain a run",
+        "give the directory of an earlier `v6t run`",
+        code="no-such-run",
     )
 
 
@@ -48,7 +50,7 @@ def refuse_absent(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             raise UsageError(
-                f"there is no {path}",
+                f"{path} does not exist",
                 "give the directory of an earlier run or campaign",
                 code="file-not-found",
             )
@@ -99,9 +101,7 @@ class RunDir:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise UsageError(
-                f"{self.path / name} cannot be read: {exc.strerror}", code="file-unreadable"
-            ) from exc
+            raise explain_read_error(self.path / name, exc) from exc
 
     def config(self) -> ResolvedRun:
         """The run's resolved configuration."""
@@ -111,7 +111,8 @@ class RunDir:
             return saved_run(self.read_json(CONFIG))
         except ValidationError as exc:
             raise UsageError(
-                f"{self.path / CONFIG} is no configuration of this v6t", code="damaged-file"
+                f"{self.path / CONFIG} is not a configuration of this version of v6t",
+                code="damaged-file",
             ) from exc
 
     def close(self) -> None:
@@ -166,11 +167,10 @@ def reading(directory: Path) -> Iterator[None]:
         if blame(exc) is not None:  # an extension's fault
             raise
         raise UsageError(
-            f"{directory} cannot be read: a file in it is not as v6t writes it "
-            f"({type(exc).__name__}: {exc})",
-            "put back what was changed; if nothing was, this is a defect of v6t and "
-            "`v6t --debug ...` shows where",
-            code="file-unreadable",
+            f"{directory} contains a damaged file ({type(exc).__name__}: {exc})",
+            "restore the file; if it was not changed, this is a defect of v6t, and "
+            "`v6t --debug ...` shows the traceback",
+            code="damaged-file",
         ) from exc
 
 
@@ -201,7 +201,7 @@ def latest_runs(count: int) -> list[Path]:
         many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
             f"there {many} here or below ./runs",
-            "`latest` looks nowhere else: give the directory, as you did with -o",
+            "give the directory of the run; `latest` searches only here",
             code="no-such-run",
         )
     return runs[-count:]

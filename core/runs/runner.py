@@ -59,16 +59,16 @@ from v6t.core.runs.tester_capacity import (
 )
 from v6t.core.runs.watching import Watching
 from v6t.packets.direction import Direction
-from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
 from v6t.procedures.tester_rate import (
     MOST_AGAIN,
     CapacitySpec,
     TesterCapacity,
-    least_plausible_fps,
+    min_plausible_fps,
     usable_fps,
 )
+from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
@@ -499,7 +499,7 @@ def _find_capacity(
         spec,
         tester,
         state.directory,
-        least_fps=0.0 if of_phase_one else least_plausible_fps(spec.mode, others),
+        least_fps=0.0 if of_phase_one else min_plausible_fps(spec.mode, others),
         say=lambda text: _repeat(state, f"{octets} octets, {text}", search=False),
         at_length=lambda text: _at_length(state, octets, spec, text),
         of_phase_one=of_phase_one,

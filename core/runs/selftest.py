@@ -9,7 +9,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
-from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
+from v6t.procedures.tester_rate import min_plausible_fps, plausible_capacity, usable_fps
 from v6t.profiles.mixes import listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 from v6t.trials.trial import Mode
@@ -32,7 +32,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = capacity_spec(run, sizes, mode, media)
-                least_fps = least_plausible_fps(mode, rates)
+                least_fps = min_plausible_fps(mode, rates)
                 capacity = plausible_capacity(spec, measure, least_fps, say, say)
                 rates[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
-from v6t.procedures.conditions import FPS, Progress
+from v6t.procedures.trial_runner import FPS, Progress
 
 if TYPE_CHECKING:
     from v6t.core.runs.forecast import Now

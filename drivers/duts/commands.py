@@ -260,9 +260,9 @@ class Commands(ABC):
         agent = self.agent(intent, facts)
         if agent is None:
             raise UsageError(
-                f"the {self.name} driver starts no SNMP agent",
-                "take the modifier management, which asks over the driver's own connection",
-                code="unsupported-by-device",
+                f"the {self.name} driver does not start an SNMP agent",
+                "use the modifier management, which reads over the driver's connection",
+                code="unsupported-operation",
             )
         steps, query = agent
         return replace(plan, steps=(*plan.steps, *steps), asked=query)
@@ -280,9 +280,9 @@ class Commands(ABC):
         if change is None:
             how = " by BGP" if spoken else ""
             raise UsageError(
-                f"the {self.name} driver changes no routes under traffic{how}",
+                f"the {self.name} driver does not change routes under traffic{how}",
                 "leave the modifier out, or choose another driver",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return replace(plan, steps=(*plan.steps, *steps, change.kept), updates=change)
 
@@ -290,9 +290,9 @@ class Commands(ABC):
         steps = self.filters(intent, facts, count)
         if not steps:
             raise UsageError(
-                f"the {self.name} driver makes no filters for {intent.technology}",
+                f"the {self.name} driver does not create filters for {intent.technology}",
                 "leave the modifier out, or choose another driver",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return replace(plan, steps=(*plan.steps, *steps))
 
@@ -303,7 +303,7 @@ class Commands(ABC):
                 f"the {self.name} driver has nothing of {intent.technology} that it could change "
                 "under traffic",
                 "leave reconfiguration out of --measure, or choose another driver",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return replace(plan, steps=(*plan.steps, change.kept), beside=change)
 
@@ -333,7 +333,7 @@ class Commands(ABC):
             f"the {cls.name} driver cannot make a device for {intent.technology}",
             hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
             technology=intent.technology,
-            code="unsupported-by-device",
+            code="unsupported-technology",
         )
 
 

@@ -115,7 +115,7 @@ class Driver(Commands):
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
             raise UsageError(
-                f"the {self.name} driver gives the background no VLANs of its own",
+                f"the {self.name} driver does not support separate VLANs for the background",
                 "leave links.*.background out, or choose another driver",
                 code="no-background",
             )

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from v6t.drivers.tester import OracleDecorator
-from v6t.packets import inet
-from v6t.packets.distinct import distinct
-from v6t.packets.header_policy import HeaderPolicy, merged
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.header_policy import HeaderPolicy, merge_policies
+from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, PROTOCOL_IPIP, read_hops, view
+from v6t.packets.reference import EXHAUSTED, Expected
+from v6t.packets.unique import sort_unique
+from v6t.packets.walker import build_layout, group_by_headers, locate_headers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.tester import ExpectedFrames, Oracle
-    from v6t.packets.arrays import U8
+    from v6t.drivers.tester import Oracle
+    from v6t.packets.arrays import U8, Mask
     from v6t.packets.direction import Direction
-
-
-IPV4_IN_IPV6 = 4
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,6 @@ class ExpectProfile(HeaderPolicy):
         return replace(self, why="") == ExpectProfile()
 
 
-@dataclass(frozen=True)
-class ProfiledAnswer:
-    """See :class:`v6t.drivers.tester.Answer`."""
-
-    frames: U8
-    length: NDArray[np.int32]
-
-
 class ProfiledOracle(OracleDecorator):
     """A plugin's reference translation as a certain implementation does it. Picklable."""
 
@@ -76,78 +68,74 @@ class ProfiledOracle(OracleDecorator):
     @property
     def header_policy(self) -> HeaderPolicy:
         """The technology's, and what the device does of it."""
-        return merged(self.oracle.header_policy, self.profile)
+        return merge_policies(self.oracle.header_policy, self.profile)
 
-    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
+    def expect(self, direction: Direction, frames: U8) -> Expected:
         """The reference's frames with the profile's differences."""
         answer = self.oracle.expect(direction, frames)
-        out, length = answer.frames.copy(), answer.length.copy()
+        out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         if not (length > 0).any():
-            return ProfiledAnswer(out, length)
-        entered, left = ip_version(frames), ip_version(out)
-        for size in distinct(length[length > 0]):
+            return Expected(out, length, reason)
+        entered, left = _read_versions(frames), _read_versions(out)
+        for size in sort_unique(length[length > 0]):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
                 rows = np.flatnonzero((length == size) & (left == version) & (entered != version))
                 if len(rows):
                     changed, alive = self._changed(out[rows, :size], version)
                     out[rows, :size] = changed
-                    length[rows[~alive]] = 0
-        return self._padded(out, length)
+                    length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
+        return self._padded(Expected(out, length, reason))
 
-    def _changed(self, frames: U8, version: int) -> tuple[U8, NDArray[np.bool_]]:
+    def _changed(self, frames: U8, version: int) -> tuple[U8, Mask]:
         p = self.profile
-        at = int(_l3(frames[:1])[0])
-        packets = frames[:, at:]
-        place = 8 if version == 4 else 7
-        alive = packets[:, place].astype(int) - p.further_hops > 0
-        packets[alive, place] -= p.further_hops
+        packets = frames[:, locate_headers(frames[0]).networks[0].start :]
+        hops = read_hops(packets, version)
+        alive = hops.astype(int) - p.further_hops > 0
+        hops[alive] -= p.further_hops
+        header = view(packets, IP[version])
         if version == 4:
             if p.df == "set":
-                packets[:, 6] |= 0x40
+                header["flags_frag"] |= DONT_FRAGMENT
             elif p.df == "clear":
-                packets[:, 6] &= 0xBF
+                header["flags_frag"] &= 0xFFFF ^ DONT_FRAGMENT
             if p.exit_keeps_ttl:
-                packets[:, 8] += 1
-            inet.finish_ipv4(packets, 0)
+                header["ttl"] += 1
+            write_ipv4_checksum(packets)
         else:
-            self._tunnelled(packets)
+            self._tunnelled(packets, header)
         return frames, alive
 
-    def _tunnelled(self, packets: U8) -> None:
+    def _tunnelled(self, packets: U8, header: NDArray[np.void]) -> None:
         p = self.profile
-        rows = np.flatnonzero(packets[:, 6] == IPV4_IN_IPV6)
+        rows = np.flatnonzero(header["nh"] == PROTOCOL_IPIP)
         if p.tunnel_hop_limit:
-            packets[rows, 7] = p.tunnel_hop_limit
+            header["hlim"][rows] = p.tunnel_hop_limit
         if p.tunnel_keeps_ttl and len(rows):
             inner = packets[rows, 40:]
-            inner[:, 8] += 1
-            inet.finish_ipv4(inner, 0)
+            view(inner, IPV4)["ttl"] += 1
+            write_ipv4_checksum(inner)
             packets[rows, 40:] = inner
 
-    def _padded(self, frames: U8, length: NDArray[np.int32]) -> ProfiledAnswer:
+    def _padded(self, answer: Expected) -> Expected:
+        frames, length = answer.frames, answer.length
         least = self.profile.least_octets
         if not least or not (length > 0).any():
-            return ProfiledAnswer(frames, length)
+            return answer
         short = (length > 0) & (length < least)
         if frames.shape[1] < least:
             more = np.zeros((len(frames), least - frames.shape[1]), dtype=np.uint8)
             frames = np.concatenate([frames, more], axis=1)
-        for size in distinct(length[short]):
+        for size in sort_unique(length[short]):
             frames[np.ix_(length == size, range(int(size), least))] = 0
         length[short] = least
-        return ProfiledAnswer(frames, length)
+        return replace(answer, frames=frames)
 
 
-def _l3(frames: U8) -> NDArray[np.int64]:
-    """Where each frame's IP header begins."""
-    tagged = (frames[:, 12] == 0x81) & (frames[:, 13] == 0)
-    return np.where(tagged, 18, 14)
-
-
-def ip_version(frames: U8) -> U8:
-    """IP version of each frame."""
-    if frames.shape[1] < 19:
-        return np.zeros(len(frames), dtype=np.uint8)
-    version: U8 = (frames[np.arange(len(frames)), _l3(frames)] >> 4).astype(np.uint8)
-    return version
+def _read_versions(frames: U8) -> U8:
+    """Return the IP version of each frame, or 0."""
+    versions = np.zeros(len(frames), dtype=np.uint8)
+    for rows, headers in group_by_headers(frames):
+        networks = build_layout(headers).networks
+        versions[rows] = networks[0].version if networks else 0
+    return versions

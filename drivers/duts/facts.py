@@ -114,7 +114,9 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     """
     system = sections.get("system", "")
     if not system.startswith("Linux"):
-        raise DutError(f"the device is no Linux: uname says '{system[:80]}'", code="wrong-system")
+        raise DutError(
+            f"the device does not run Linux: uname prints '{system[:80]}'", code="wrong-system"
+        )
     interfaces = {}
     for link in _json(sections, "links"):
         flags = link.get("flags", [])

@@ -42,9 +42,8 @@ def start(transport: Transport, directory: str, limit_s: int) -> None:
     done = transport.run(command, script(directory, token, limit_s))
     if done.status:
         raise DutError(
-            f"{transport.name}: the timer that would undo everything if the connection is lost "
-            f"does not run: {done.words}",
-            "nothing was changed; dut.options.undo_after_s: 0 does without it",
+            f"{transport.name}: cannot start the rollback timer: {done.words}",
+            "nothing was changed; dut.options.undo_after_s: 0 works without a timer",
             code="rollback-timer-failed",
         )
 

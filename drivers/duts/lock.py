@@ -38,7 +38,7 @@ _ALIVE = '{ [ -e "/proc/$pid/comm" ] || ps -p "$pid" >/dev/null 2>&1; }'
 _OWNED = """\
 owned() {
 w=$1; while :; do
-set -- $(ls -ldn "$w"); case "$1" in d*|l*) ;; *) echo "$w is no directory"; return;; esac
+set -- $(ls -ldn "$w"); case "$1" in d*|l*) ;; *) echo "$w is not a directory"; return;; esac
 case "$3" in 0|"$u") ;; *) echo "$w belongs to user $3"; return;; esac
 case "$1" in l*) ;; ?????w???[!tT]*|????????w[!tT]*) echo "others may write to $w"; return;; esac
 [ "$w" != / ] || return; w=${w%/*}; w=${w:-/}
@@ -56,7 +56,7 @@ def lock_script(directory: str, owner: str) -> str:
     return (
         f"umask 077; d={d}; who={who}; me=$$; u=$(id -u); n=0; last=; idle=0; mkdir -p $d || exit 1\n"
         + _OWNED
-        + 'case "$(ls -ldn $d)" in d*) ;; *) echo "foreign $d is no directory"; exit 0;; esac\n'
+        + 'case "$(ls -ldn $d)" in d*) ;; *) echo "foreign $d is not a directory"; exit 0;; esac\n'
         'bad=$(owned "$d"); [ -n "$bad" ] || bad=$(owned "$(cd $d && pwd -P)")\n'
         '[ -z "$bad" ] || { echo "foreign" $bad; exit 0; }\n'
         "chmod 700 $d || exit 1\n"
@@ -111,7 +111,7 @@ class Lock:
                 "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
                 if transport.where == ON_DEVICE
                 else "name a directory of your own with dut.options.state_dir",
-                code="command-failed",
+                code="missing-permission",
             ) from exc
         except DutError:
             self._held.release()
@@ -142,7 +142,7 @@ def _refused(transport: Transport, directory: str, answer: str, owner: str) -> N
     if what == "foreign":
         raise DutError(
             f"{name}: {directory} is not for v6t alone: {text}",
-            "what is in it would be run as root; name another one with dut.options.state_dir",
+            "v6t would run its content as root; name another one with dut.options.state_dir",
             code="device-busy",
         )
     pid, _, who = text.partition(" ")

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.trials.device_events import HOOKS as RESETS
+from v6t.trials.device_events import RESET_HOOKS as RESETS
 
 STATE_DIRECTORY = "/run/v6t"
 
@@ -42,7 +42,7 @@ class HookOptions(StrictModel):
     def _commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
         for name, hook in hooks.items():
             if not hook.command.strip():
-                raise InvalidValue(f"the hook {name} is no command", code="wrong-form")
+                raise InvalidValue(f"the hook {name} is not a command", code="wrong-form")
         return hooks
 
 
@@ -95,7 +95,7 @@ class DutOptions(HookOptions):
     @classmethod
     def _interface(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
-            raise InvalidValue(f"'{value}' is no interface name", code="wrong-form")
+            raise InvalidValue(f"'{value}' is not an interface name", code="wrong-form")
         return value
 
     @field_validator("state_dir")
@@ -103,7 +103,7 @@ class DutOptions(HookOptions):
     def _directory(cls, value: str) -> str:
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
             raise InvalidValue(
-                f"'{value}' is no absolute path of plain characters", code="wrong-form"
+                f"'{value}' is not an absolute path of letters, digits and ._/-", code="wrong-form"
             )
         return value.rstrip("/")
 
@@ -111,9 +111,7 @@ class DutOptions(HookOptions):
     @classmethod
     def _after(cls, value: int) -> int:
         if value == 1:
-            raise InvalidValue(
-                "a second of silence is no sign of anything: 2 or more, or 0", code="out-of-range"
-            )
+            raise InvalidValue("must be 0, or at least 2", code="out-of-range")
         return value
 
     @model_validator(mode="after")

@@ -37,7 +37,7 @@ def version_in(text: str, pattern: str, words: str, command: str) -> str:
     found = re.search(pattern, text)
     if found is None:
         raise DutError(
-            f"the device has no {words}: '{command}' does not say its version",
+            f"the device has no {words}: '{command}' does not print its version",
             "set dut.options.program to where it is",
             code="unexpected-answer",
         )

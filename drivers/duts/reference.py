@@ -49,7 +49,7 @@ class Unconfigured(WithoutCommands):
         raise UsageError(
             f"the {self.name} device needs no configuration",
             "name a driver with --driver",
-            code="unsupported-by-device",
+            code="missing-driver",
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

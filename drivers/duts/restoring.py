@@ -159,7 +159,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
     if (status or left) and not forget:
         session.keep()
         raise StillChanged(
-            f"{session.name}: not everything could be put back: "
+            f"{session.name}: some changes could not be undone: "
             + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
             f"{record.by_hand} {session.transport.where}, or `{session.again}`, tries again",
             code="device-not-restored",
@@ -180,7 +180,7 @@ def _keep(session: Configured, store: Store, different: dict[Undo, str]) -> None
     session.keep()
     store.redo([u.number for u in different])
     raise StillChanged(
-        f"{session.name}: put back, but not as it was: "
+        f"{session.name}: restored, but with differences: "
         + "; ".join(f"{u.why}: {words}" for u, words in different.items()),
         f"the undo record is kept: `{session.again}` tries these steps again; if somebody else "
         "changed them meanwhile, `--forget` with it leaves them as they are",
@@ -193,7 +193,7 @@ def _by_script_alone(session: Configured, store: Store, forget: bool) -> list[st
     if status and not forget:
         output = shown("\n".join(filter(None, (out.strip(), err.strip()))))
         raise StillChanged(
-            f"{session.name}: {SCRIPT} could not take everything back: {output}",
+            f"{session.name}: {SCRIPT} could not undo all changes: {output}",
             "`--forget` with it drops what is left of the record",
             code="device-not-restored",
         )

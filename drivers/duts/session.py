@@ -276,8 +276,8 @@ class Session:
         change = (self.plan or self.make_plan()).updates
         if change is None:
             raise DutError(
-                f"{self.name}: no route of it is changed under traffic",
-                code="unsupported-by-device",
+                f"{self.name}: the driver cannot change routes under traffic",
+                code="unsupported-operation",
             )
         self._updates += 1
         soon = replace(change, deadline_s=QUERY_DEADLINE_S)
@@ -295,9 +295,9 @@ class Session:
             return query
         if self._query is None:
             raise UsageError(
-                f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",
+                f"{self.name}: no read-back's answer fits into one frame",
                 "leave the modifier out",
-                code="unsupported-by-device",
+                code="unsupported-operation",
             )
         return self._query
 
@@ -326,7 +326,8 @@ class Session:
         change = (self.plan or self.make_plan()).beside
         if change is None:
             raise DutError(
-                f"{self.name}: nothing of it is changed under traffic", code="unsupported-by-device"
+                f"{self.name}: the driver cannot change the device under traffic",
+                code="unsupported-operation",
             )
         return change
 
@@ -492,7 +493,7 @@ class Session:
             if name not in sections or sections[name].status is None:
                 raise ConnectionLost(
                     f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}",
-                    code="command-failed",
+                    code="connection-lost",
                 )
             odd = "\\x" in sections[name].text and not done.clean
             if odd and (noted is None or not name.startswith(noted)):
@@ -511,7 +512,7 @@ class Session:
             part = read[str(number)]
             if part.status:
                 raise DutError(
-                    f"{self.name}: what is to be restored cannot be read (status {part.status})",
+                    f"{self.name}: cannot read the state to restore (status {part.status})",
                     f"nothing was changed; the command was: {step.before}",
                     code="command-failed",
                 )

@@ -158,8 +158,8 @@ def check_way(way: Way, intent: Intent, plan: Plan) -> None:
     """
     if way.unknown:
         raise DutError(
-            f"what carries this SSH session cannot be determined: {way.unknown}",
-            "nothing was changed: v6t configures no device it could cut off unawares",
+            f"the path of this SSH session cannot be determined: {way.unknown}",
+            "nothing was changed: v6t does not change a device whose management path is unknown",
             code="operator-path-unknown",
         )
     for peer in way.peers:

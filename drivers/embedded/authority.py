@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.embedded.played import Answering
-from v6t.profiles.dns.envelope import DNS_PORT, Layout, word
+from v6t.packets.headers import UDP, view
+from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
 from v6t.profiles.dns.messages import Asked, Authority
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class AuthorityRole(Answering):
         interface: str,
         frame_octets: int,
         hosts: Mapping[str, Any] | None,
-        layout: Layout,
+        layout: DnsLayout,
         zone: Zone,
     ) -> None:
         """See the base class; ``zone`` is answered for."""
@@ -51,13 +52,13 @@ class AuthorityRole(Answering):
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
         del times
         at = self._layout.message
-        asked = word(frames, self._layout.udp + 2) == DNS_PORT
+        asked = view(frames, UDP, self._layout.udp)["dport"] == DNS_PORT
         if not asked.all():
             frames = frames[asked]
         if not len(frames):
             return
         # what follows a short datagram is padding of the frame
-        octets = int(word(frames[:1], self._layout.udp + 4)[0]) - 8
+        octets = int(view(frames, UDP, self._layout.udp)["len"][0]) - 8
         for rows, answers in self._authority.answer(frames[:, at : at + octets]):
             made = self._layout.turned(frames[rows], answers.shape[1])
             made[:, at:] = answers

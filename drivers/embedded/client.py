@@ -12,8 +12,9 @@ import numpy as np
 from v6t.drivers.delays import summary_us
 from v6t.drivers.embedded.played import TICK_S, Asking
 from v6t.drivers.embedded.sender import Pace
+from v6t.packets.headers import UDP, to_numbers, view
 from v6t.profiles.dns import judging
-from v6t.profiles.dns.envelope import DNS_PORT, Layout, word
+from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
 from v6t.profiles.dns.messages import QUESTION_END, question, write_questions
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Client(Asking):
         interface: str,
         frame_octets: int,
         hosts: Mapping[str, Any] | None,
-        layout: Layout,
+        layout: DnsLayout,
         zone: Zone,
         header: bytes,
     ) -> None:
@@ -73,7 +74,7 @@ class Client(Asking):
         Args:
             interface, frame_octets, hosts, layout: of the port.
             zone: whose names are asked.
-            header: all before a question; see :meth:`Layout.header`.
+            header: all before a question; see :meth:`DnsLayout.header`.
         """
         super().__init__(interface, frame_octets, hosts, layout.is_ours)
         self._layout = layout
@@ -146,17 +147,18 @@ class Client(Asking):
         addresses = self._zone.addresses(self._names.numbers(queries))
         write_questions(rows[:, self._layout.message :], queries // ports & 0xFFFF, addresses)
         sources = low + queries % ports
-        rows[:, udp], rows[:, udp + 1] = sources >> 8, sources & 0xFF
-        rows[:, udp + 3] = DNS_PORT
+        header = view(rows, UDP, udp)
+        header["sport"], header["dport"] = sources, DNS_PORT
         self._layout.finish(rows)
 
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
         low, ports = self._ports
         udp, at = self._layout.udp, self._layout.message
-        port = word(frames, udp + 2).astype(np.int64) - low
-        ours = (word(frames, udp) == DNS_PORT) & (port >= 0) & (port < ports)
+        header = view(frames, UDP, udp)
+        port = header["dport"].astype(np.int64) - low
+        ours = (header["sport"] == DNS_PORT) & (port >= 0) & (port < ports)
         # the youngest query with this port and identifier
-        rest = word(frames, at).astype(np.int64) * ports + port
+        rest = to_numbers(frames[:, at : at + 2]).astype(np.int64) * ports + port
         period = ports << 16
         queries = rest + (self._sent - 1 - rest) // period * period
         ours &= queries >= 0

@@ -16,8 +16,8 @@ from v6t.drivers.oracle.connection_oracle import (
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.oracle.state_table import endpoint_marks as marks
-from v6t.packets.distinct import distinct
-from v6t.profiles.ends import ends_of
+from v6t.packets.unique import sort_unique
+from v6t.packets.walker import locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
@@ -100,7 +100,7 @@ class Connections:
         rows = np.flatnonzero(fresh)
         if table is None or stream.stream_id != self._number or not len(rows):
             return
-        where = ends_of(frames[rows[0]]).row
+        where = locate_endpoints(frames[rows[0]]).row
         table.learn(numbers[rows].astype(np.int64), frames[:, where][rows])
 
     def report(self) -> dict[str, Any]:
@@ -134,9 +134,9 @@ def inside_endpoints(stream: Stream, count: int) -> int | None:
     if count > COUNTED:
         return None
     expander = Expander(stream)
-    where = ends_of(expander.frames(0, 1)[0]).tunnelled_row
+    where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
     found = [
         marks(expander.frames(first, min(CHUNK, count - first))[:, where])
         for first in range(0, count, CHUNK)
     ]
-    return len(distinct(np.concatenate(found)))
+    return len(sort_unique(np.concatenate(found)))

@@ -16,7 +16,7 @@ from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.intent.device import Links, Port, host_arguments
-from v6t.profiles.dns.envelope import Layout
+from v6t.profiles.dns.envelope import DnsLayout
 from v6t.profiles.dns.zone import Zone
 from v6t.trials.queries import Answers, Queries
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -53,8 +53,8 @@ class Resolving:
         self._zone = zone
         self._fresh = 0
         left, right = links.link_at(LEFT), links.link_at(RIGHT)
-        behind = Layout(zone.server.version, right.vlan)
-        before = behind if loopback else Layout(6, left.vlan)
+        behind = DnsLayout(zone.server.version, right.vlan)
+        before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.header((left.tester_mac, left.dut_mac), *ends)
         common = {**place, "zone": zone}
@@ -73,7 +73,7 @@ class Resolving:
         """Ask, wait for late answers, count."""
         asked = trial.queries
         if asked is None:
-            raise TesterError("frames are not forwarded by what resolves names", code="no-frames")
+            raise TesterError("a name resolver does not forward frames", code="no-frames")
         for worker in (self._client, self._server):
             worker.ask("introduce")
         time.sleep(trial.pause_s)

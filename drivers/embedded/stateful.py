@@ -102,13 +102,13 @@ class Connecting:
     def validation(self) -> TableAt:
         """The table, each row once."""
         if self._at is None:
-            raise TesterError("nothing was learned yet", code="not-learned")
+            raise TesterError("no connections have been established yet", code="not-learned")
         return replace(self._at, reverse=Order(self._at.count))
 
     def phase_two(self, connections: Connections) -> TableAt:
         """The table as the Responder reads it in phase 2."""
         if self._at is None:
-            raise TesterError("nothing was learned yet", code="not-learned")
+            raise TesterError("no connections have been established yet", code="not-learned")
         entries = min(connections.entries or self._at.count, self._at.count)
         return replace(self._at, reverse=Order(entries, connections.reading))
 

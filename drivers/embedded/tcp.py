@@ -204,5 +204,5 @@ def _nothing() -> dict[str, Any]:
 
 def _tcp_of(connections: Connections) -> Tcp:
     if connections.tcp is None:
-        raise TesterError("these connections are none of TCP", code="not-learned")
+        raise TesterError("these are not TCP connections", code="not-learned")
     return connections.tcp

@@ -33,15 +33,15 @@ from v6t.drivers.embedded.tcp_end import (
 )
 from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
-from v6t.profiles.tcp.quoted import quoted
+from v6t.profiles.tcp.quoted import read_quoted_segments
 from v6t.profiles.tcp.segments import (
     ACK,
     FIN,
     PSH,
     RST,
     SYN,
-    Layout,
     Read,
+    TcpLayout,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TcpClient(Asking, TcpEnd):
     def load(self, *, stream: Stream) -> None:
         """Frame k of a stream has the four-tuple of connection k."""
         self._tuples = Expander(stream)
-        self._layout = Layout(self._tuples.frames(0, 1)[0])
+        self._layout = TcpLayout(self._tuples.frames(0, 1)[0])
 
     def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
         """A trial begins; see :meth:`TcpEnd._armed`."""
@@ -324,7 +324,9 @@ class TcpClient(Asking, TcpEnd):
             self._reply(chosen, ACK)
 
     def _others(self, frames: U8) -> None:
-        for ports, numbers in quoted(self._segments.icmp(frames)) if self._count else ():
+        for ports, numbers in (
+            read_quoted_segments(self._segments.icmp(frames)) if self._count else ()
+        ):
             self._unreachable(self._quoted(ports, numbers))
         super()._others(frames)
 

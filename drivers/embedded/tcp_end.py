@@ -12,7 +12,7 @@ from v6t.drivers.embedded.tcp_account import Account
 from v6t.profiles.tcp.http import in_segments, response
 from v6t.profiles.tcp.segments import (
     NUMBER_BITS,
-    Layout,
+    TcpLayout,
     client_number,
     connection_of,
     connection_of_server,
@@ -43,7 +43,7 @@ _MARKS = 1 << 32 - NUMBER_BITS
 class TcpEnd(Played):
     """One end of all connections."""
 
-    _layout: Layout | None = None
+    _layout: TcpLayout | None = None
     _account: Account
     _count = 0
 
@@ -53,7 +53,7 @@ class TcpEnd(Played):
         return self._layout.is_ours(frames)
 
     @property
-    def _segments(self) -> Layout:
+    def _segments(self) -> TcpLayout:
         if self._layout is None:
             raise ValueError("nothing is loaded")
         return self._layout

@@ -24,8 +24,8 @@ from v6t.profiles.tcp.segments import (
     PSH,
     RST,
     SYN,
-    Layout,
     Read,
+    TcpLayout,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TcpServer(Answering, TcpEnd):
 
     def load(self, *, frame: bytes) -> None:
         """A frame that this side sends, whatever its transport."""
-        self._layout = Layout(np.frombuffer(frame, np.uint8))
+        self._layout = TcpLayout(np.frombuffer(frame, np.uint8))
 
     def arm(self, *, path: str, table: TableAt, nonce: int, tcp: Tcp) -> None:
         """A trial begins; see :meth:`TcpEnd._armed`.

@@ -23,7 +23,7 @@ TITLE = "lab of v6t"
 """What ``ps`` shows of a nursery that was forked, and of its workers."""
 
 _SERVING = "v6t.drivers.embedded.worker"
-_TRAFFIC = ("v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
+_TRAFFIC = ("v6t.packets.", "v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
 """Rooms that streams and oracles are made of; what this process uses of them, its workers will."""
 
 

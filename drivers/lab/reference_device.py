@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.ring import RxRing, TxRing
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class ReferenceDut:
             if self._faults.slow_ns:
                 time.sleep(len(frames) * self._faults.slow_ns / 1e9)
             answer = self._oracle.expect(way.direction, frames)
-            for length in distinct(answer.length):
+            for length in sort_unique(answer.length):
                 chosen = answer.length == length
                 if length <= 0:
                     way.dropped += int(np.count_nonzero(chosen))

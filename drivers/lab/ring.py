@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,7 +126,7 @@ class RxRing(_Ring):
         if (kinds == kinds[0]).all():
             return [(self._frames(rows, int(lengths[0]), bool(tagged[0])), times)]
         groups = []
-        for kind in distinct(kinds):
+        for kind in sort_unique(kinds):
             chosen = kinds == kind
             groups.append(
                 (self._frames(rows[chosen], int(kind) // 2, bool(kind % 2)), times[chosen])

@@ -10,8 +10,8 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
-from v6t.drivers.tester import ReferenceTranslation
 from v6t.intent.device import Links
+from v6t.packets.reference import ReferenceTranslation
 
 
 class LabDevice(ABC):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.oracle.replay import frames_of
-from v6t.packets import decode, trailer
 from v6t.packets import header_policy as headerpolicy
+from v6t.packets import trailer
+from v6t.packets.walker import walk
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
 
@@ -84,7 +85,7 @@ def compare_samples(
     first: Mapping[str, str] | None = None
     seen: Counter[str] = Counter()
     expander = source or Expander(stream)
-    policy = _UNCHANGED if oracle is None else oracle.header_policy.towards(direction)
+    policy = _UNCHANGED if oracle is None else oracle.header_policy.for_direction(direction)
     for frames in _by_length(samples):
         marks = trailer.read(frames)
         numbers = marks.seq - np.uint32(first_sequence) if numbered is None else numbered(frames)
@@ -105,7 +106,7 @@ def compare_samples(
             wanted = expected[like, :width]
             tolerated = headerpolicy.tolerate(policy, sent[like], wanted, frames[like])
             equal[like] = tolerated.allowed & (tolerated.frames == wanted).all(axis=1)
-            seen.update(tolerated.seen)
+            seen.update(tolerated.behaviors)
         checked += len(frames)
         matched += int(np.count_nonzero(equal))
         if first is None and not equal.all():
@@ -163,7 +164,7 @@ def _difference(
     if len(wanted) != len(got):
         return pair
     rows = sent[None, :], wanted[None, :], got[None, :]
-    why = headerpolicy.refused(policy, *rows)
+    why = headerpolicy.describe_violation(policy, *rows)
     if not why:
         tolerated = headerpolicy.tolerate(policy, *rows).frames
         why = describe_difference(wanted.tobytes(), tolerated.tobytes())
@@ -215,7 +216,7 @@ _FIELDS = {"Ethernet": _ETHERNET, "IPv4": _IPV4, "IPv6": _IPV6, "GRE": _GRE, "UD
 
 def _field(frame: bytes, at: int) -> str:
     deep = 0
-    for header in decode.headers(frame):
+    for header in walk(frame):
         deep += header.name in ("IPv4", "IPv6")
         if header.start <= at < header.end:
             inner = "inner " if deep > 1 and header.name in ("IPv4", "IPv6") else ""

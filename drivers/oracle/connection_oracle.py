@@ -12,13 +12,13 @@ from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, frames_
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
+from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.tester import ExpectedFrames
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
@@ -26,24 +26,15 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Connected(Protocol):
+class Connected(ReferenceTranslation, Protocol):
     """A stateful plugin (see ``v6t.plugins.stateful.base``)."""
 
     @property
     def responder_version(self) -> int:
         """IP version of what the Responder learns."""
 
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """See :class:`v6t.drivers.tester.Oracle`."""
-
-    def connected(
-        self, direction: Direction, frames: U8, initial: U8, learned: U8
-    ) -> ExpectedFrames:
-        """Reference translation of frames of known connections."""
-
-    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
-        """Reference translation of all others."""
+    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Expected:
+        """Return the reference translation of frames of known connections."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +121,7 @@ class ConnectionOracle:
             return None
         return self._orders[direction].connections(marks.seq)
 
-    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
+    def expect(self, direction: Direction, frames: U8) -> Expected:
         """Reference translation; frames of connections are known by their trailers."""
         table = self._table
         which = None if table is None or not len(frames) else self._which(direction, frames)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from v6t.drivers.oracle.state_table import StateTable
-from v6t.packets import inet
-from v6t.profiles.ends import ends_of
+from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
 from v6t.trials.connections import ReadingOrder
@@ -27,7 +26,7 @@ class FrameSource(Protocol):
     """Frames of one stream by number."""
 
     length: int
-    headers: inet.Headers
+    layout: FrameLayout
     checksum: Checksum | None
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
@@ -95,7 +94,7 @@ class Cycle:
         self._expander = Expander(stream)
         self._count = count
         self.length = self._expander.length
-        self.headers = self._expander.headers
+        self.layout = self._expander.layout
         self.checksum = stream.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
@@ -126,12 +125,11 @@ class Replay:
         self._template = np.frombuffer(packet, dtype=np.uint8)
         self._table, self._order = table, order
         self.length = len(packet)
-        self.headers = inet.headers_of(packet)
+        self.layout = locate_endpoints(packet)
         self.checksum = stream.checksum
-        self._ends = ends_of(packet)
-        own = _words(self._template[self._ends.row][None, :])[0]
+        own = _words(self._template[self.layout.row][None, :])[0]
         self._sums: list[tuple[int, slice, np.uint32]] = []
-        for at, covered in self._ends.checksums:
+        for at, covered in self.layout.row_checksums:
             value = int.from_bytes(packet[at : at + 2], "big")
             if value or stream.checksum is not None:  # UDP may go without
                 # what remains without the template's own ends (RFC 1624 equation 3)
@@ -147,11 +145,11 @@ class Replay:
         rows = self._table.rows[which]
         out[:] = self._template
         # the learned source is where it is sent to
-        out[:, self._ends.row] = rows[:, self._ends.swapped]
+        out[:, self.layout.row] = rows[:, self.layout.swapped_row]
         words = _words(rows)
         for at, covered, rest in self._sums:
             sums = words[:, covered].sum(axis=1, dtype=np.uint32)
-            self._ends.write_checksum(out, at, sums + rest)
+            self.layout.write_sum(out, at, sums + rest)
         return out
 
 

@@ -2,7 +2,7 @@
 
 Rows lie in a memory file that several processes map; it vanishes with the process that made it.
 Row k belongs to connection k: the k-th frame of phase 1, known by the number in its trailer. A row
-of zeros was never learned. The octets are those of the frame (:class:`v6t.profiles.ends.Ends`).
+of zeros was never learned. The octets are those of the frame (:class:`v6t.packets.walker.FrameLayout`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import TesterError
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +107,7 @@ class StateTable:
 
     def endpoints(self) -> int:
         """Distinct pairs of source address and source port."""
-        return sum(len(distinct(marks)) for marks, _ in self._shares(endpoint_marks))
+        return sum(len(sort_unique(marks)) for marks, _ in self._shares(endpoint_marks))
 
     def _shares(
         self, mark: Callable[[U8], NDArray[np.uint64]]

@@ -171,7 +171,7 @@ class TwoPhaseTester:
         ended = self._tester.disconnect(trial, connections)
         if ended.tcp is None:
             raise TesterError(
-                "the tester does not say what became of connections of TCP",
+                "the tester does not report the state of TCP connections",
                 code="unsupported-by-tester",
             )
         (count,) = ended.result.classes.values()

@@ -6,12 +6,13 @@ import zlib
 from collections import Counter
 from typing import Literal
 
+from v6t.packets.walker import FrameLayout
 from v6t.profiles.streams import StreamSet
 
 FRAMES = 2048
 """Frames of each stream that are looked at."""
-WITH_PORTS = (6, 17)
-"""TCP and UDP: what follows them begins with two ports."""
+WITH_PORTS = ("TCP", "UDP")
+"""Protocols whose header begins with two ports."""
 Hashed = Literal["ports", "addresses", "both", "none"]
 """What the hash sees; ``both``: the device needs entropy in both, its hash takes some bits of either."""
 
@@ -31,22 +32,17 @@ def spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
 
     load: Counter[int] = Counter()
     for stream in streams.streams:
-        for frame in Expander(stream).frames(0, FRAMES):
-            load[_core(frame.tobytes(), cores, fields)] += stream.weight
+        expander = Expander(stream)
+        for frame in expander.frames(0, FRAMES):
+            load[_core(frame.tobytes(), expander.layout, cores, fields)] += stream.weight
     return sum(load.values()) / max(load.values())
 
 
-def _core(frame: bytes, cores: int, fields: str) -> int:
-    at = 12
-    while frame[at : at + 2] == b"\x81\x00":
-        at += 4
-    at += 2
-    six = frame[at] >> 4 == 6
-    addresses = frame[at + 8 : at + 40] if six else frame[at + 12 : at + 20]
-    protocol = frame[at + 6] if six else frame[at + 9]
+def _core(frame: bytes, layout: FrameLayout, cores: int, fields: str) -> int:
+    addresses = frame[layout.networks[0].addresses]
     # of an encapsulated packet the hash sees no ports: they are behind the inner header
-    ports = frame[at + 40 : at + 44] if six else frame[at + 20 : at + 24]
-    ports = ports if protocol in WITH_PORTS else b""
+    has_ports = layout.transport in WITH_PORTS and len(layout.networks) == 1
+    ports = frame[layout.start : layout.start + 4] if has_ports else b""
     if fields == "none":
         return 0
     if fields == "both":

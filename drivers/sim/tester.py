@@ -29,7 +29,7 @@ from v6t.profiles.compiler.schedule import counts, order
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
-from v6t.trials.device_events import CHANGES, event_of
+from v6t.trials.device_events import CONFIGURATION_CHANGES, name_change_hook
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Trial, list_directions
@@ -344,7 +344,7 @@ class SimTester:
                 end = trial.duration_s + (round(more) - 1) / second.rate_fps
                 lost += round(more)
         resets = trial.device_event is not None and trial.device_event.hook not in map(
-            event_of, CHANGES
+            name_change_hook, CONFIGURATION_CHANGES
         )
         away_s = o.reset_s if resets else o.reconfigure_s
         if trial.device_event is not None and away_s:

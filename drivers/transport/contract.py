@@ -75,7 +75,7 @@ class Output:
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise TakenOver(
                 f"{name}: the lock on the device is no longer this v6t's: its timer has undone "
-                "everything, or somebody else is at work on it",
+                "everything, or another process uses it",
                 code="device-busy",
             )
         text, clean = as_text(out)

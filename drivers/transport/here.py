@@ -51,7 +51,7 @@ class HereTransport:
         outputs = finish(process, text, limit)
         if outputs is None:
             raise DeadlinePassed(
-                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
+                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
                 code="timeout",
             )
         if process.returncode == -signal.SIGKILL:

@@ -119,7 +119,7 @@ class SshTransport:
         outputs = finish(process, text, limit)
         if outputs is None:
             raise DeadlinePassed(
-                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
+                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
                 "it may still be running on the device",
                 code="timeout",
             )
@@ -130,7 +130,7 @@ class SshTransport:
             raise ConnectionLost(
                 f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
-                "what the command did is unknown",
+                "the effect of the command is unknown",
                 code="connection-lost",
             )
         return Output.of(self.name, int(status[0]), out, before)
@@ -166,7 +166,7 @@ class SshTransport:
     def _words(self, *options: str) -> list[str]:
         """A command line that uses the one connection and never makes another."""
         if self._client is None or not self._alive:
-            raise ConnectionLost(f"{self.name}: there is no connection", code="connection-lost")
+            raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         socket = f"ControlPath={self._client.place / 'mux'}"
         never = ("-o", "ControlMaster=no", "-o", socket, "-o", "ProxyCommand=false")
         return [*self._client.words(*never, *options), "--", self._client.host]
@@ -213,7 +213,7 @@ class SshTransport:
         text = _last(stderr.encode())
         if _KEY_REFUSED.search(stderr):
             return DutError(
-                f"{where}: the host key is not the known one: {text}",
+                f"{where}: the host key differs from the known one: {text}",
                 "compare its fingerprint on the device's console, then correct known_hosts "
                 "(ssh-keygen -R, ssh-keyscan); v6t never accepts a key by itself",
                 code="host-key-mismatch",
@@ -261,7 +261,7 @@ class SshTransport:
                 add_secret(self._secret)
             except EOFError as exc:
                 raise UsageError(
-                    f"{self.name}: there is no terminal to ask for the password",
+                    f"{self.name}: the password cannot be read: stdin is not a terminal",
                     "set V6T_DUT_PASSWORD, or better use a key",
                     code="login-refused",
                 ) from exc

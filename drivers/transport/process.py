@@ -84,7 +84,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                 amount += len(more)
                 if amount > MOST_OCTETS:
                     raise DutError(
-                        f"a command said more than {MOST_OCTETS >> 20} MiB: "
+                        f"a command printed more than {MOST_OCTETS >> 20} MiB: "
                         f"{as_text(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
                         "nothing of it was used",
                         code="too-much-output",
@@ -152,17 +152,17 @@ class ProcessHeld:
             left = end - time.monotonic()
             if left <= 0 or not select.select([out], [], [], left)[0]:
                 raise DeadlinePassed(
-                    f"{self._name}: nothing came within {deadline_s:g} s", code="timeout"
+                    f"{self._name}: no output within {deadline_s:g} s", code="timeout"
                 )
             more = os.read(out.fileno(), 65536)
             if not more:
                 raise ConnectionLost(
-                    f"{self._name}: a watching command ended by itself", code="connection-lost"
+                    f"{self._name}: a watching command ended unexpectedly", code="connection-lost"
                 )
             self._buffer += more
             if len(self._buffer) > MOST_OCTETS:
                 raise ConnectionLost(
-                    f"{self._name}: a watching command says a line without end",
+                    f"{self._name}: a watching command printed a line without end",
                     code="too-much-output",
                 )
         line, _, self._buffer = self._buffer.partition(b"\n")
@@ -180,7 +180,7 @@ class ProcessHeld:
         except (OSError, ValueError):
             pass
         raise ConnectionLost(
-            f"{self._name}: a watching command ended by itself", code="connection-lost"
+            f"{self._name}: a watching command ended unexpectedly", code="connection-lost"
         )
 
     @property

@@ -47,7 +47,7 @@ def no_client() -> EnvironmentLacking | None:
     if shutil.which("ssh") is not None:
         return None
     return EnvironmentLacking(
-        "there is no ssh", "apt-get install openssh-client", code="missing-program"
+        "ssh is not installed", "apt-get install openssh-client", code="missing-program"
     )
 
 
@@ -141,7 +141,7 @@ def _existing(text: str, what: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_file() or not os.access(path, os.R_OK):
         raise UsageError(
-            f"the SSH settings cannot be used: there is no {what} file {text}", code="missing-file"
+            f"the {what} file {text} of the SSH settings does not exist", code="file-not-found"
         )
     return path.resolve()
 

@@ -114,6 +114,6 @@ class SshOptions(StrictModel):
             )
         if self.lab and not (self.lab.isidentifier() or self.lab.replace("-", "_").isidentifier()):
             raise InvalidValue(
-                f"lab '{self.lab}' is no name: letters, digits and hyphens", code="wrong-form"
+                f"lab '{self.lab}' is invalid: use letters, digits and hyphens", code="wrong-form"
             )
         return self

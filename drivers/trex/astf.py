@@ -120,19 +120,19 @@ def ends_of(technology: object) -> Ends:
     p, versions = technology.params, technology.ip_versions
     if len(technology.client_layers()) > 1:
         raise UsageError(
-            "TRex's stateful engine sends no tunnels",
+            "TRex's stateful engine does not support tunnels",
             "measure TCP with --tester embedded",
             code="unsupported-by-tester",
         )
     if p.transport != "UDP":
         raise UsageError(
-            "this technology's connections are none of TCP",
+            "this technology does not use TCP",
             "measure TCP with --tester embedded",
             code="unsupported-by-tester",
         )
     if technology.links.left.vlan is not None or technology.links.right.vlan is not None:
         raise UsageError(
-            "connections of TCP by TRex carry no VLAN tag",
+            "TRex cannot send TCP connections with a VLAN tag",
             "measure TCP with --tester embedded",
             code="unsupported-by-tester",
         )
@@ -385,7 +385,8 @@ def _translating(technology: object) -> Translating:
     if isinstance(technology, Translating):
         return technology
     raise UsageError(
-        "this technology keeps no connections that TRex could open", code="unsupported-by-tester"
+        "this technology does not have connections that TRex could open",
+        code="unsupported-by-tester",
     )
 
 

@@ -102,7 +102,7 @@ class Attachment:
             return False
         if self.server is None:
             raise TesterError(
-                f"TRex's {engine} engine needs a server of its own, and this one is not v6t's",
+                f"TRex's {engine} engine needs a server of its own, but this one was not started by v6t",
                 "have v6t start it (start: always, or lab: true)",
                 code="unsupported-by-tester",
             )
@@ -239,7 +239,7 @@ class Attachment:
         if options.ssh:
             if not options.trex_dir:
                 raise EnvironmentLacking(
-                    "ssh needs trex_dir: where TRex is on that host", code="missing-setting"
+                    "ssh needs trex_dir, the directory of TRex on that host", code="missing-setting"
                 )
             self.directory = options.trex_dir
             self.worker = worker(options.python or "python3")
@@ -286,7 +286,7 @@ class Attachment:
                 interfaces = joined(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
-                "no TRex server answers, and none can be started: its interfaces are not named",
+                "no TRex server answers, and v6t cannot start one without its interfaces",
                 "name them in the testbed (tester.options.interfaces), or start TRex yourself",
                 code="missing-setting",
             )
@@ -360,7 +360,7 @@ class Attachment:
             raise EnvironmentLacking(
                 f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {why}",
                 "run as root with CPUs that are there, or leave out rps_cpus",
-                code="command-failed",
+                code="missing-permission",
             )
         self.steered = {"cpus": cpus, "interfaces": steered, **({"trouble": why} if why else {})}
 
@@ -386,7 +386,7 @@ class Attachment:
         for port in self._options.all_ports:
             if port not in known:
                 raise TesterError(
-                    f"the TRex server has no port {port}: it has {known}", code="unknown-interface"
+                    f"the TRex server lacks port {port}; it has {known}", code="unknown-interface"
                 )
 
     def _choose_counting(self) -> bool:

@@ -29,16 +29,17 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
 STATELESS = (
-    "neighbours.py",
-    "trex/answering.py",
-    "trex/service_worker.py",
-    "trex/host_worker.py",
-    "trex/looking_worker.py",
-    "trex/rings_worker.py",
-    "trex/client_worker.py",
+    "packets/checksum.py",
+    "drivers/neighbours.py",
+    "drivers/trex/answering.py",
+    "drivers/trex/service_worker.py",
+    "drivers/trex/host_worker.py",
+    "drivers/trex/looking_worker.py",
+    "drivers/trex/rings_worker.py",
+    "drivers/trex/client_worker.py",
 )
-"""The worker for streams: modules of this room in the order in which they are needed, the program last."""
-STATEFUL = (*STATELESS, "trex/astf_worker.py")
+"""The worker for streams: modules in the order in which they are imported, the program last."""
+STATEFUL = (*STATELESS, "drivers/trex/astf_worker.py")
 """The worker for connections of TCP."""
 
 
@@ -187,10 +188,10 @@ class ClientWorker:
 def _worker_text(handed_over: Sequence[str]) -> bytes:
     import base64
 
-    room = Path(__file__).parent.parent
-    modules = [["v6t", ""], ["v6t.drivers", ""], ["v6t.drivers.trex", ""]]
+    top = Path(__file__).parent.parent.parent
+    modules = [[name, ""] for name in ("v6t", "v6t.packets", "v6t.drivers", "v6t.drivers.trex")]
     for path in handed_over:
-        name = "v6t.drivers." + path.removesuffix(".py").replace("/", ".")
-        modules.append([name, (room / path).read_text(encoding="utf-8")])
+        name = "v6t." + path.removesuffix(".py").replace("/", ".")
+        modules.append([name, (top / path).read_text(encoding="utf-8")])
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

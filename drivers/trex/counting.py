@@ -21,7 +21,7 @@ from typing import Any
 from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.marking import class_of, is_marked
 from v6t.drivers.trex.stamping import Burst
-from v6t.packets.decode import headers
+from v6t.packets.walker import walk
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
 from v6t.trials.delays import Distribution
@@ -367,7 +367,7 @@ def control_filter(streams: Iterable[StreamSet]) -> str:
         header.name
         for one in streams
         for stream in one.streams
-        for header in headers(base64.b64decode(stream.trex["packet"]["binary"]))
+        for header in walk(base64.b64decode(stream.trex["packet"]["binary"]))
     }
     terms = " or ".join(_NOT_ECHO if carried & {"ICMP", "ICMPv6"} else _CONTROL)
     return f"{_TO_MANY} or {terms} or (vlan and ({terms}))"

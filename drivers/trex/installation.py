@@ -64,13 +64,14 @@ def find(named: str = "") -> Installation | None:
         if not (path / "t-rex-64").exists():
             source = "trex_dir" if named else "TREX_DIR"
             raise UsageError(
-                f"{source} is {path}, but there is no t-rex-64",
+                f"{path}, from {source}, does not contain t-rex-64",
                 "name the directory that holds it",
                 code="missing-installation",
             )
         if not (path / CLIENT / "trex" / "stl").is_dir():
             raise UsageError(
-                f"{path} holds no TRex Python client below {CLIENT}", code="missing-installation"
+                f"{path} does not contain a TRex Python client below {CLIENT}",
+                code="missing-installation",
             )
         return Installation(path)
     installations = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]

@@ -32,7 +32,7 @@ from v6t.profiles.transform.precompute import in_lists
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import I64, U8
-    from v6t.packets.inet import Headers
+    from v6t.packets.walker import FrameLayout
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Cycling:
         """Of ``rows`` rows, which the source has in their order."""
         self._source, self._rows, self._marked = source, rows, marked
         self.length: int = source.length
-        self.headers: Headers = source.headers
+        self.layout: FrameLayout = source.layout
         self.checksum: Checksum | None = source.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
@@ -206,9 +206,10 @@ class Listed:
 def _listing(block: Block) -> Stream:
     """The block with its lists: of each row the octets that change, but not what TRex computes."""
     stream, source = block.stream, block.make_source()
-    headers, frames = source.headers, source.frames(0, len(block.connections))
+    frames = source.frames(0, len(block.connections))
     if stream.checksum is not None:
-        for at in [stream.checksum.field] + [headers.l4_ip + 10] * (headers.l4_version == 4):
+        ipv4 = [ip.start + 10 for ip in source.layout.networks[-1:] if ip.version == 4]
+        for at in [stream.checksum.field, *ipv4]:
             frames[:, at : at + 2] = 0
     return in_lists(stream, frames, _packed)[0]
 

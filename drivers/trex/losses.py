@@ -14,7 +14,7 @@ import numpy as np
 from v6t.drivers.trex import marking
 from v6t.drivers.trex.samples import FIRST_SEQUENCE, Mark, tick_rate_hz
 from v6t.packets import trailer
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.profiles.model import Role
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Arrived:
         if self._far:
             marked, _, own = marking.read(frames, self._far)
             number = np.where(marked, own, number)
-        for one in distinct(stream[stream >= 0]).tolist():
+        for one in sort_unique(stream[stream >= 0]).tolist():
             rows = np.flatnonzero((stream == one) & (number < self._most))
             if not len(rows):
                 continue

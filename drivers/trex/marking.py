@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.packets import trailer
+from v6t.packets.checksum import sum_columns, write_update
+from v6t.packets.headers import to_numbers, to_octets
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.streams import Checksum, Stream, StreamSet
 
@@ -103,12 +105,11 @@ def read(frames: U8, far: int) -> tuple[NDArray[np.bool_], I64, I64]:
     if length < max(far, trailer.LENGTH):
         nothing = np.zeros(len(frames), dtype=np.int64)
         return nothing.astype(bool), nothing, nothing
-    tail = np.ascontiguousarray(frames[:, length - trailer.LENGTH :])
-    stream = tail[:, 2:4].view("<u2")[:, 0].astype(np.int64)
+    trailers = trailer.read(frames)
+    stream = trailers.stream_id.astype(np.int64)
     at = length - far
-    number = np.ascontiguousarray(frames[:, at : at + NUMBER_OCTETS]).view(">u4")[:, 0]
-    mine = (tail[:, 0] == trailer.MAGIC) & (stream >= FIRST)
-    return mine, stream, number.astype(np.int64)
+    number = to_numbers(frames[:, at : at + NUMBER_OCTETS]).astype(np.int64)
+    return trailers.magic_ok & (stream >= FIRST), stream, number
 
 
 def sample_filter(frames: int, wanted: int, far: int, nonce: int = 0) -> str:
@@ -140,26 +141,8 @@ def put_number(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
         return
     at = length - far
     first = at if checksum is None else at - (at - checksum.header) % 2
-    window = frames[:, first : first + 6]
-    before = _sum(window)
-    frames[:, at : at + NUMBER_OCTETS] = numbers.astype(">u4")[:, None].view(np.uint8)
-    if checksum is None:
-        return
-    field = frames[:, checksum.field : checksum.field + 2]
-    old = field[:, 0].astype(np.int64) << 8 | field[:, 1]
-    total = (~old & 0xFFFF) + (~before & 0xFFFF) + _sum(window)
-    for _ in range(2):
-        total = (total & 0xFFFF) + (total >> 16)
-    value = ~total & 0xFFFF
-    if checksum.protocol == "UDP":
-        value[value == 0] = 0xFFFF  # RFC 768: zero means "no checksum"
-    field[:, 0], field[:, 1] = value >> 8, value & 0xFF
-
-
-def _sum(octets: U8) -> I64:
-    """Sum of 16-bit words of each row, folded to 16 bits."""
-    words = octets[:, 0::2].astype(np.int64) << 8 | octets[:, 1::2]
-    total: I64 = words.sum(axis=1)
-    for _ in range(2):
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
+    before = sum_columns(frames, first, first + 6)
+    frames[:, at : at + NUMBER_OCTETS] = to_octets(numbers, NUMBER_OCTETS)
+    if checksum is not None:
+        after = sum_columns(frames, first, first + 6)
+        write_update(frames, checksum.field, before, after, udp=checksum.protocol == "UDP")

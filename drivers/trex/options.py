@@ -189,7 +189,7 @@ class TrexOptions(StrictModel):
             raise InvalidValue("lab: true starts TRex here", code="conflict")
         if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
             raise InvalidValue(
-                "lab: true has interfaces of its own; only memif ports replace them",
+                "lab: true creates its interfaces; only memif ports replace them",
                 code="conflict",
             )
         if self.rps_cpus and (not self.lab or self.interfaces):

@@ -22,7 +22,7 @@ from v6t.drivers.trex.marking import FIRST
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.samples import Mark, tick_rate_hz
 from v6t.packets import trailer
-from v6t.packets.distinct import counted, distinct
+from v6t.packets.unique import count_unique, sort_unique
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.samples import Frames
@@ -66,7 +66,7 @@ class Recorded:
             return
         marks = trailer.read(frames)
         number = np.where(marks.magic_ok, marks.stream_id.astype(np.int64), FIRST)
-        for one in distinct(number[number < FIRST]).tolist():
+        for one in sort_unique(number[number < FIRST]).tolist():
             rows = np.flatnonzero(number == one)
             if one not in self._parts:
                 self.few += [(float(times_s[r]), frames[r].tobytes()) for r in rows[:FEW]]
@@ -102,7 +102,7 @@ class Recorded:
             sent_s = (one.left_ticks - one.left_ticks[0]) / hertz
             late_us = (one.arrived_s - one.arrived_s[0] - sent_s) * 1e6
             delays = np.rint(late_us - late_us.min() + least).astype(np.int64)
-            values, counts = counted(delays)
+            values, counts = count_unique(delays)
             histogram = Histogram(
                 tuple((v, v, n) for v, n in zip(values.tolist(), counts.tolist(), strict=True))
             )

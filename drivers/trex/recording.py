@@ -13,7 +13,7 @@ import numpy as np
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.trex.marking import FIRST
 from v6t.packets import trailer
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def latest_flows(recorded: Iterable[U8]) -> dict[int, int]:
                 continue
             marks = trailer.read(part)
             stamped = marks.magic_ok & (marks.stream_id < FIRST)
-            for number in distinct(marks.stream_id[stamped]).tolist():
+            for number in sort_unique(marks.stream_id[stamped]).tolist():
                 rows = np.flatnonzero(stamped & (marks.stream_id == number))
                 last = rows[marks.time_ns[rows].argmax()]
                 one = int(marks.time_ns[last]), int(marks.nonce[last])
@@ -177,7 +177,7 @@ def read_timed(path: Path) -> list[tuple[F64, U8]]:
     magic = int.from_bytes(data[:4].tobytes(), "little")
     order = {0xA1B2C3D4: "<", 0xD4C3B2A1: ">"}.get(magic)
     if order is None:
-        raise TesterError(f"{path} is no recording of TRex's", code="tester-fault")
+        raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
     if len(data) < _HEAD + _RECORD:
         return []
     included, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())

@@ -22,7 +22,7 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
         yield "ssh", "missing", "no OpenSSH client here: apt-get install openssh-client"
         return
     if not options.trex_dir:
-        yield "TRex", "missing", "ssh needs trex_dir: where TRex is on that host"
+        yield "TRex", "missing", "ssh needs trex_dir, the directory of TRex on that host"
         return
     if options.ssh is None:
         return

@@ -129,7 +129,7 @@ class Server:
         self._failed = True
         last = [s for s in self._lines() if s != FENCED][-TELLING:]
         output = " / ".join(last)[-600:] or "it said nothing"
-        return TesterError(f"{what}: {output}", f"all it said: {self.log}", code="command-failed")
+        return TesterError(f"{what}: {output}", f"all it said: {self.log}", code="tester-fault")
 
     def _lines(self) -> list[str]:
         text = self.log.read_text(encoding="utf-8", errors="replace")

@@ -20,7 +20,8 @@ from typing import Any
 
 from v6t.base.errors import BeyondTester, UsageError
 from v6t.drivers.trex.marking import is_marked
-from v6t.packets.inet import Headers, headers_of
+from v6t.packets.checksum import compute_checksum
+from v6t.packets.walker import FrameLayout, locate_headers
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
 from v6t.profiles.streams import Stream, StreamSet
@@ -114,10 +115,10 @@ def stamped(streams: StreamSet) -> StreamSet:
 
 def _stamped(stream: Stream) -> Stream:
     packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
-    headers = headers_of(bytes(packet))
-    if headers.payload + 16 > len(packet):
+    layout = locate_headers(bytes(packet))
+    if layout.end + 16 > len(packet):
         raise UsageError(
-            f"a frame of '{stream.name}' has {len(packet) - headers.payload} octets of payload, "
+            f"a frame of '{stream.name}' has {len(packet) - layout.end} octets of payload, "
             "but TRex's time stamp needs 16",
             "choose a larger frame size",
             code="beyond-trex",
@@ -125,14 +126,15 @@ def _stamped(stream: Stream) -> Stream:
     program = list(stream.trex["vm"]["instructions"])
     if any(i["type"] == "flow_var" and i["name"] == HEADER for i in program):
         return stream
-    octets = _FIRST_OCTETS.get(headers.version, 0)
+    version, l3 = layout.networks[0] if layout.networks else (0, 0)
+    octets = _FIRST_OCTETS.get(version, 0)
     if ins.variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
-        _mark(packet, headers)
+        _mark(packet, version, l3)
     elif octets:
-        value = int.from_bytes(packet[headers.l3 : headers.l3 + octets], "big")
-        first = [ins.flow_var(HEADER, octets, "inc", value, value), ins.write(HEADER, headers.l3)]
+        value = int.from_bytes(packet[l3 : l3 + octets], "big")
+        first = [ins.flow_var(HEADER, octets, "inc", value, value), ins.write(HEADER, l3)]
         program = first + program
-    program += _fix(stream, headers, program)
+    program += _fix(stream, layout, program)
     trex = {
         **stream.trex,
         "packet": {**stream.trex["packet"], "binary": base64.b64encode(packet).decode()},
@@ -143,28 +145,29 @@ def _stamped(stream: Stream) -> Stream:
 
 def mended(stream: Stream) -> Stream:
     """The stream with instructions for the checksums over what TRex or its program writes."""
-    headers = headers_of(base64.b64decode(stream.trex["packet"]["binary"]))
+    layout = locate_headers(base64.b64decode(stream.trex["packet"]["binary"]))
     program = list(stream.trex["vm"]["instructions"])
-    program += _fix(stream, headers, program)
+    program += _fix(stream, layout, program)
     return replace(
         stream, trex={**stream.trex, "vm": {**stream.trex["vm"], "instructions": program}}
     )
 
 
-def _mark(packet: bytearray, headers: Headers) -> None:
-    """What TRex does to the template, where a program has no room to undo it."""
-    l3 = headers.l3
-    if headers.version == 4:
+def _mark(packet: bytearray, version: int, l3: int) -> None:
+    """Change the template as TRex does, where a program has no room to undo it."""
+    if version == 4:
         packet[l3 + 1] |= 1
         packet[l3 + 4 : l3 + 6] = MARK.to_bytes(2, "big")
         packet[l3 + 10 : l3 + 12] = b"\0\0"
-        packet[l3 + 10 : l3 + 12] = _checksum(packet[l3 : l3 + 20]).to_bytes(2, "big")
+        packet[l3 + 10 : l3 + 12] = compute_checksum(bytes(packet[l3 : l3 + 20])).to_bytes(2, "big")
     else:
         packet[l3 + 1] = packet[l3 + 1] & 0xF0 | 0x10
         packet[l3 + 2 : l3 + 4] = MARK.to_bytes(2, "big")
 
 
-def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
+def _fix(
+    stream: Stream, layout: FrameLayout, program: list[ins.Instruction]
+) -> list[ins.Instruction]:
     """Instructions that mend what stamp and mark break, unless the program has them.
 
     That is the checksum that covers the stamp, and the one of an outer IPv4 header.
@@ -189,16 +192,10 @@ def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> li
             )
         instructions.append(ins.fix_hardware(below, checksum.header - below, kind))
         mended.add(below)
-    if headers.version == 4 and headers.l3 not in mended:
-        instructions.insert(0, ins.fix_ipv4(headers.l3))
+    outer = layout.networks[0] if layout.networks else None
+    if outer is not None and outer.version == 4 and outer.start not in mended:
+        instructions.insert(0, ins.fix_ipv4(outer.start))
     return instructions
-
-
-def _checksum(header: bytes | bytearray) -> int:
-    total = sum(int.from_bytes(header[i : i + 2], "big") for i in range(0, len(header), 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
 
 
 def bursts(

@@ -29,7 +29,7 @@ from v6t.drivers.trex.recording import Recordings, longest_frame, sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import Burst
 from v6t.packets.direction import Direction
-from v6t.profiles.ends import ends_of
+from v6t.packets.walker import locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.precompute import period
@@ -140,7 +140,7 @@ class Connecting:
             return marked & (numbers >= 0) & (numbers < table.count), numbers
 
         def use(numbers: I64, frames: U8) -> None:
-            where = ends_of(np.asarray(frames[0])).row
+            where = locate_endpoints(np.asarray(frames[0])).row
             table.learn(numbers, frames[:, where])
 
         self._read("forward", stamps, use)
@@ -262,7 +262,7 @@ class Connecting:
     @property
     def _rows(self) -> StateTable:
         if self._table is None:
-            raise TesterError("nothing was learned yet", code="not-learned")
+            raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
 
     def _read(

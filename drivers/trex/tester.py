@@ -213,7 +213,7 @@ class TrexTester:
         if lacking:
             cores = self.attachment.facts.get("dp_core_count", 1)
             raise TesterError(
-                f"this takes a tester that {' and '.join(lacking)}, which the TRex server with "
+                f"this needs a tester that {' and '.join(lacking)}, which the TRex server with "
                 f"{cores} data path core{'' if cores == 1 else 's'} cannot",
                 "attach to one with `-c 1 --software --hdrh`, and with counting: auto",
                 code="unsupported-by-tester",

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.distinct import distinct
+from v6t.packets.checksum import has_valid_sum
+from v6t.packets.headers import IPV4, IPV6, view
+from v6t.packets.unique import sort_unique
 from v6t.plugins.addresses import UNFORWARDED
-from v6t.plugins.common.octets import u16
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
@@ -60,38 +61,27 @@ def sound(packets: U8, version: int) -> Mask:
 
 
 def _sound_ipv4(packets: U8) -> Mask:
-    length = packets.shape[1]
-    first = packets[:, 0]
-    total = u16(packets[:, 2:4])
+    length, header = packets.shape[1], view(packets, IPV4)
+    first, total = header["ver_ihl"], header["len"].astype(np.uint16)
     good: Mask = (total >= 20) & (total <= length)
-    good &= forwardable(packets[:, 12:16]) & forwardable(packets[:, 16:20])
+    good &= forwardable(header["src_octets"]) & forwardable(header["dst_octets"])
     plain = first == 0x45
     if plain.all():
-        return good & _checksummed(packets[:, :20])
+        return good & has_valid_sum(packets[:, :20])
     good &= plain | (first > 0x45) & (first < 0x50)
-    for octets in distinct(4 * (first[good] & 15).astype(int)):
+    for octets in sort_unique(4 * (first[good] & 15).astype(int)):
         rows = np.flatnonzero(good & (first == 0x40 | octets // 4))
         good[rows] &= octets <= total[rows]
         if octets <= length:
-            good[rows] &= _checksummed(packets[rows, :octets])
+            good[rows] &= has_valid_sum(packets[rows, :octets])
     return good
 
 
-def _checksummed(headers: U8) -> Mask:
-    """Rows whose one's complement sum is right; it does not depend on the order of octets."""
-    words = np.ascontiguousarray(headers).view(np.uint32)
-    total = words[:, 0].astype(np.uint64)
-    for column in range(1, words.shape[1]):
-        total += words[:, column]
-    right: Mask = (total > 0) & (total % np.uint64(0xFFFF) == 0)
-    return right
-
-
 def _sound_ipv6(packets: U8) -> Mask:
-    good: Mask = u16(packets[:, 4:6]) <= packets.shape[1] - 40
-    good &= packets[:, 0] >> 4 == 6
-    good &= forwardable(packets[:, 8:24])
-    good &= forwardable(packets[:, 24:40])
+    header = view(packets, IPV6)
+    good: Mask = header["plen"] <= packets.shape[1] - 40
+    good &= header["ver_tc"] >> 4 == 6
+    good &= forwardable(header["src_octets"]) & forwardable(header["dst_octets"])
     return good
 
 

@@ -46,7 +46,7 @@ class PortRange(PluginParams):
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="conflict",
+                code="empty-range",
             )
         return self
 
@@ -108,7 +108,7 @@ class PortSharing:
     """How customers share the ports of an IPv4 address.
 
     With ``a > 0`` no customer has the ports with ``A = 0``. Without a PSID (``k = 0``) one customer
-    has all ports, whatever ``a`` is.
+    has all ports with any ``a``.
     """
 
     psid_offset: int

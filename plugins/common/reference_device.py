@@ -11,27 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import IP, decrement_hops, read_hops
+from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
 from v6t.plugins.base import Links
 from v6t.plugins.common.discards import sound
-from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
-from v6t.plugins.reference import Expected
+from v6t.plugins.common.octets import ETHERTYPE, side_of
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask, Reasons
     from v6t.packets.direction import Direction
     from v6t.plugins.common.octets import Side
-
-COMMON_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-)
-"""A technology's own reasons follow these."""
-FORWARDED, NOT_OURS, NOT_FORWARDED, EXHAUSTED = range(4)
-
-_HEADER = {4: 20, 6: 40}
-_TTL = {4: 8, 6: 7}
 
 
 @dataclass(frozen=True)
@@ -105,7 +94,7 @@ class ReferenceDevice:
         for version, handler in handlers.items():
             mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
             mine &= frames[:, here.l3] >> 4 == version
-            if frames.shape[1] < here.l3 + _HEADER[version] or not mine.any():
+            if frames.shape[1] < here.l3 + IP[version].itemsize or not mine.any():
                 continue
             packets = frames[:, here.l3 :]
             if not mine.all():
@@ -173,13 +162,10 @@ def dropped(count: int, reason: int) -> Handled:
 def route(packets: U8, version: int, reason: Reasons) -> Handled:
     """Native forwarding of the packets whose ``reason`` is 0: TTL or hop limit minus one."""
     reason = reason.copy()
-    reason[(reason == FORWARDED) & (packets[:, _TTL[version]] <= 1)] = EXHAUSTED
+    reason[(reason == FORWARDED) & (read_hops(packets, version) <= 1)] = EXHAUSTED
     rows = reason == FORWARDED
     forwarded = packets[rows] if not rows.all() else packets.copy()
-    if version == 4:
-        decrement_ttl(forwarded)
-    else:
-        forwarded[:, 7] -= 1
+    decrement_hops(forwarded, version)
     return Handled(reason, (Leaving(rows, forwarded, version),) if len(forwarded) else ())
 
 
@@ -190,3 +176,48 @@ def route_all(version: int) -> Handler:
         return route(packets, version, np.zeros(len(packets), dtype=np.uint8))
 
     return handler
+
+
+def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Reasons:
+    """Return the drop reason of each packet: the first whose condition holds, or 0.
+
+    Args:
+        count: number of packets.
+        checks: reasons in order of precedence, each with its condition.
+    """
+    chosen = np.zeros(count, dtype=np.uint8)
+    for reason, condition in reversed(checks):
+        np.copyto(chosen, np.uint8(reason) if isinstance(reason, int) else reason, where=condition)
+    return chosen
+
+
+def answer(reason: Reasons, build: Callable[[Mask], U8], version: int) -> Handled:
+    """Emit what ``build`` makes of the packets without a drop reason."""
+    good = reason == FORWARDED
+    return Handled(reason, (Leaving(good, build(good), version),) if good.any() else ())
+
+
+def answer_or_route(
+    packets: U8,
+    ours: Mask,
+    reason: Reasons,
+    build: Callable[[Mask], U8],
+    *,
+    stray: Mask | None = None,
+) -> Handled:
+    """Emit what ``build`` makes of the device's IPv6 packets as IPv4, and route the others.
+
+    Args:
+        packets: IPv6 packets.
+        ours: ``(n,)``, packets for the device itself.
+        reason: ``(n,)``, drop reasons of these packets.
+        build: makes the packets that leave, given their rows.
+        stray: ``(n,)``, packets that are not for the device and are not routed either.
+    """
+    good = ours & (reason == FORWARDED)
+    leaving = (Leaving(good, build(good), 4),) if good.any() else ()
+    if ours.all():
+        return Handled(reason, leaving)
+    unroutable = ours if stray is None else ours | stray
+    native = route(packets, 6, choose_reasons(len(packets), (NOT_FORWARDED, unroutable)))
+    return Handled(np.where(ours, reason, native.reason), leaving + native.leaving)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from v6t.packets.direction import Direction
+    from v6t.packets.reference import Expected
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.reference import Expected
 
 
 class StatelessTechnology(Technology):

@@ -18,7 +18,7 @@ def network6(text: str, what: str, setting: str = "") -> IPv6Network:
         network = IPv6Network(text)
     except ValueError as exc:
         raise UsageError(
-            f"{what} '{text}' is no IPv6 prefix: {exc}",
+            f"{what} '{text}' is not an IPv6 prefix: {exc}",
             _masked6(text),
             path=(setting or what,),
             code="not-a-prefix",
@@ -32,7 +32,7 @@ def network4(text: str, what: str, setting: str = "") -> IPv4Network:
         network = IPv4Network(text)
     except ValueError as exc:
         raise UsageError(
-            f"{what} '{text}' is no IPv4 prefix: {exc}",
+            f"{what} '{text}' is not an IPv4 prefix: {exc}",
             _masked4(text),
             path=(setting or what,),
             code="not-a-prefix",
@@ -51,7 +51,7 @@ def address4(text: str, what: str) -> IPv4Address:
         return IPv4Address(text)
     except ValueError as exc:
         raise UsageError(
-            f"{what} '{text}' is no IPv4 address", path=(what,), code="not-an-address"
+            f"{what} '{text}' is not an IPv4 address", path=(what,), code="not-an-address"
         ) from exc
 
 
@@ -61,7 +61,7 @@ def address6(text: str, what: str) -> IPv6Address:
         return refuse_zone(IPv6Address(text))
     except ValueError as exc:
         raise UsageError(
-            f"{what} '{text}' is no IPv6 address", path=(what,), code="not-an-address"
+            f"{what} '{text}' is not an IPv6 address", path=(what,), code="not-an-address"
         ) from exc
 
 

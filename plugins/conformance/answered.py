@@ -14,7 +14,7 @@ from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
-    from v6t.plugins.reference import Expected
+    from v6t.packets.reference import Expected
     from v6t.profiles.streams import Stream
 
 

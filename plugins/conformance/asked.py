@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -24,7 +24,7 @@ def asked(plugin: Technology) -> Iterator[str]:
         return
     numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
     addresses = zone.addresses(numbers)
-    if len(distinct(addresses)) != len(numbers):
+    if len(sort_unique(addresses)) != len(numbers):
         yield "two names spell the same address"
     records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
     if (records == own).all(axis=1).any():

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.packets import decode, inet, trailer
+from v6t.packets import trailer
+from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.packets.walker import locate_endpoints, walk
 from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful.base import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic
@@ -26,8 +27,8 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
+    from v6t.packets.reference import Expected
     from v6t.plugins.base import Link
-    from v6t.plugins.reference import Expected
 
 FRAMES = 48
 """Frames of each class that are looked at."""
@@ -140,9 +141,9 @@ class Case:
         }
         initial, answer = (ways[way].first(foreground(ways[way].streams)) for way in DIRECTIONS)
         answer = answer[:1]
-        here, there = ends_of(initial[0]), ends_of(answer[0])
-        learned = np.empty((FRAMES, len(there.swapped)), dtype=np.uint8)
-        learned[:] = answer[:, there.row][:, there.swapped]
+        here, there = locate_endpoints(initial[0]), locate_endpoints(answer[0])
+        learned = np.empty((FRAMES, len(there.swapped_row)), dtype=np.uint8)
+        learned[:] = answer[:, there.row][:, there.swapped_row]
         if here.port(source=True) != here.port(source=False):
             learned[:, -2:] = initial[:, here.port(source=False)]
         return initial, learned
@@ -156,23 +157,23 @@ def foreground(streams: StreamSet) -> Stream:
 def _addressed(frames: U8, learned: U8) -> U8:
     """The Responder's template with the ports of learned connections, checksums valid."""
     out = frames.copy()
-    ends = ends_of(out[0])
+    ends = locate_endpoints(out[0])
     out[:, ends.port(source=True)] = learned[:, -2:]
     out[:, ends.port(source=False)] = learned[:, -4:-2]
-    ends.finish(out)
+    ends.write_checksum(out)
     return out
 
 
 def exhausted(frame: bytes) -> bytes:
     """The same frame with a TTL and hop limit of 1 in every IP header."""
     out = bytearray(frame)
-    for header in decode.headers(frame):
+    for header in walk(frame):
         if header.name == "IPv6":
             out[header.start + 7] = 1
         elif header.name == "IPv4":
             out[header.start + 8] = 1
             row = np.frombuffer(bytes(out), dtype=np.uint8)[None].copy()
-            inet.finish_ipv4(row, header.start)
+            write_ipv4_checksum(row, header.start)
             out = bytearray(row.tobytes())
     return bytes(out)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import decode, inet
+from v6t.packets.headers import to_numbers
+from v6t.packets.walker import find_problems, walk
 from v6t.plugins.conformance.cases import FRAMES, SEED, Case
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -54,7 +55,7 @@ def sent(case: Case) -> Iterator[str]:
 def first_problem(frames: U8) -> Iterator[tuple[int, str]]:
     """The first frame with a wrong length or checksum, and the first thing that is wrong."""
     for number, frame in enumerate(frames):
-        problems = decode.problems(frame.tobytes())
+        problems = find_problems(frame.tobytes())
         if problems:
             yield number, problems[0]
             return
@@ -62,7 +63,7 @@ def first_problem(frames: U8) -> Iterator[tuple[int, str]]:
 
 def outer_version(frame: U8) -> int:
     """IP version of a frame; 0: it carries none."""
-    versions = (IPS[h.name] for h in decode.headers(frame.tobytes()) if h.name in IPS)
+    versions = (IPS[h.name] for h in walk(frame.tobytes()) if h.name in IPS)
     return next(versions, 0)
 
 
@@ -76,7 +77,7 @@ def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
     if link.vlan is None:
         if tagged.all(axis=1).any():
             yield "frames have a VLAN tag, the link has none"
-    elif not tagged.all() or (inet.words(frames[:, 14:16])[:, 0] & 0x0FFF != link.vlan).any():
+    elif not tagged.all() or (to_numbers(frames[:, 14:16]) & 0x0FFF != link.vlan).any():
         yield f"frames are not tagged with VLAN {link.vlan}"
 
 

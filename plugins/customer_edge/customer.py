@@ -10,22 +10,24 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from v6t.base.errors import UsageError
+from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.common.ports import PortSet
 from v6t.plugins.map_rules import MapRule
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-    "an address is not the customer's",
-    "port outside the customer's port set",
-    "does not come from the relay",
-    "too big, or to be fragmented",
-    UNMARKABLE,
-)
+
+class CustomerDrop(DropReason):
+    """Why a CE or lwB4 drops a frame."""
+
+    WRONG_ADDRESS = "an address is not the customer's"
+    BAD_PORT = "port outside the customer's port set"
+    WRONG_RELAY = "does not come from the relay"
+    TOO_BIG = "too big, or to be fragmented"
+    UNMARKED = UNMARKABLE
+
+
+DROP_REASONS = list_drop_reasons(CustomerDrop)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def checked_ports(psid_offset: int, psid_len: int, psid: int) -> PortSet:
         raise UsageError(f"PSID {psid} does not fit {psid_len} bits", code="out-of-range")
     if psid_len == 16 and not psid:
         raise UsageError(
-            "PSID 0 of 16 bits has no port but 0", "choose another PSID", code="conflict"
+            "PSID 0 of 16 bits has only port 0",
+            "choose another PSID",
+            code="not-enough-addresses",
         )
     return PortSet(psid_offset, psid_len, psid)

@@ -76,7 +76,7 @@ class CustomerParams(Mixture):
             raise UsageError(
                 "server_ipv4 is the customer's own address",
                 "choose one beyond the relay",
-                code="conflict",
+                code="address-conflict",
             )
         return self
 

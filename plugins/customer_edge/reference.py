@@ -7,23 +7,22 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED
 from v6t.plugins.base import Links
-from v6t.plugins.common.octets import octets4, octets8, u16, u32, u64
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    NOT_FORWARDED,
     Handled,
-    Leaving,
     ReferenceDevice,
-    route,
+    answer,
+    answer_or_route,
+    choose_reasons,
+    dropped,
     route_all,
 )
-from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel
+from v6t.plugins.customer_edge.customer import Customer, CustomerDrop, Translation, Tunnel
 from v6t.plugins.map_rules import RuleArray
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
@@ -31,11 +30,6 @@ from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_ud
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U64, Mask, Reasons
-
-NOT_THE_CUSTOMERS, BAD_PORT, NOT_THE_RELAY, TOO_BIG, UNMARKED = range(
-    len(COMMON_REASONS), len(COMMON_REASONS) + 5
-)
-_DF = 0x40
 
 
 def customer_device(customer: Customer, links: Links) -> ReferenceDevice:
@@ -64,11 +58,12 @@ class _Own:
 
     def verdict(self, ipv4: U64, port: U64) -> Reasons:
         """Return 0 for the customer's, else the reason to drop."""
-        reason = np.zeros(len(ipv4), dtype=np.uint8)
         psid, owned = self._ports.find_psids(port)
-        reason[~owned | (psid != self._ports.psid)] = BAD_PORT
-        reason[(ipv4 & self._mask) != self._net] = NOT_THE_CUSTOMERS
-        return reason
+        return choose_reasons(
+            len(ipv4),
+            (CustomerDrop.WRONG_ADDRESS, (ipv4 & self._mask) != self._net),
+            (CustomerDrop.BAD_PORT, ~owned | (psid != self._ports.psid)),
+        )
 
 
 class _Tunnelled:
@@ -83,34 +78,40 @@ class _Tunnelled:
 
     def from_ipv6(self, packets: U8) -> Handled:
         """For the customer if addressed to the tunnel's end."""
-        ours: Mask = (packets[:, 24:40] == self._local).all(axis=1)
-        good = ours & carries_udp(packets)
+        outer = view(packets, IPV6)
+        ours: Mask = (outer["dst_octets"] == self._local).all(axis=1)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        if good.any():
-            inner = packets[good, 40:]
-            verdict = self._own.verdict(u32(inner[:, 16:20]), u16(inner[:, 22:24]))
-            verdict[(verdict == 0) & (inner[:, 8] <= 1)] = EXHAUSTED
-            verdict[(verdict == 0) & unmarkable(packets[good])] = UNMARKED
-            verdict[(packets[good, 8:24] != self._remote).any(axis=1)] = NOT_THE_RELAY
-            reason[good] = verdict
-
-        def taken_out(rows: U8) -> U8:
-            return decapsulate(rows, uniform=self._uniform)
-
-        return _answer(packets, ours, reason, taken_out)
+        if packets.shape[1] >= 68:
+            inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
+            foreign = self._own.verdict(
+                inner["dst"].astype(np.uint64), udp["dport"].astype(np.uint64)
+            )
+            reason = choose_reasons(
+                len(packets),
+                (NOT_FORWARDED, ~carries_udp(packets)),
+                (CustomerDrop.WRONG_RELAY, (outer["src_octets"] != self._remote).any(axis=1)),
+                (foreign, foreign != 0),
+                (EXHAUSTED, inner["ttl"] <= 1),
+                (CustomerDrop.UNMARKED, unmarkable(packets)),
+            )
+        return answer_or_route(
+            packets, ours, reason, lambda rows: decapsulate(packets[rows], uniform=self._uniform)
+        )
 
     def from_ipv4(self, packets: U8) -> Handled:
         """From the customer if address and port are his."""
         if packets.shape[1] < 28:
-            return Handled(np.full(len(packets), NOT_FORWARDED, dtype=np.uint8), ())
-        reason = self._own.verdict(u32(packets[:, 12:16]), u16(packets[:, 20:22]))
-        reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
-        if packets.shape[1] + 40 > self._mtu:
-            reason[reason == 0] = TOO_BIG
-        reason[~is_udp(packets)] = NOT_FORWARDED
-        good = reason == 0
-        outgoing = encapsulate(packets[good], self._local, self._remote)
-        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
+            return dropped(len(packets), NOT_FORWARDED)
+        header, udp = view(packets, IPV4), view(packets, UDP, 20)
+        foreign = self._own.verdict(header["src"].astype(np.uint64), udp["sport"].astype(np.uint64))
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, ~is_udp(packets)),
+            (foreign, foreign != 0),
+            (EXHAUSTED, header["ttl"] <= 1),
+            (CustomerDrop.TOO_BIG, packets.shape[1] + 40 > self._mtu),
+        )
+        return answer(reason, lambda rows: encapsulate(packets[rows], self._local, self._remote), 6)
 
 
 class _Translated:
@@ -129,52 +130,50 @@ class _Translated:
 
     def from_ipv6(self, packets: U8) -> Handled:
         """For the customer if addressed to his end-user prefix and from behind the DMR."""
-        high, low = u64(packets[:, 24:32]), u64(packets[:, 32:40])
-        ours = (high & self._mask) == self._net
-        server, from_relay = self._dmr.to_ipv4(packets[:, 8:24])
-        ours &= from_relay
+        header = view(packets, IPV6)
+        high, low = header["dst_high"].astype(np.uint64), header["dst_low"].astype(np.uint64)
+        server, from_relay = self._dmr.to_ipv4(header["src_octets"])
+        ours = ((high & self._mask) == self._net) & from_relay
         host, _, consistent = self._rule.decode_address(high, low)
-        good = ours & plain_ipv6(packets)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        if good.any():
-            verdict = self._own.verdict(host[good], u16(packets[good, 42:44]))
-            verdict[~consistent[good]] = NOT_THE_CUSTOMERS
-            verdict[(verdict == 0) & (packets[good, 7] <= 1)] = EXHAUSTED
-            if packets.shape[1] - 20 > self._ipv4_mtu:
-                verdict[verdict == 0] = TOO_BIG
-            reason[good] = verdict
-        chosen = ours & (reason == 0)
+        if packets.shape[1] >= 48:
+            foreign = self._own.verdict(host, view(packets, UDP, 40)["dport"].astype(np.uint64))
+            reason = choose_reasons(
+                len(packets),
+                (NOT_FORWARDED, ~plain_ipv6(packets)),
+                (CustomerDrop.WRONG_ADDRESS, ~consistent),
+                (foreign, foreign != 0),
+                (EXHAUSTED, header["hlim"] <= 1),
+                (CustomerDrop.TOO_BIG, packets.shape[1] - 20 > self._ipv4_mtu),
+            )
 
-        def build(rows: U8) -> U8:
-            return six_to_four(rows, server[chosen], octets4(host[chosen]))
+        def build(rows: Mask) -> U8:
+            return six_to_four(packets[rows], server[rows], to_octets(host[rows], 4))
 
-        return _answer(packets, ours, reason, build)
+        return answer_or_route(packets, ours, reason, build)
 
     def from_ipv4(self, packets: U8) -> Handled:
         """From the customer if address and port are his."""
         plain = plain_ipv4(packets)
         if not plain.any():
-            return Handled(np.full(len(packets), NOT_FORWARDED, dtype=np.uint8), ())
-        ipv4 = u32(packets[:, 12:16])
-        reason = self._own.verdict(ipv4, u16(packets[:, 20:22]))
-        reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
-        octets = packets.shape[1] + 20
-        limit = np.where(packets[:, 6] & _DF != 0, self._ipv6_mtu, self._lowest)
-        reason[(reason == 0) & (octets > limit)] = TOO_BIG
-        reason[~plain] = NOT_FORWARDED
-        good = reason == 0
-        high, low, _ = self._rule.map_address(ipv4[good], np.full(int(good.sum()), self._port))
-        source = np.concatenate([octets8(high), octets8(low)], axis=1)
-        server, _ = self._dmr.to_ipv6(packets[good, 16:20])
-        outgoing = four_to_six(packets[good], source, server)
-        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
+            return dropped(len(packets), NOT_FORWARDED)
+        header = view(packets, IPV4)
+        ipv4 = header["src"].astype(np.uint64)
+        foreign = self._own.verdict(ipv4, view(packets, UDP, 20)["sport"].astype(np.uint64))
+        df = header["flags_frag"] & DONT_FRAGMENT != 0
+        limit = np.where(df, self._ipv6_mtu, self._lowest)
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, ~plain),
+            (foreign, foreign != 0),
+            (EXHAUSTED, header["ttl"] <= 1),
+            (CustomerDrop.TOO_BIG, packets.shape[1] + 20 > limit),
+        )
 
+        def build(rows: Mask) -> U8:
+            high, low, _ = self._rule.map_address(ipv4[rows], np.full(int(rows.sum()), self._port))
+            source = np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1)
+            server, _ = self._dmr.to_ipv6(packets[rows, 16:20])
+            return four_to_six(packets[rows], source, server)
 
-def _answer(packets: U8, ours: Mask, reason: Reasons, make: Callable[[U8], U8]) -> Handled:
-    """The customer's packets as IPv4, the rest routed as IPv6."""
-    good = ours & (reason == 0)
-    leaving = (Leaving(good, make(packets[good]), 4),) if good.any() else ()
-    if ours.all():
-        return Handled(reason, leaving)
-    native = route(packets, 6, np.where(ours, NOT_FORWARDED, 0).astype(np.uint8))
-    return Handled(np.where(ours, reason, native.reason), leaving + native.leaving)
+        return answer(reason, build, 6)

@@ -17,6 +17,7 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import AftrTunnelConfig, DsLiteAftrConfig
 from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.headers import IPV6, view
 from v6t.plugins.base import DeviceIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, between, chain_intent, part_params, without_ipv6
@@ -24,7 +25,7 @@ from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.sizes import TUNNEL_SIZES
-from v6t.plugins.stateful.base import UNMARKED, Packets, StatefulTechnology
+from v6t.plugins.stateful.base import Packets, StatefulDrop, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.four_tuples import consecutive
 from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
@@ -80,7 +81,7 @@ class DsLiteParams(PoolParams):
     def _softwires(self) -> DsLiteParams:
         if self.n != self.m:
             raise UsageError(
-                "native IPv6 does not pass an AFTR to an IPv4 network: there is no background",
+                "background traffic is impossible: native IPv6 does not cross an AFTR to an IPv4 network",
                 "set n = m",
                 code="no-background",
             )
@@ -89,7 +90,7 @@ class DsLiteParams(PoolParams):
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {b4s}",
                 "choose another b4_ipv6",
-                code="conflict",
+                code="address-conflict",
             )
         return self
 
@@ -133,14 +134,14 @@ class DsLiteAftr(StatefulTechnology):
         """See the base class; a connection's B4 is the outer source of its first packet."""
         reason = pool_reasons(self.params.public, learned)
         if direction == "forward":
-            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
+            reason[(reason == 0) & unmarkable(packets)] = StatefulDrop.UNMARKED
             inner = decapsulate(packets, uniform=True)
             outgoing = rewritten(inner, source=learned_source(learned), hops=0)
             return Packets(outgoing, 4, reason)
         customer = source_of(initial[:, _BEHIND_IPV6])
         inner = rewritten(packets, destination=customer, hops=0)
         aftr = np.frombuffer(self.params.aftr_ipv6.ip.packed, dtype=np.uint8)
-        return Packets(encapsulate(inner, aftr, initial[:, 8:24]), 6, reason)
+        return Packets(encapsulate(inner, aftr, view(initial, IPV6)["src_octets"]), 6, reason)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -13,43 +13,46 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import decode, inet
-from v6t.plugins.common.octets import octets4, u32, u64
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.headers import IPV4, IPV6, read_hops, to_octets, view
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, ReferenceTranslation
+from v6t.packets.walker import locate_endpoints
 from v6t.plugins.common.ports import PortSet
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    NOT_FORWARDED,
     Handled,
     Leaving,
     ReferenceDevice,
     route_all,
 )
 from v6t.plugins.customer_edge.customer import Customer, Tunnel
-from v6t.plugins.reference import Reference
 from v6t.plugins.tunnel.ipip import (
     PORTED,
+    UNMARKABLE,
     carries_ports,
     decapsulate,
     encapsulate,
     has_ports,
     unmarkable,
 )
-from v6t.profiles.ends import Ends
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
+    from v6t.packets.reference import Expected
     from v6t.plugins.base import Links
-    from v6t.plugins.reference import Expected
 
-_NAMES = {number: name for name, number in decode.PROTOCOL.items()}
-UNMARKED = len(COMMON_REASONS)
+
+class SoftwireDrop(DropReason):
+    """Why the end of a softwire drops a frame."""
+
+    UNMARKED = UNMARKABLE
+
+
 _ANY = IPv4Network("0.0.0.0/0")
 
 
 @dataclass(frozen=True)
-class B4(Reference):
+class B4(ReferenceTranslation):
     """A B4 of DS-Lite; left is its IPv6, right the customer's IPv4."""
 
     local: IPv6Address
@@ -72,7 +75,7 @@ class B4(Reference):
 
 
 @dataclass(frozen=True)
-class SoftwireEnd(Reference):
+class SoftwireEnd(ReferenceTranslation):
     """An AFTR without its NAT; left are the B4s, right is the NAT.
 
     Attributes:
@@ -105,27 +108,26 @@ class SoftwireEnd(Reference):
         )
 
     def _from_ipv6(self, packets: U8) -> Handled:
-        aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
+        outer = view(packets, IPV6)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        good = (packets[:, 24:40] == aftr).all(axis=1) & carries_ports(packets)
+        good = (outer["dst_octets"] == _octets(self.aftr)).all(axis=1) & carries_ports(packets)
         first = int(self.first_b4)
-        high = u64(packets[:, 8:16]) == np.uint64(first >> 64)
-        number = u64(packets[:, 16:24]) - np.uint64(first & (1 << 64) - 1)
-        good &= high & (number < np.uint64(self.count))
+        number = outer["src_low"].astype(np.uint64) - np.uint64(first & (1 << 64) - 1)
+        good &= (outer["src_high"] == np.uint64(first >> 64)) & (number < np.uint64(self.count))
         if packets.shape[1] >= 60:
+            inner = view(packets, IPV4, 40)
             reason[good] = 0
-            reason[good & (packets[:, 48] <= 1)] = EXHAUSTED
-            reason[good & unmarkable(packets)] = UNMARKED
-        if self.count > 1 and good.any():
-            inner = np.frombuffer(self.inner.packed, dtype=np.uint8)
-            reason[good & (packets[:, 52:56] != inner).any(axis=1)] = NOT_FORWARDED
+            reason[good & (inner["ttl"] <= 1)] = EXHAUSTED
+            reason[good & unmarkable(packets)] = SoftwireDrop.UNMARKED
+            if self.count > 1:
+                reason[good & (inner["src"] != int(self.inner))] = NOT_FORWARDED
         good = reason == 0
         if not good.any():
             return Handled(reason, ())
         out = decapsulate(packets[good], uniform=True)
         if self.count > 1:
-            out[:, 12:16] = octets4(number[good] + np.uint64(int(self.first_own)))
-            _finish(out)
+            view(out, IPV4)["src"] = number[good] + np.uint64(int(self.first_own))
+            _write_checksums(out)
         return Handled(reason, (Leaving(good, out, 4),))
 
     def _from_ipv4(self, packets: U8) -> Handled:
@@ -135,30 +137,33 @@ class SoftwireEnd(Reference):
         good = has_ports(packets)
         number = np.zeros(len(packets), dtype=np.uint64)
         if self.count > 1:
-            number = u32(packets[:, 16:20]) - np.uint64(int(self.first_own))
+            number = view(packets, IPV4)["dst"].astype(np.uint64) - np.uint64(int(self.first_own))
             good &= number < np.uint64(self.count)
         reason[good] = 0
-        reason[good & (packets[:, 8] <= 1)] = EXHAUSTED
+        reason[good & (read_hops(packets, 4) <= 1)] = EXHAUSTED
         good = reason == 0
         if not good.any():
             return Handled(reason, ())
         passing = packets[good]
         if self.count > 1:
-            passing[:, 16:20] = np.frombuffer(self.inner.packed, dtype=np.uint8)
-            _finish(passing)
+            view(passing, IPV4)["dst"] = int(self.inner)
+            _write_checksums(passing)
         b4 = np.empty((len(passing), 16), dtype=np.uint8)
-        b4[:] = np.frombuffer(self.first_b4.packed, dtype=np.uint8)
+        b4[:] = _octets(self.first_b4)
         low = np.uint64(int(self.first_b4) & (1 << 64) - 1) + number[good]
-        b4[:, 8:] = low.astype(">u8").view(np.uint8).reshape(-1, 8)
-        aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
-        return Handled(reason, (Leaving(good, encapsulate(passing, aftr, b4), 6),))
+        b4[:, 8:] = to_octets(low, 8)
+        return Handled(reason, (Leaving(good, encapsulate(passing, _octets(self.aftr), b4), 6),))
 
 
-def _finish(packets: U8) -> None:
-    inet.finish_ipv4(packets, 0)
+def _octets(address: IPv6Address) -> U8:
+    return np.frombuffer(address.packed, dtype=np.uint8)
+
+
+def _write_checksums(packets: U8) -> None:
+    write_ipv4_checksum(packets)
     for protocol in PORTED:
-        rows = packets[:, 9] == protocol
+        rows = view(packets, IPV4)["proto"] == protocol
         if rows.any():
             part = packets[rows]
-            Ends(((4, 0),), _NAMES[protocol], 20, part.shape[1]).finish(part)
+            locate_endpoints(part[0], "IPv4").write_checksum(part)
             packets[rows] = part

@@ -182,8 +182,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     def _possible(self) -> Ipv4aasParams:
         if self.m != self.n:
             raise UsageError(
-                "there is no background between two IPv4 networks: it could not be told from the "
-                "foreground",
+                "background between two IPv4 networks cannot be distinguished from the foreground",
                 "set n = m",
                 code="no-background",
             )
@@ -198,13 +197,13 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         for name, net in (("prefix", self.plat_prefix), ("clat_ipv6", self.clat_prefix)):
             if net.prefixlen != WIDEST:
                 raise UsageError(
-                    f"{name} {net} is no /{WIDEST}, which holds a whole IPv4 address at its end",
+                    f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
                     f"use a /{WIDEST}",
                     code="not-a-prefix",
                 )
         if self.plat_prefix == self.clat_prefix:
             raise UsageError(
-                "prefix and clat_ipv6 are the same", "choose two prefixes", code="conflict"
+                "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
             )
 
     def _check_ports(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from v6t.base.errors import UsageError
 from v6t.intent.device import PartIntent
 from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
 from v6t.plugins.base import DeviceIntent, DeviceRole, Link, Links, Part
 from v6t.plugins.common.chain import CHAIN, chain_intent
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
 
 _DEVICES = 2
-_DF = 0x40
 
 
 class Ipv4aas(StatefulTechnology):
@@ -93,7 +93,7 @@ class Ipv4aas(StatefulTechnology):
                 raise UsageError(
                     f"{name} {given[name]} has no effect on the variant {p.variant}",
                     f"leave {name} out, or set variant",
-                    code="setting-untellable",
+                    code="setting-without-effect",
                 )
 
     def _parts_of(self, params: Ipv4aasParams) -> list[PartIntent]:
@@ -179,8 +179,9 @@ class Ipv4aas(StatefulTechnology):
     def _crossed(self, packets: U8) -> U8:
         """Translation to IPv6 and back loses identification and DF (RFC 7915 section 5.1)."""
         out = packets.copy()
-        out[:, 4:6] = 0
-        out[:, 6:8] = (_DF if packets.shape[1] >= DF_FROM else 0, 0)
+        header = view(out, IPV4)
+        header["id"] = 0
+        header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
         return out
 
 

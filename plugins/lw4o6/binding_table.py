@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.base.files import explain_read_error
 from v6t.intent.binding_table import read_softwires
+from v6t.packets.headers import to_octets
 from v6t.plugins.common.discards import forwardable
-from v6t.plugins.common.octets import octets4
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,11 +96,11 @@ def generate_table(
     """
     number = np.arange(count, dtype=np.uint64)
     return BindingTable(
-        softwires.ipv4_layout().encode_words(softwire=number)[0],
-        softwires.psid_layout().encode_words(softwire=number)[0],
+        softwires.ipv4_layout.encode_words(softwire=number)[0],
+        softwires.psid_layout.encode_words(softwire=number)[0],
         np.full(count, softwires.psid_len, dtype=np.uint64),
         np.full(count, psid_offset, dtype=np.uint64),
-        softwires.b4_layout().encode_octets(softwire=number),
+        softwires.b4_layout.encode_octets(softwire=number),
         np.broadcast_to(np.frombuffer(br.packed, dtype=np.uint8), (count, 16)),
     )
 
@@ -116,9 +117,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as exc:
-        raise UsageError(
-            f"the binding table {path} cannot be read: {exc.strerror}", code="file-unreadable"
-        ) from exc
+        raise explain_read_error(f"the binding table {path}", exc) from exc
     return _read(path, stamp, br)
 
 
@@ -126,7 +125,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     rows = list(_rows(path, br))
     if not rows:
-        raise UsageError(f"the binding table {path} has no row", code="empty-file")
+        raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
     numbers = numbers[order]
@@ -140,7 +139,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
     brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
     columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
-    for name, addresses in (("IPv4", octets4(columns[0])), ("lwB4", b4), ("lwAFTR", brs)):
+    for name, addresses in (("IPv4", to_octets(columns[0], 4)), ("lwB4", b4), ("lwAFTR", brs)):
         dropped = ~forwardable(addresses)
         if dropped.any():
             row = int(dropped.argmax())

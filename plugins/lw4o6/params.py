@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.packets.address_layouts import GeneratedSoftwires
+from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.common.text import hosts4, network6
@@ -20,16 +21,17 @@ from v6t.profiles.compiler.instructions import MAX_LIST
 if TYPE_CHECKING:
     from v6t.plugins.lw4o6.binding_table import BindingTable
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "neither IPv4 in IPv6 for the lwAFTR nor native IPv6",
-    "TTL or hop limit exhausted",
-    "no softwire for the IPv4 address and port",
-    "outer addresses are not those of the softwire",
-    "too big for the IPv6 link",
-    UNMARKABLE,
-)
+
+class LwAftrDrop(DropReason):
+    """Why a lwAFTR drops a frame."""
+
+    NO_SOFTWIRE = "no softwire for the IPv4 address and port"
+    WRONG_OUTER = "outer addresses are not those of the softwire"
+    TOO_BIG = "too big for the IPv6 link"
+    UNMARKED = UNMARKABLE
+
+
+DROP_REASONS = list_drop_reasons(LwAftrDrop, "neither IPv4 in IPv6 for the lwAFTR nor native IPv6")
 
 _MOST_ROUTES = 256
 """Above that, one prefix that holds all lwB4s stands for theirs."""
@@ -85,7 +87,7 @@ class LwAftrParams(TunnelRelayParams):
         """Bits of a generated row's number."""
         return (self.softwires - 1).bit_length()
 
-    @property
+    @cached_property
     def generated(self) -> GeneratedSoftwires:
         """The softwires of the generated table."""
         return GeneratedSoftwires(self.pool, self.b4_network, self.psid_len, self.index_bits)
@@ -148,7 +150,7 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(
                 f"binding_table names a file with all rows, so {' and '.join(unused)} cannot be set",
                 f"delete {' and '.join(unused)}, or delete binding_table to generate a table",
-                code="conflict",
+                code="setting-without-effect",
             )
 
     def _check_generated(self) -> None:
@@ -161,9 +163,9 @@ class LwAftrParams(TunnelRelayParams):
             )
         if self.psid_len == 16 and not self.psid_offset:
             raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has no port but 0",
+                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
                 "shorten the PSID",
-                code="conflict",
+                code="not-enough-addresses",
             )
         needed = (self.softwires - 1 >> self.psid_len) + 1
         if needed > self.pool.num_addresses:
@@ -181,7 +183,7 @@ class LwAftrParams(TunnelRelayParams):
             )
         if self.br_address in self.b4_network:
             raise UsageError(
-                "br_address lies within b4_prefix", "choose one outside", code="conflict"
+                "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
             )
 
     def _check_server(self) -> None:
@@ -193,5 +195,5 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(
                 "server_ipv4 is an address of the binding table, and hairpinning is off",
                 "choose one outside",
-                code="conflict",
+                code="address-conflict",
             )

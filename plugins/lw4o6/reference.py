@@ -5,25 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import IPV4, IPV6, PROTOCOL_IPIP, UDP, view
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED
 from v6t.plugins.base import Links
-from v6t.plugins.common.octets import u16, u32
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    NOT_FORWARDED,
     Handled,
-    Leaving,
     ReferenceDevice,
-    route,
+    answer,
+    answer_or_route,
+    choose_reasons,
+    dropped,
     route_all,
 )
 from v6t.plugins.lw4o6.binding_table import BindingTable
-from v6t.plugins.tunnel.ipip import IPIP, carries_udp, decapsulate, encapsulate, is_udp, unmarkable
+from v6t.plugins.lw4o6.params import LwAftrDrop
+from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-
-NO_SOFTWIRE, WRONG_OUTER, TOO_BIG, UNMARKED = range(len(COMMON_REASONS), len(COMMON_REASONS) + 4)
+    from v6t.packets.arrays import U8, Mask
 
 
 class LwAftr:
@@ -45,39 +44,45 @@ class LwAftr:
         return ReferenceDevice(links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)})
 
     def _from_ipv6(self, packets: U8) -> Handled:
-        to = np.ascontiguousarray(packets[:, 24:40]).view("V16")[:, 0]
-        ours = np.isin(to, self._own)
-        if packets.shape[1] < 68:
-            reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        else:
-            inner = packets[:, 40:]
-            row = self._table.find(u32(inner[:, 12:16]), u16(inner[:, 20:22]))
-            right = (self._table.b4[row] == packets[:, 8:24]).all(axis=1)
-            right &= (self._table.br[row] == packets[:, 24:40]).all(axis=1)
-            reason = np.where(right, 0, WRONG_OUTER).astype(np.uint8)
-            reason[row < 0] = NO_SOFTWIRE
-            reason[(reason == 0) & (inner[:, 8] <= 1)] = EXHAUSTED
-            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
-            reason[~carries_udp(packets)] = NOT_FORWARDED
-        good = ours & (reason == 0)
-        leaving = (Leaving(good, decapsulate(packets[good]), 4),) if good.any() else ()
-        if ours.all():
-            return Handled(reason, leaving)
-        # a tunnel for somebody else is none of ours, but neither is it native traffic
-        stray = ours | (packets[:, 6] == IPIP)
-        native = route(packets, 6, np.where(stray, NOT_FORWARDED, 0).astype(np.uint8))
-        return Handled(np.where(ours, reason, native.reason), leaving + native.leaving)
+        outer = view(packets, IPV6)
+        ours = np.isin(np.ascontiguousarray(outer["dst_octets"]).view("V16")[:, 0], self._own)
+        reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
+        if packets.shape[1] >= 68:
+            inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
+            row = self._table.find(inner["src"].astype(np.uint64), udp["sport"].astype(np.uint64))
+            right = (self._table.b4[row] == outer["src_octets"]).all(axis=1)
+            right &= (self._table.br[row] == outer["dst_octets"]).all(axis=1)
+            reason = choose_reasons(
+                len(packets),
+                (NOT_FORWARDED, ~carries_udp(packets)),
+                (LwAftrDrop.NO_SOFTWIRE, row < 0),
+                (LwAftrDrop.WRONG_OUTER, ~right),
+                (EXHAUSTED, inner["ttl"] <= 1),
+                (LwAftrDrop.UNMARKED, unmarkable(packets)),
+            )
+        return answer_or_route(
+            packets,
+            ours,
+            reason,
+            lambda rows: decapsulate(packets[rows]),
+            stray=outer["nh"] == PROTOCOL_IPIP,  # a tunnel of another AFTR is not native traffic
+        )
 
     def _from_ipv4(self, packets: U8) -> Handled:
         if packets.shape[1] < 28:
-            return Handled(np.full(len(packets), NOT_FORWARDED, dtype=np.uint8), ())
-        row = self._table.find(u32(packets[:, 16:20]), u16(packets[:, 22:24]))
-        reason = np.where(row < 0, NO_SOFTWIRE, 0).astype(np.uint8)
-        reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
-        if packets.shape[1] + 40 > self._mtu:
-            reason[reason == 0] = TOO_BIG
-        reason[~is_udp(packets)] = NOT_FORWARDED
-        good = reason == 0
-        chosen = row[good]
-        outgoing = encapsulate(packets[good], self._table.br[chosen], self._table.b4[chosen])
-        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
+            return dropped(len(packets), NOT_FORWARDED)
+        header, udp = view(packets, IPV4), view(packets, UDP, 20)
+        row = self._table.find(header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64))
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, ~is_udp(packets)),
+            (LwAftrDrop.NO_SOFTWIRE, row < 0),
+            (EXHAUSTED, header["ttl"] <= 1),
+            (LwAftrDrop.TOO_BIG, packets.shape[1] + 40 > self._mtu),
+        )
+
+        def build(rows: Mask) -> U8:
+            chosen = row[rows]
+            return encapsulate(packets[rows], self._table.br[chosen], self._table.b4[chosen])
+
+        return answer(reason, build, 6)

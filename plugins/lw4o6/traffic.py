@@ -193,10 +193,10 @@ def _generate_group(params: LwAftrParams, direction: Direction, seed: int) -> _S
         PortSet(params.psid_offset, params.psid_len, 0),
         params.br_address,
         variables,
-        table.b4_layout(),
-        table.ipv4_layout(),
+        table.b4_layout,
+        table.ipv4_layout,
         {SOFTWIRE: 0},
-        table.psid_layout(),
+        table.psid_layout,
         1,
     )
 

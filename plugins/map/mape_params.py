@@ -7,28 +7,29 @@ from typing import ClassVar
 
 from pydantic import model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import TunnelRelayParams
 from v6t.plugins.map.params import ALL_CES, LISTED_CES, Domain, MapParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 
-__all__ = ["ALL_CES", "DROP_REASONS", "LISTED_CES", "Domain", "MapEParams"]
+__all__ = ["ALL_CES", "DROP_REASONS", "LISTED_CES", "Domain", "MapEDrop", "MapEParams"]
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "neither IPv4 in IPv6 for the BR nor native IPv6",
-    "TTL or hop limit exhausted",
-    "outer source outside every rule",
-    "interface identifier contradicts the EA bits",
-    "inner source address contradicts the outer one",
-    "inner source port outside the CE's port set",
-    "no rule for the IPv4 destination",
-    "destination port belongs to no CE",
-    "too big for the IPv6 link",
-    UNMARKABLE,
-)
-"""Why a frame was not forwarded; the reference relay answers with an index into this."""
+
+class MapEDrop(DropReason):
+    """Why a MAP-E border relay drops a frame."""
+
+    NO_RULE = "outer source outside every rule"
+    BAD_IID = "interface identifier contradicts the EA bits"
+    BAD_SOURCE = "inner source address contradicts the outer one"
+    BAD_PORT = "inner source port outside the CE's port set"
+    NO_DESTINATION = "no rule for the IPv4 destination"
+    NO_PORT = "destination port belongs to no CE"
+    TOO_BIG = "too big for the IPv6 link"
+    UNMARKED = UNMARKABLE
+
+
+DROP_REASONS = list_drop_reasons(MapEDrop, "neither IPv4 in IPv6 for the BR nor native IPv6")
 
 
 class MapEParams(TunnelRelayParams, MapParams):
@@ -44,6 +45,8 @@ class MapEParams(TunnelRelayParams, MapParams):
     def _br(self) -> MapEParams:
         if any(self.br_address in d.rule.ipv6_prefix for d in self.all_domains):
             raise UsageError(
-                "br_address lies within a rule IPv6 prefix", "choose one outside", code="conflict"
+                "br_address lies within a rule IPv6 prefix",
+                "choose one outside",
+                code="address-conflict",
             )
         return self

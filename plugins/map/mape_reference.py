@@ -11,28 +11,25 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import IPV4, IPV6, UDP, view
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED
 from v6t.plugins.base import Links
-from v6t.plugins.common.octets import u16, u32, u64
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    NOT_FORWARDED,
     Handled,
-    Leaving,
     ReferenceDevice,
+    answer,
+    answer_or_route,
+    choose_reasons,
     dropped,
-    route,
     route_all,
 )
+from v6t.plugins.map.mape_params import MapEDrop
 from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, U64, Reasons
+    from v6t.packets.arrays import U8, U64, Mask, Reasons
 
-NO_RULE, BAD_IID, BAD_SOURCE, BAD_PORT, NO_DESTINATION, NO_PORT, TOO_BIG, UNMARKED = range(
-    len(COMMON_REASONS), len(COMMON_REASONS) + 8
-)
 _SHORTEST = 28
 """Octets of IPv4 and UDP headers."""
 
@@ -61,55 +58,61 @@ class MapERelay:
         return ReferenceDevice(links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)})
 
     def _from_ipv6(self, packets: U8) -> Handled:
-        ours = (packets[:, 24:40] == self._br).all(axis=1)
+        outer = view(packets, IPV6)
+        ours = (outer["dst_octets"] == self._br).all(axis=1)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
         if packets.shape[1] >= 40 + _SHORTEST:
-            inner = packets[:, 40:]
-            reason = self._source(packets[:, 8:24], u32(inner[:, 12:16]), u16(inner[:, 20:22]))
-            reason[(reason == 0) & (inner[:, 8] <= 1)] = EXHAUSTED
-            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
-            reason[~carries_udp(packets)] = NOT_FORWARDED
-        good = ours & (reason == 0)
-        leaving = (Leaving(good, decapsulate(packets[good]), 4),) if good.any() else ()
-        if ours.all():
-            return Handled(reason, leaving)
-        native = route(packets, 6, np.where(ours, NOT_FORWARDED, 0).astype(np.uint8))
-        return Handled(np.where(ours, reason, native.reason), leaving + native.leaving)
+            inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
+            wrong_source = self._check_source(
+                *(a.astype(np.uint64) for a in (outer["src_high"], outer["src_low"])),
+                *(a.astype(np.uint64) for a in (inner["src"], udp["sport"])),
+            )
+            reason = choose_reasons(
+                len(packets),
+                (NOT_FORWARDED, ~carries_udp(packets)),
+                (wrong_source, wrong_source != 0),
+                (EXHAUSTED, inner["ttl"] <= 1),
+                (MapEDrop.UNMARKED, unmarkable(packets)),
+            )
+        return answer_or_route(packets, ours, reason, lambda rows: decapsulate(packets[rows]))
 
-    def _source(self, ipv6: U8, ipv4: U64, port: U64) -> Reasons:
-        """0 for packets whose outer and inner source agree, else the reason to drop."""
-        high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
-        reason = np.full(len(ipv6), NO_RULE, dtype=np.uint8)
+    def _check_source(self, high: U64, low: U64, ipv4: U64, port: U64) -> Reasons:
+        """Return 0 for packets whose outer and inner source agree, else the drop reason."""
+        reason = np.full(len(high), MapEDrop.NO_RULE, dtype=np.uint8)
         for rule in self._by_ipv6:
             inside = rule.contains_ipv6(high)
             if inside.any():
-                violation = _check(rule, high, low, ipv4, port)
-                reason = np.where(inside, violation, reason).astype(np.uint8)
+                np.copyto(reason, _check_rule(rule, high, low, ipv4, port), where=inside)
         return reason
 
     def _from_ipv4(self, packets: U8) -> Handled:
         if packets.shape[1] < _SHORTEST:
             return dropped(len(packets), NOT_FORWARDED)
-        destinations = find_destinations(
-            self._by_ipv4, u32(packets[:, 16:20]), u16(packets[:, 22:24])
+        header, udp = view(packets, IPV4), view(packets, UDP, 20)
+        ipv4, port = header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64)
+        destinations = find_destinations(self._by_ipv4, ipv4, port)
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, ~is_udp(packets)),
+            (MapEDrop.NO_DESTINATION, ~destinations.known),
+            (MapEDrop.NO_PORT, ~destinations.owned),
+            (EXHAUSTED, header["ttl"] <= 1),
+            (MapEDrop.TOO_BIG, packets.shape[1] + 40 > self._mtu),
         )
-        reason = np.where(destinations.owned, 0, NO_PORT).astype(np.uint8)
-        reason[~destinations.known] = NO_DESTINATION
-        reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
-        if packets.shape[1] + 40 > self._mtu:
-            reason[reason == 0] = TOO_BIG
-        reason[~is_udp(packets)] = NOT_FORWARDED
-        good = reason == 0
-        outgoing = encapsulate(packets[good], self._br, destinations.ipv6[good])
-        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
+
+        def build(rows: Mask) -> U8:
+            return encapsulate(packets[rows], self._br, destinations.ipv6[rows])
+
+        return answer(reason, build, 6)
 
 
-def _check(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> Reasons:
-    """Return 0 for consistent packets, else the reason to drop."""
+def _check_rule(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> Reasons:
+    """Return 0 for packets that are consistent with a rule, else the drop reason."""
     right_high, right_low, owned = rule.map_address(source, port)
     _, _, consistent = rule.decode_address(high, low)
-    verdict = np.zeros(len(high), dtype=np.uint8)
-    verdict[~owned | (right_high != high) | (right_low != low)] = BAD_PORT
-    verdict[(right_low ^ low) & rule.mask_without_psid != 0] = BAD_SOURCE
-    verdict[~consistent] = BAD_IID
-    return verdict
+    return choose_reasons(
+        len(high),
+        (MapEDrop.BAD_IID, ~consistent),
+        (MapEDrop.BAD_SOURCE, (right_low ^ low) & rule.mask_without_psid != 0),
+        (MapEDrop.BAD_PORT, ~owned | (right_high != high) | (right_low != low)),
+    )

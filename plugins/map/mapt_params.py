@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.params import MapParams, RuleParams
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "neither UDP to be translated nor native IPv6",
-    "TTL or hop limit exhausted",
-    "source outside every rule",
-    "interface identifier contradicts the EA bits",
-    "source port outside the CE's port set",
-    "no rule for the IPv4 destination",
-    "destination port belongs to no CE",
-    "too big, or to be fragmented",
-)
+
+class MapTDrop(DropReason):
+    """Why a MAP-T border relay drops a frame."""
+
+    NO_RULE = "source outside every rule"
+    BAD_IID = "interface identifier contradicts the EA bits"
+    BAD_PORT = "source port outside the CE's port set"
+    NO_DESTINATION = "no rule for the IPv4 destination"
+    NO_PORT = "destination port belongs to no CE"
+    TOO_BIG = "too big, or to be fragmented"
+
+
+DROP_REASONS = list_drop_reasons(MapTDrop, "neither UDP to be translated nor native IPv6")
 
 
 class DmrParams(PluginParams):
@@ -59,8 +61,8 @@ class DmrParams(PluginParams):
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             raise UsageError(
                 f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose prefixes beside each other",
-                code="conflict",
+                "choose disjoint prefixes",
+                code="address-conflict",
             )
 
 
@@ -82,6 +84,6 @@ class MapTParams(DmrParams, MapParams):
                 raise UsageError(
                     f"{name} lies within the DMR prefix, so background frames would be translated",
                     "choose an address outside",
-                    code="conflict",
+                    code="address-conflict",
                 )
         return self

@@ -11,18 +11,19 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED
 from v6t.plugins.base import Links
-from v6t.plugins.common.octets import octets4, u16, u32, u64
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    NOT_FORWARDED,
     Handled,
-    Leaving,
     ReferenceDevice,
-    route,
+    answer,
+    answer_or_route,
+    choose_reasons,
+    dropped,
     route_all,
 )
+from v6t.plugins.map.mapt_params import MapTDrop
 from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
@@ -30,13 +31,7 @@ from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from v6t.packets.arrays import U8, Mask, Reasons
-
-
-NO_RULE, BAD_IID, BAD_PORT, NO_DESTINATION, NO_PORT, TOO_BIG = range(
-    len(COMMON_REASONS), len(COMMON_REASONS) + 6
-)
-_DF = 0x40
+    from v6t.packets.arrays import U8, U64, Mask, Reasons
 
 
 class MapTRelay:
@@ -66,80 +61,84 @@ class MapTRelay:
         """The whole device."""
         return ReferenceDevice(links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)})
 
-    def source(self, ipv6: U8, port: U8) -> tuple[U8, Reasons]:
-        """IPv4 address in a CE's IPv6 address, and 0 or the reason to drop.
+    def map_source(self, high: U64, low: U64, port: U64) -> tuple[U8, Reasons]:
+        """Return the IPv4 address of CEs, and 0 or the reason to drop their packets.
 
         Args:
-            ipv6: ``(n, 16)`` source addresses.
-            port: ``(n, 2)`` source ports.
+            high, low: ``(n,)``, halves of the IPv6 source addresses.
+            port: ``(n,)``, source ports.
         """
-        high, low, number = u64(ipv6[:, :8]), u64(ipv6[:, 8:]), u16(port)
-        reason = np.full(len(ipv6), NO_RULE, dtype=np.uint8)
-        address = np.zeros(len(ipv6), dtype=np.uint64)
+        reason = np.full(len(high), MapTDrop.NO_RULE, dtype=np.uint8)
+        address = np.zeros(len(high), dtype=np.uint64)
         for rule in self._by_ipv6:
             inside = rule.contains_ipv6(high)
             if not inside.any():
                 continue
-            ipv4, psid, consistent = rule.decode_address(high, low)
-            owner, owned = rule.find_psids(number)
-            verdict = np.where(owned & (owner == psid), 0, BAD_PORT)
-            verdict[~consistent] = BAD_IID
-            reason = np.where(inside, verdict, reason).astype(np.uint8)
-            np.copyto(address, ipv4, where=inside)
-        return octets4(address), reason
+            claimed, psid, consistent = rule.decode_address(high, low)
+            owner, owned = rule.find_psids(port)
+            verdict = choose_reasons(
+                len(high),
+                (MapTDrop.BAD_IID, ~consistent),
+                (MapTDrop.BAD_PORT, ~owned | (owner != psid)),
+            )
+            np.copyto(reason, verdict, where=inside)
+            np.copyto(address, claimed, where=inside)
+        return to_octets(address, 4), reason
 
-    def destination(self, ipv4: U8, port: U8) -> tuple[U8, Reasons]:
-        """MAP address of an IPv4 destination and port, and 0 or the reason to drop.
-
-        Args:
-            ipv4: ``(n, 4)`` destination addresses.
-            port: ``(n, 2)`` destination ports.
-        """
-        destinations = find_destinations(self._by_ipv4, u32(ipv4), u16(port))
-        reason = np.where(destinations.owned, 0, NO_PORT).astype(np.uint8)
-        reason[~destinations.known] = NO_DESTINATION
-        return destinations.ipv6, reason
+    def map_destination(self, ipv4: U64, port: U64) -> tuple[U8, Reasons]:
+        """Return the MAP addresses of IPv4 destinations and ports, and 0 or the drop reason."""
+        found = find_destinations(self._by_ipv4, ipv4, port)
+        reason = choose_reasons(
+            len(ipv4), (MapTDrop.NO_DESTINATION, ~found.known), (MapTDrop.NO_PORT, ~found.owned)
+        )
+        return found.ipv6, reason
 
     def _from_ipv6(self, packets: U8) -> Handled:
-        server, inside = self._dmr.to_ipv4(packets[:, 24:40])
-        if not inside.any():
-            return route(packets, 6, np.zeros(len(packets), dtype=np.uint8))
-        source, reason = self._sources(packets)
-        reason[(reason == 0) & (packets[:, 7] <= 1)] = EXHAUSTED
-        if packets.shape[1] - 20 > self._ipv4_mtu:
-            reason[reason == 0] = TOO_BIG
-        good = inside & (reason == 0)
-        outgoing = six_to_four(packets[good], source[good], server[good])
-        leaving = (Leaving(good, outgoing, 4),) if good.any() else ()
-        if inside.all():
-            return Handled(reason, leaving)
-        native = route(packets, 6, np.where(inside, NOT_FORWARDED, 0).astype(np.uint8))
-        return Handled(np.where(inside, reason, native.reason), leaving + native.leaving)
+        header = view(packets, IPV6)
+        server, inside = self._dmr.to_ipv4(header["dst_octets"])
+        source = np.zeros((len(packets), 4), dtype=np.uint8)
+        reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
+        if inside.any() and packets.shape[1] >= 48:
+            high, low, port = (
+                numbers.astype(np.uint64)
+                for numbers in (
+                    header["src_high"],
+                    header["src_low"],
+                    view(packets, UDP, 40)["sport"],
+                )
+            )
+            source, wrong_source = self.map_source(high, low, port)
+            reason = choose_reasons(
+                len(packets),
+                (NOT_FORWARDED, ~plain_ipv6(packets)),
+                (wrong_source, wrong_source != 0),
+                (EXHAUSTED, header["hlim"] <= 1),
+                (MapTDrop.TOO_BIG, packets.shape[1] - 20 > self._ipv4_mtu),
+            )
 
-    def _sources(self, packets: U8) -> tuple[U8, Reasons]:
-        plain = plain_ipv6(packets)
-        if packets.shape[1] < 48:
-            reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-            return np.zeros((len(packets), 4), dtype=np.uint8), reason
-        source, reason = self.source(packets[:, 8:24], packets[:, 40:42])
-        reason[~plain] = NOT_FORWARDED
-        return source, reason
+        def build(rows: Mask) -> U8:
+            return six_to_four(packets[rows], source[rows], server[rows])
+
+        return answer_or_route(packets, inside, reason, build)
 
     def _from_ipv4(self, packets: U8) -> Handled:
         plain = plain_ipv4(packets)
         if not plain.any():
-            return Handled(np.full(len(packets), NOT_FORWARDED, dtype=np.uint8), ())
-        destination, reason = self.destination(packets[:, 16:20], packets[:, 22:24])
-        reason[~plain] = NOT_FORWARDED
-        reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
-        reason[(reason == 0) & ~self._fits(packets)] = TOO_BIG
-        good = reason == 0
-        server, _ = self._dmr.to_ipv6(packets[good, 12:16])
-        outgoing = four_to_six(packets[good], server, destination[good])
-        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
+            return dropped(len(packets), NOT_FORWARDED)
+        header, udp = view(packets, IPV4), view(packets, UDP, 20)
+        ipv4, port = header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64)
+        destination, unknown = self.map_destination(ipv4, port)
+        df = header["flags_frag"] & DONT_FRAGMENT != 0
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, ~plain),
+            (unknown, unknown != 0),
+            (EXHAUSTED, header["ttl"] <= 1),
+            (MapTDrop.TOO_BIG, packets.shape[1] + 20 > np.where(df, self._ipv6_mtu, self._lowest)),
+        )
 
-    def _fits(self, packets: U8) -> Mask:
-        octets = packets.shape[1] + 20
-        df = packets[:, 6] & _DF != 0
-        fits: Mask = np.where(df, octets <= self._ipv6_mtu, octets <= self._lowest)
-        return fits
+        def build(rows: Mask) -> U8:
+            server, _ = self._dmr.to_ipv6(packets[rows, 12:16])
+            return four_to_six(packets[rows], server, destination[rows])
+
+        return answer(reason, build, 6)

@@ -88,7 +88,7 @@ class Domain(RuleParams):
         room = high - low + 1
         if room < 1:
             raise UsageError(
-                "without its network and broadcast address the rule has no CE left",
+                "the rule contains no CEs except the network and broadcast address",
                 code="not-enough-addresses",
             )
         if self.ces > room and "ces" not in self.model_fields_set:
@@ -103,15 +103,15 @@ class Domain(RuleParams):
             raise UsageError(
                 f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
                 "leave psid out, or set ea_len to 0 and psid_len",
-                code="conflict",
+                code="setting-without-effect",
             )
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
         if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
             raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
+                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
                 "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
-                code="conflict",
+                code="not-enough-addresses",
             )
         return self
 
@@ -129,7 +129,9 @@ class MapParams(RelayParams, Domain):
         self._check_addresses()
         if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
             raise UsageError(
-                "server_ipv4 lies within a rule IPv4 prefix", "choose one outside", code="conflict"
+                "server_ipv4 lies within a rule IPv4 prefix",
+                "choose one outside",
+                code="address-conflict",
             )
         for domain in self.all_domains:
             self._check_overlap(domain)
@@ -144,8 +146,8 @@ class MapParams(RelayParams, Domain):
             own = {port for low, high in ports.ranges for port in range(low, high + 1)}
             if rule.ea_len and prefix in taken:
                 raise UsageError(
-                    "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs "
-                    "apart",
+                    "two domains have the same rule IPv4 prefix, so the BR cannot "
+                    "distinguish their CEs",
                     "give each domain an IPv4 prefix of its own; one may lie within another",
                     code="duplicate",
                 )
@@ -170,9 +172,9 @@ class MapParams(RelayParams, Domain):
             raise UsageError(
                 f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
                 f"{high - low + 1 - room} of its CEs",
-                f"set the domain's ces to at most {most}, or choose prefixes beside each other"
+                f"set the domain's ces to at most {most}, or choose disjoint prefixes"
                 if room
-                else "choose prefixes beside each other",
+                else "choose disjoint prefixes",
                 code="not-enough-addresses",
             )
 

@@ -64,7 +64,7 @@ def relay_traffic(
         sizes: of the frames.
         seed: of the pseudorandom numbers.
         headers: of what a CE sends.
-        whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`; there is no IPv4
+        whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`; frames have no IPv4
             header (MAP-T).
     """
 
@@ -102,8 +102,7 @@ def _forward(
     ea = _ea_variable(params, domain, "forward", seed)
     inner = None if whole_host else "IP.src"
     variables, bindings = _vary_ce(rule, ea, inner, "UDP.sport", params.fw_sport)
-    layout = rule.host_address_layout if whole_host else rule.address_layout
-    bindings += bind_layout(_from_ea(rule, layout), "IPv6.src")
+    bindings += bind_layout(_ea_address_layout(rule, whole_host), "IPv6.src")
     peer, more = vary_peer_port(params.fw_dport, "UDP.dport")
     ports = {
         "sport": choose_ce_port(rule.port_set(psid), source=True),
@@ -149,7 +148,7 @@ def _vary_ce(
     Args:
         rule: the rule.
         ea: the variable of the EA bits, None for a rule without.
-        address: field of the IPv4 address, None where there is no IPv4 header.
+        address: field of the IPv4 address, None for frames without an IPv4 header.
         port: field of the CE's port.
         policy: how its ports follow each other.
     """
@@ -164,10 +163,11 @@ def _vary_ce(
     return variables + indices, bindings + more
 
 
-def _from_ea(rule: MapRule, address: BitLayout) -> BitLayout:
-    """Return the layout of a MAP address with EA bits in place of IPv4 address and PSID."""
-    layouts = rule.ce_layouts
-    return address.compose(ipv4=layouts.ipv4, psid=layouts.psid)
+@lru_cache(maxsize=64)
+def _ea_address_layout(rule: MapRule, whole_host: bool) -> BitLayout:
+    """Return how a MAP address holds EA bits, and the host's if ``whole_host`` is set."""
+    address = rule.host_address_layout if whole_host else rule.address_layout
+    return address.compose(ipv4=rule.ce_layouts.ipv4, psid=rule.ce_layouts.psid)
 
 
 def _ea_variable(

@@ -22,10 +22,10 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
+from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chain_intent
-from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.common.text import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
@@ -96,7 +96,7 @@ class Nat46Params(Pool6Params):
     def _mapped(self) -> Nat46Params:
         if self.prefix.prefixlen != 96:
             raise UsageError(
-                f"clients_prefix {self.prefix} is no /96", "use a /96", code="not-a-prefix"
+                f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"
             )
         four, six = self.mapping
         if int(self.responder_ipv4) - int(four.network_address) != int(self.responder_ipv6) - int(
@@ -138,13 +138,19 @@ class Nat46(StatefulTechnology):
             source, port = learned_source(learned)
             server = np.empty((len(packets), 16), dtype=np.uint8)
             server[:] = np.frombuffer(six.network_address.packed, dtype=np.uint8)
-            low = u32(packets[:, 16:20]) - np.uint64(int(four.network_address))
-            server[:, 12:] = octets4(low + np.uint64(int(six.network_address) & 0xFFFFFFFF))
+            low = view(packets, IPV4)["dst"].astype(np.uint64) - np.uint64(
+                int(four.network_address)
+            )
+            server[:, 12:] = to_octets(low + np.uint64(int(six.network_address) & 0xFFFFFFFF), 4)
             outgoing = four_to_six(packets, source, server)
             return Packets(renumbered(outgoing, source=port), 6, reason)
         client, port = source_of(initial)
-        low = u32(packets[:, 20:24]) - np.uint64(int(six.network_address) & 0xFFFFFFFF)
-        outgoing = six_to_four(packets, octets4(low + np.uint64(int(four.network_address))), client)
+        low = (view(packets, IPV6)["src_low"] & 0xFFFFFFFF).astype(np.uint64) - np.uint64(
+            int(six.network_address) & 0xFFFFFFFF
+        )
+        outgoing = six_to_four(
+            packets, to_octets(low + np.uint64(int(four.network_address)), 4), client
+        )
         return Packets(renumbered(outgoing, destination=port), 4, reason)
 
     @cached_property

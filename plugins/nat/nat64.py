@@ -16,6 +16,7 @@ from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
+from v6t.packets.headers import IPV4, IPV6, view
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
@@ -112,7 +113,7 @@ class Nat64Params(PoolParams):
                 raise UsageError(
                     f"{name} lies within the prefix {self.servers}, so it would be translated",
                     "choose an address outside",
-                    code="conflict",
+                    code="address-conflict",
                 )
         counted = int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
         if self.initiator_offset != 14 and counted + self.initiator_count > 1 << 16:
@@ -183,11 +184,11 @@ class Nat64(StatefulTechnology):
         servers = Rfc6052Array(self.params.servers)
         if direction == "forward":
             source, port = learned_source(learned)
-            destination, _ = servers.to_ipv4(packets[:, 24:40])
+            destination, _ = servers.to_ipv4(view(packets, IPV6)["dst_octets"])
             outgoing = six_to_four(packets, source, destination)
             return Packets(renumbered(outgoing, source=port), 4, reason)
         client, port = source_of(initial)
-        server, _ = servers.to_ipv6(packets[:, 12:16])
+        server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
         outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
         return Packets(renumbered(outgoing, destination=port), 6, reason)
 

@@ -11,6 +11,8 @@ import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
+from v6t.packets.checksum import sum_words
+from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -23,11 +25,16 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.ports import KINDS
-from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
+from v6t.plugins.common.reference_device import (
+    Handled,
+    Leaving,
+    ReferenceDevice,
+    choose_reasons,
+    route,
+)
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.common.text import network6
-from v6t.plugins.router.params import HostBits
-from v6t.plugins.router.plugins import DROP_REASONS
+from v6t.plugins.router.params import HostBits, RouterDrop
 from v6t.plugins.sizes import IPV6_SIZES, routed_pair
 from v6t.profiles.model import Binding, Role, Traffic, TrafficClass, Variable
 
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.profiles.model import FramePair
 
-NO_ROUTE = 4
 SOURCE, DESTINATION = 8, 24
 """Octets at which the addresses of an IPv6 header begin."""
 LENGTH = 48
@@ -92,8 +98,7 @@ class Nptv6Params(LinkParams):
 
 
 def _sum(net: IPv6Network) -> int:
-    packed = net.network_address.packed
-    return sum(int.from_bytes(packed[i : i + 2], "big") for i in range(0, LENGTH // 8, 2))
+    return sum_words(net.network_address.packed[: LENGTH // 8])
 
 
 class Nptv6(StatelessTechnology):
@@ -106,7 +111,7 @@ class Nptv6(StatelessTechnology):
     overhead = 0
     ip_versions = (6, 6)
     sides = ("inside", "outside")
-    drop_reasons = DROP_REASONS
+    drop_reasons = list_drop_reasons(RouterDrop)
     rfc_frame_sizes = IPV6_SIZES
     default_frame_sizes = (84,)
     params: Nptv6Params
@@ -184,11 +189,10 @@ def _translator(
 
     def translate(packets: U8) -> None:
         mine = (packets[:, at:end] == before).all(axis=1)
-        word = packets[:, end].astype(int) << 8 | packets[:, end + 1]
+        word = packets[:, end : end + 2].view(">u2")[:, 0]
         # one's complement has two zeros: 0xFFFF is written as 0
-        word = np.where(mine, (word + adjustment) % 0xFFFF, word)
+        word[mine] = (word[mine].astype(int) + adjustment) % 0xFFFF
         packets[mine, at:end] = after
-        packets[:, end], packets[:, end + 1] = word >> 8, word & 255
 
     return translate
 
@@ -202,7 +206,7 @@ def _handler(translate: Callable[[U8], None], known: list[bytes]) -> Callable[[A
         for start in starts:
             to = packets[:, DESTINATION : DESTINATION + len(start)]
             there |= (to == start).all(axis=1)
-        handled = route(packets, 6, np.where(there, FORWARDED, NO_ROUTE).astype(np.uint8))
+        handled = route(packets, 6, choose_reasons(len(packets), (RouterDrop.NO_ROUTE, ~there)))
         parts = []
         for part in handled.leaving:
             translate(part.packets)

@@ -80,8 +80,8 @@ class Dns64Params(PluginParams):
         if self.own_prefix.overlaps(self.servers):
             raise UsageError(
                 f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
-                "no answer would tell whether it was synthesised",
-                code="conflict",
+                "synthesised answers cannot be distinguished",
+                code="address-conflict",
             )
         if self.names.num_addresses < FEWEST_NAMES:
             raise UsageError(

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
+from v6t.packets.reference import DropReason
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.mixture import LinkParams, negative_share
@@ -20,6 +21,12 @@ from v6t.plugins.common.ports import KINDS, Policy
 from v6t.profiles.model import Binding, Variable
 
 Side = Literal["left", "right"]
+
+
+class RouterDrop(DropReason):
+    """Why a router drops a frame."""
+
+    NO_ROUTE = "no route to the destination"
 
 
 def _number(value: Any) -> Any:
@@ -43,7 +50,7 @@ class HostBits(PluginParams):
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest host {self.min} is larger than the largest {self.max}",
-                code="conflict",
+                code="empty-range",
             )
         return self
 

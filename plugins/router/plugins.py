@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
+from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.mixture import (
     background_of,
@@ -18,20 +19,18 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.stateless import StatelessTechnology
-from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams, RouterParams, Side
+from v6t.plugins.router.params import (
+    Ipv4RouterParams,
+    Ipv6RouterParams,
+    RouterDrop,
+    RouterParams,
+    Side,
+)
 from v6t.plugins.sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
-
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-    "no route to the destination",
-)
 
 
 class Router(StatelessTechnology):
@@ -39,7 +38,7 @@ class Router(StatelessTechnology):
 
     overhead = 0
     native = True
-    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(RouterDrop)
     spread: ClassVar[dict[str, Any]] = {
         "left_hosts": {"policy": "random"},
         "right_hosts": {"policy": "random"},

@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING
 
-import numpy as np
+from v6t.packets.headers import IP, view
 from v6t.plugins.base import Links
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
     Handled,
     Handler,
     ReferenceDevice,
+    choose_reasons,
     route,
 )
+from v6t.plugins.router.params import RouterDrop
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
-
-NO_ROUTE = len(COMMON_REASONS)
 
 
 def router(
@@ -48,10 +47,8 @@ def router(
 
 
 def _towards(networks: LongestMatch, version: int) -> Handler:
-    first, last = (16, 20) if version == 4 else (24, 40)
-
     def handler(packets: U8) -> Handled:
-        unknown = networks.find(packets[:, first:last]) < 0
-        return route(packets, version, np.where(unknown, NO_ROUTE, 0).astype(np.uint8))
+        unknown = networks.find(view(packets, IP[version])["dst_octets"]) < 0
+        return route(packets, version, choose_reasons(len(packets), (RouterDrop.NO_ROUTE, unknown)))
 
     return handler

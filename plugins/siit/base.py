@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import SiitConfig
 from v6t.packets.direction import Direction
+from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.base import DeviceIntent, Link
 from v6t.plugins.common.mixture import (
     background_of,
@@ -21,7 +22,7 @@ from v6t.plugins.common.mixture import (
 )
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
-from v6t.plugins.siit.params import TranslatorParams
+from v6t.plugins.siit.params import TranslatorDrop, TranslatorParams
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
@@ -29,23 +30,12 @@ if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
     from v6t.plugins.whole import WholeDevice
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-    "no mapping for an address",
-    "too big, and not to be fragmented",
-    "cannot be translated",
-    "leaves as fragments",
-)
-
 
 class StatelessTranslator(StatelessTechnology):
     """Translates headers by RFC 7915; addresses by mappings that the parameters give."""
 
     overhead = 20
-    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(TranslatorDrop)
     rfc_frame_sizes = IPV6_SIZES
     family: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams

@@ -51,13 +51,13 @@ class ClatParams(TranslatorParams):
             raise UsageError(
                 f"the customer's hosts are not within clat_ipv4 {own}",
                 "choose ipv4_hosts within it",
-                code="conflict",
+                code="outside-prefix",
             )
         if any(net.overlaps(own) for net in self.ipv6_hosts.networks()):
             raise UsageError(
                 f"the servers beyond the PLAT lie within clat_ipv4 {own}",
                 "choose ipv6_hosts outside it",
-                code="conflict",
+                code="address-conflict",
             )
         return self
 

@@ -181,7 +181,7 @@ def _both_ways(mappings: Mappings, ipv4: IPv4Address) -> IPv6Address:
     ipv6 = mappings.to_ipv6(ipv4)
     if ipv6 is None or mappings.to_ipv4(ipv6) != ipv4:
         raise UsageError(
-            f"the test host {ipv4} has no IPv6 address that is mapped back to it",
+            f"the test host {ipv4} does not have an IPv6 address that maps back to it",
             "add an explicit address mapping that holds it, or choose another host",
             code="not-enough-addresses",
         )
@@ -190,7 +190,7 @@ def _both_ways(mappings: Mappings, ipv4: IPv4Address) -> IPv6Address:
 
 def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
     import numpy as np
-    from v6t.plugins.common.octets import octets4
+    from v6t.packets.headers import to_octets
     from v6t.plugins.translation.address_arrays import MappingsArray
 
     count = int(wanted.top) - int(wanted.first) + 1
@@ -203,7 +203,7 @@ def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host
         )
     numbers = np.arange(int(wanted.first), int(wanted.top) + 1, dtype=np.uint64)
     table = MappingsArray(mappings)
-    octets = octets4(numbers)
+    octets = to_octets(numbers, 4)
     ipv6, mapped = table.to_ipv6(octets)
     back, mapped_back = table.to_ipv4(ipv6)
     good = mapped & mapped_back & (back == octets).all(axis=1)

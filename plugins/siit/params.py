@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.packets.reference import DropReason
 from v6t.plugins.base import Embedded
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import LinkParams, negative_share
@@ -15,6 +16,15 @@ from v6t.plugins.siit.hosts import HostRange, host
 from v6t.plugins.translation.eam import Mappings, Rfc6052
 
 LOWEST_IPV6_MTU = 1280
+
+
+class TranslatorDrop(DropReason):
+    """Why a stateless translator drops a frame."""
+
+    NO_MAPPING = "no mapping for an address"
+    TOO_BIG = "too big, and not to be fragmented"
+    UNTRANSLATABLE = "cannot be translated"
+    FRAGMENTS = "leaves as fragments"
 
 
 class TranslatorParams(LinkParams):
@@ -71,12 +81,14 @@ class TranslatorParams(LinkParams):
                 f"the background address {self.bg_ipv4_side} lies within a mapping, so it would "
                 "be translated",
                 "choose a bg_ipv4_side outside all mappings",
-                code="conflict",
+                code="address-conflict",
             )
         ends = (self.ipv6_hosts, self.ipv4_hosts)
         if ends[0].first <= ends[1].top and ends[1].first <= ends[0].top:
             raise UsageError(
-                "ipv6_hosts and ipv4_hosts overlap", "choose disjoint ranges", code="conflict"
+                "ipv6_hosts and ipv4_hosts overlap",
+                "choose disjoint ranges",
+                code="address-conflict",
             )
         host("ipv6_host", self.ipv6_hosts, mappings, 1)
         host("ipv4_host", self.ipv4_hosts, mappings, 1)

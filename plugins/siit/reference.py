@@ -12,17 +12,19 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
+from v6t.packets.reference import EXHAUSTED
 from v6t.plugins.base import Links
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
     Handled,
     Handler,
     Leaving,
     ReferenceDevice,
+    choose_reasons,
     route,
 )
+from v6t.plugins.siit.params import TranslatorDrop
 from v6t.plugins.translation import rfc7915
 from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import Mappings
@@ -31,14 +33,12 @@ from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ip
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask, Reasons
 
-NO_MAPPING, TOO_BIG, UNTRANSLATABLE, FRAGMENTS = range(len(COMMON_REASONS), len(COMMON_REASONS) + 4)
 _REFUSED = {
     rfc7915.EXHAUSTED: EXHAUSTED,
-    rfc7915.NO_MAPPING: NO_MAPPING,
-    rfc7915.TOO_BIG: TOO_BIG,
-    rfc7915.UNTRANSLATABLE: UNTRANSLATABLE,
+    rfc7915.NO_MAPPING: TranslatorDrop.NO_MAPPING,
+    rfc7915.TOO_BIG: TranslatorDrop.TOO_BIG,
+    rfc7915.UNTRANSLATABLE: TranslatorDrop.UNTRANSLATABLE,
 }
-_DF = 0x40
 
 
 def translator_device(
@@ -76,16 +76,15 @@ class _Translation:
 
     def from_ipv4(self, packets: U8) -> Handled:
         """Every IPv4 packet is to be translated."""
-        plain = plain_ipv4(packets) & (packets[:, 8] > 1)
-        ipv6_octets = packets.shape[1] + 20
-        df = packets[:, 6] & _DF != 0
-        plain &= np.where(
-            df, ipv6_octets <= self._scalar.ipv6_mtu, ipv6_octets <= self._scalar.lowest_ipv6_mtu
-        )
+        header = view(packets, IPV4)
+        df = header["flags_frag"] & DONT_FRAGMENT != 0
+        limit = np.where(df, self._scalar.ipv6_mtu, self._scalar.lowest_ipv6_mtu)
+        plain = plain_ipv4(packets) & (header["ttl"] > 1) & (packets.shape[1] + 20 <= limit)
         reason = np.zeros(len(packets), dtype=np.uint8)
         rows = packets if plain.all() else packets[plain]
-        source, known = self._table.to_ipv6(rows[:, 12:16])
-        destination, also = self._table.to_ipv6(rows[:, 16:20])
+        header = view(rows, IPV4)
+        source, known = self._table.to_ipv6(header["src_octets"])
+        destination, also = self._table.to_ipv6(header["dst_octets"])
         return self._both(
             packets, plain, reason, four_to_six(rows, source, destination), known & also, 6
         )
@@ -94,20 +93,23 @@ class _Translation:
         """IPv6 packets: translated where the destination has a mapping, else routed."""
 
         def handler(packets: U8) -> Handled:
-            routed = native.find(packets[:, 24:40]) >= 0
-            _, mapped = self._table.to_ipv4(packets[:, 24:40])
+            header = view(packets, IPV6)
+            routed = native.find(header["dst_octets"]) >= 0
+            _, mapped = self._table.to_ipv4(header["dst_octets"])
             routed &= ~mapped
-            plain = plain_ipv6(packets) & ~routed & (packets[:, 7] > 1)
+            plain = plain_ipv6(packets) & ~routed & (header["hlim"] > 1)
             plain &= packets.shape[1] - 20 <= self._scalar.ipv4_mtu
             reason = np.zeros(len(packets), dtype=np.uint8)
             rows = packets if plain.all() else packets[plain]
-            source, known = self._table.to_ipv4(rows[:, 8:24])
-            destination, also = self._table.to_ipv4(rows[:, 24:40])
+            header = view(rows, IPV6)
+            source, known = self._table.to_ipv4(header["src_octets"])
+            destination, also = self._table.to_ipv4(header["dst_octets"])
             outgoing = six_to_four(rows, source, destination)
             handled = self._both(packets, plain, reason, outgoing, known & also, 4, routed)
             if not routed.any():
                 return handled
-            natively = route(packets, 6, np.where(routed, handled.reason, NO_MAPPING).astype("u1"))
+            reasons = np.where(routed, handled.reason, np.uint8(TranslatorDrop.NO_MAPPING))
+            natively = route(packets, 6, reasons)
             reason = np.where(routed, natively.reason, handled.reason).astype(np.uint8)
             return Handled(reason, handled.leaving + natively.leaving)
 
@@ -126,7 +128,7 @@ class _Translation:
         """The fast rows, and the others one by one."""
         fast = plain.copy()
         fast[plain] = mapped
-        reason[plain & ~fast] = NO_MAPPING
+        reason[plain & ~fast] = TranslatorDrop.NO_MAPPING
         leaving = []
         if fast.any():
             leaving.append(Leaving(fast, outgoing if mapped.all() else outgoing[mapped], version))
@@ -142,7 +144,7 @@ class _Translation:
                 reason[row] = _REFUSED[exc.reason]
                 continue
             if len(out) > 1:
-                reason[row] = FRAGMENTS
+                reason[row] = TranslatorDrop.FRAGMENTS
                 continue
             by_length[len(out[0])].append((int(row), out[0]))
         for length, pairs in by_length.items():
@@ -157,7 +159,8 @@ class _Translation:
 
 def _native(networks: LongestMatch) -> Handler:
     def handler(packets: U8) -> Handled:
-        unknown = networks.find(packets[:, 24:40]) < 0
-        return route(packets, 6, np.where(unknown, NO_MAPPING, 0).astype(np.uint8))
+        unknown = networks.find(view(packets, IPV6)["dst_octets"]) < 0
+        reason = choose_reasons(len(packets), (TranslatorDrop.NO_MAPPING, unknown))
+        return route(packets, 6, reason)
 
     return handler

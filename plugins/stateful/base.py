@@ -14,23 +14,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Technology
-from v6t.plugins.common.discards import sound
-from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
-from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
-from v6t.plugins.common.reference_device import (
+from v6t.packets.headers import read_hops
+from v6t.packets.reference import (
     EXHAUSTED,
     FORWARDED,
     NOT_FORWARDED,
     NOT_OURS,
-    ReferenceDevice,
-    route_all,
+    DropReason,
+    Expected,
+    list_drop_reasons,
 )
-from v6t.plugins.reference import Expected
+from v6t.packets.walker import locate_endpoints
+from v6t.plugins.base import Technology
+from v6t.plugins.common.discards import sound
+from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
+from v6t.plugins.common.reference_device import ReferenceDevice, route_all
 from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
-from v6t.profiles.ends import ends_of
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -38,16 +40,14 @@ if TYPE_CHECKING:
 
     from v6t.packets.arrays import U8, Mask
 
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-    "belongs to no connection",
-    "outside the public addresses and ports",
-    UNMARKABLE,
-)
-NO_CONNECTION, OUTSIDE_POOL, UNMARKED = 4, 5, 6
+
+class StatefulDrop(DropReason):
+    """Why a stateful technology drops a frame."""
+
+    NO_CONNECTION = "belongs to no connection"
+    OUTSIDE_POOL = "outside the public addresses and ports"
+    UNMARKED = UNMARKABLE
+
 
 _HEADER = {4: ("IP", ipv4), 6: ("IPv6", ipv6)}
 """scapy's name of a header, and what makes it."""
@@ -58,7 +58,7 @@ class StatefulTechnology(Technology):
 
     stateful = True
     sides = ("Initiator", "Responder")
-    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(StatefulDrop)
     mapping: ClassVar[str] = ""
     """What the technology's RFC asks of address and port mapping, for the report (ST-15)."""
     usual_timeout_s: ClassVar[float] = 300.0
@@ -227,8 +227,8 @@ def _exhausted(before: U8, after: U8) -> Mask:
 
 
 def _hops(frames: U8) -> U8:
-    version, at = ends_of(frames[0]).networks[-1]
-    return frames[:, at + (8 if version == 4 else 7)]
+    version, at = locate_endpoints(frames[0]).networks[-1]
+    return read_hops(frames, version, at)
 
 
 @dataclass(frozen=True)

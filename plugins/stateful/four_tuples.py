@@ -137,7 +137,7 @@ def linear_tuples(fields: Sequence[Field], down: bool) -> Varied:
                 f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
                 f"but the slowest: {f.name} has {f.count} from {f.address or f.first} on",
                 "enumerate in pseudorandom order (3), or choose such a range",
-                code="conflict",
+                code="beyond-trex",
             )
     top = varying[0]
     below = sum(f.bits for f in varying[1:])
@@ -256,7 +256,7 @@ def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
             f"the {MAX_LIST} of TRex",
             "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
             "common divisor",
-            code="conflict",
+            code="beyond-trex",
         )
     even = sum(s.even for s in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)

@@ -38,7 +38,7 @@ class Ports(PluginParams):
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="conflict",
+                code="empty-range",
             )
         return self
 
@@ -196,8 +196,8 @@ class ConnectionParams(Mixture):
         if int(pool.first) <= last and int(low) <= int(pool.first) + pool.count - 1:
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
-                f"choose a {first} or a {responder} beside them",
-                code="conflict",
+                f"choose another {first} or {responder}",
+                code="address-conflict",
             )
         room = pool.count * pool.ports.count
         if self.endpoints > room:

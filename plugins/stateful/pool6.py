@@ -35,8 +35,7 @@ class Pool6Params(ConnectionParams):
     def _pool(self) -> Pool6Params:
         if self.n != self.m:
             raise UsageError(
-                "there is no background beside a device whose right side is IPv6: it could not be "
-                "told from the foreground",
+                "background cannot be distinguished from the foreground if the right side is IPv6",
                 "set n = m",
                 code="no-background",
             )

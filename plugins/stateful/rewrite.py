@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import inet
-from v6t.plugins.common.octets import u16, u32, u64
-from v6t.plugins.stateful.base import OUTSIDE_POOL
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.headers import read_hops, to_numbers
+from v6t.packets.walker import FrameLayout, locate_endpoints
+from v6t.plugins.stateful.base import StatefulDrop
 from v6t.plugins.stateful.params import PublicPool
-from v6t.profiles.ends import Ends, ends_of
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
@@ -20,14 +20,14 @@ Numbered = tuple["U8", "U8"]
 """Addresses ``(n, 4)`` or ``(n, 16)``, and ports ``(n, 2)`` or what stands for them."""
 
 
-def _ends(packets: U8) -> Ends:
-    return ends_of(packets[0], f"IPv{packets[0, 0] >> 4}")
+def _locate(packets: U8) -> FrameLayout:
+    return locate_endpoints(packets[0], f"IPv{packets[0, 0] >> 4}")
 
 
 def source_of(packets: U8) -> Numbered:
     """Source address and port of IP packets."""
-    ends = _ends(packets)
-    return packets[:, ends.address(source=True)], packets[:, ends.port(source=True)]
+    layout = _locate(packets)
+    return packets[:, layout.address(source=True)], packets[:, layout.port(source=True)]
 
 
 def learned_source(rows: U8) -> Numbered:
@@ -38,11 +38,11 @@ def learned_source(rows: U8) -> Numbered:
 
 def renumbered(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
     """The same packets with other ports, transport checksums valid."""
-    ends = _ends(packets)
+    layout = _locate(packets)
     for ports, place in ((source, True), (destination, False)):
         if ports is not None:
-            packets[:, ends.port(source=place)] = ports
-    ends.finish(packets)
+            packets[:, layout.port(source=place)] = ports
+    layout.write_checksum(packets)
     return packets
 
 
@@ -62,14 +62,15 @@ def rewritten(
         hops: that the packets take.
     """
     out = packets.copy()
-    ends = _ends(out)
+    layout = _locate(out)
     for endpoint, place in ((source, True), (destination, False)):
         if endpoint is not None:
-            out[:, ends.address(source=place)], out[:, ends.port(source=place)] = endpoint
-    out[:, 8 if ends.version == 4 else 7] -= hops
-    if ends.version == 4:
-        inet.finish_ipv4(out, 0)
-    ends.finish(out)
+            out[:, layout.address(source=place)], out[:, layout.port(source=place)] = endpoint
+    header_hops = read_hops(out, layout.version)
+    header_hops -= np.uint8(hops)
+    if layout.version == 4:
+        write_ipv4_checksum(out)
+    layout.write_checksum(out)
     return out
 
 
@@ -93,13 +94,16 @@ def translated_ends(
 def pool_reasons(pool: PublicPool, rows: U8) -> U8:
     """0 for rows of a table whose source is a public address and port, else the reason."""
     address, port = learned_source(rows)
-    value = u16(port)
+    value = to_numbers(port)
     first = int(pool.first)
     if pool.first.version == 4:
-        number, good = u32(address), np.ones(len(rows), dtype=bool)
+        number, good = to_numbers(address), np.ones(len(rows), dtype=bool)
     else:
-        number, good = u64(address[:, 8:]), u64(address[:, :8]) == np.uint64(first >> 64)
+        number, good = (
+            to_numbers(address[:, 8:]),
+            to_numbers(address[:, :8]) == np.uint64(first >> 64),
+        )
     low = np.uint64(first & (1 << 64) - 1)
     good &= number - low < np.uint64(pool.count)
     good &= (value >= np.uint64(pool.ports.min)) & (value <= np.uint64(pool.ports.max))
-    return np.where(good, 0, OUTSIDE_POOL).astype(np.uint8)
+    return np.where(good, 0, StatefulDrop.OUTSIDE_POOL).astype(np.uint8)

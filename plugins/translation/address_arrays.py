@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.packets.address_layouts import IPV4, embedded_address_layout
 from v6t.packets.bit_layout import BitCopy
-from v6t.plugins.common.octets import octets4, octets8, u32, u64
+from v6t.packets.headers import to_numbers, to_octets
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import Eam, Mappings
@@ -51,7 +51,7 @@ class Rfc6052Array:
 class EamArray:
     """Explicit address mappings, longest prefix first in each direction (RFC 7757).
 
-    Each row of the table has a layout of its own: one copy of the IPv4 suffix.
+    Each row of the table has its own layout, which copies the IPv4 suffix.
     """
 
     def __init__(self, eams: tuple[Eam, ...]) -> None:
@@ -68,8 +68,8 @@ class EamArray:
         self._low = np.array([layout.constant & ones for layout in layouts], dtype=np.uint64)
         self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
         self._mask = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
-        # NumPy defines shifts by 64 bits and more as 0, which is what is meant here; a shift
-        # below 0 would be a huge number and is one of these, too
+        # NumPy computes 0 for shifts by 64 bits and more, which includes shifts below 0, as these
+        # become huge unsigned numbers.
         shift = np.array(
             [
                 128 - c.destination - c.length
@@ -87,19 +87,19 @@ class EamArray:
         row = self._by_ipv4.find(ipv4)
         known = row >= 0
         row = np.where(known, row, 0)
-        suffix = u32(ipv4) & self._mask[row]
+        suffix = to_numbers(ipv4) & self._mask[row]
         low = self._low[row] | suffix << self._up[row]
         high = self._high[row] | suffix >> self._over[row] | suffix << self._beyond[row]
-        return np.concatenate([octets8(high), octets8(low)], axis=1), known
+        return np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1), known
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
         """``(n, 16)`` to ``(n, 4)``; what follows the suffix is ignored."""
         row = self._by_ipv6.find(ipv6)
         known = row >= 0
         row = np.where(known, row, 0)
-        high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
+        high, low = to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:])
         suffix = low >> self._up[row] | high << self._over[row] | high >> self._beyond[row]
-        return octets4(self._ipv4[row] | suffix & self._mask[row]), known
+        return to_octets(self._ipv4[row] | suffix & self._mask[row], 4), known
 
 
 class MappingsArray:

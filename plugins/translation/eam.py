@@ -10,13 +10,14 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_text
+from v6t.base.files import explain_read_error, read_text
 from v6t.packets.address_layouts import IPV4, eam_layout, embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.translation import rfc6052
 
 
+@dataclass(frozen=True)
 class Mapping(ABC):
     """An IPv6 prefix whose addresses represent those of an IPv4 prefix."""
 
@@ -42,9 +43,6 @@ class Mapping(ABC):
 class Eam(Mapping):
     """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
 
-    ipv4: IPv4Network
-    ipv6: IPv6Network
-
     def __post_init__(self) -> None:
         suffix_len = 32 - self.ipv4.prefixlen
         if 128 - self.ipv6.prefixlen < suffix_len:
@@ -56,20 +54,15 @@ class Eam(Mapping):
             )
 
     @cached_property
-    def layout(self) -> BitLayout:  # type: ignore[override]
+    def layout(self) -> BitLayout:
         return eam_layout(self.ipv4, self.ipv6)
 
 
-@dataclass(frozen=True)
 class Rfc6052(Mapping):
-    """A prefix of RFC 6052 as a mapping of all IPv4 addresses."""
+    """A prefix of RFC 6052, which maps all IPv4 addresses."""
 
-    ipv6: IPv6Network
-
-    ipv4 = IPv4Network("0.0.0.0/0")
-
-    def __post_init__(self) -> None:
-        rfc6052.check_prefix(self.ipv6)
+    def __init__(self, ipv6: IPv6Network) -> None:
+        super().__init__(IPv4Network("0.0.0.0/0"), rfc6052.check_prefix(ipv6))
 
     @property
     def layout(self) -> BitLayout:
@@ -100,7 +93,7 @@ class Mappings:
                 )
         if not self.eams and self.prefix is None:
             raise UsageError(
-                "without explicit address mappings and without a prefix nothing can be translated",
+                "translation needs a prefix or explicit address mappings",
                 "give eam entries, or a prefix such as 64:ff9b::/96",
                 code="nothing-to-translate",
             )
@@ -170,9 +163,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     try:
         text = read_text(path)
     except OSError as exc:
-        raise UsageError(
-            f"the EAM file {path} cannot be read: {exc.strerror}", code="file-unreadable"
-        ) from exc
+        raise explain_read_error(f"the EAM file {path}", exc) from exc
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()

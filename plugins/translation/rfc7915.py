@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
+from v6t.packets.checksum import compute_checksum, sum_words, update_checksum
 from v6t.plugins.translation import icmp
 
 UDP, TCP, ICMP, IGMP, ICMPV6, FRAGMENT = 17, 6, 1, 2, 58, 44
@@ -150,7 +151,7 @@ class Translator:
         tos = (packet[0] << 4 & 0xF0) | packet[1] >> 4
         head = bytes([0x45, tos]) + length.to_bytes(2, "big") + identification.to_bytes(2, "big")
         head += flags.to_bytes(2, "big") + bytes([ttl, protocol, 0, 0]) + src.packed + dst.packed
-        return head[:10] + _checksum(head).to_bytes(2, "big") + head[12:] + data
+        return head[:10] + compute_checksum(head).to_bytes(2, "big") + head[12:] + data
 
     def _data_to_six(
         self, packet: bytes, header: int, fragment: bool, offset: int
@@ -196,7 +197,7 @@ class Translator:
                 + self._inner6(inner)
             )
         pseudo = addresses + len(out).to_bytes(4, "big") + ICMPV6.to_bytes(4, "big")
-        return out[:2] + _checksum(pseudo + out).to_bytes(2, "big") + out[4:]
+        return out[:2] + compute_checksum(pseudo + out).to_bytes(2, "big") + out[4:]
 
     def _inner6(self, inner: bytes) -> bytes:
         """The packet an error is about, perhaps cut short, as IPv6."""
@@ -232,7 +233,7 @@ class Translator:
             if inner[6] == ICMPV6:
                 inner = self._inner_echo(inner)
             out += self._ipv4(inner, inner[7], complete=False)
-        return out[:2] + _checksum(out).to_bytes(2, "big") + out[4:]
+        return out[:2] + compute_checksum(out).to_bytes(2, "big") + out[4:]
 
     def _inner_echo(self, inner: bytes) -> bytes:
         """An echo within an error: only its type changes, its checksum cannot be told."""
@@ -287,8 +288,7 @@ def _moved(data: bytes, protocol: int, before: bytes, after: bytes) -> bytes:
     old = _number(data, at, 2)
     if protocol == UDP and old == 0:
         return data
-    total = (old ^ 0xFFFF) + (_sum(before) ^ 0xFFFF) + _sum(after)
-    value = _fold(total) ^ 0xFFFF
+    value = update_checksum(old, sum_words(before), sum_words(after))
     if protocol == UDP and value == 0:
         value = 0xFFFF
     return data[:at] + value.to_bytes(2, "big") + data[at + 2 :]
@@ -312,18 +312,3 @@ def source_routed(options: bytes) -> bool:
 
 def _number(octets: bytes, at: int, size: int) -> int:
     return int.from_bytes(octets[at : at + size], "big")
-
-
-def _sum(octets: bytes) -> int:
-    octets += b"\0" * (len(octets) % 2)
-    return _fold(sum(octets[0::2]) * 256 + sum(octets[1::2]))
-
-
-def _fold(total: int) -> int:
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
-
-
-def _checksum(octets: bytes) -> int:
-    return _sum(octets) ^ 0xFFFF

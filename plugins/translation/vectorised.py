@@ -9,16 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import inet
-from v6t.plugins.common.octets import UDP, u16
+from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
+from v6t.packets.headers import (
+    DONT_FRAGMENT,
+    IPV4,
+    IPV6,
+    PROTOCOL_UDP,
+    UDP,
+    read_traffic_class,
+    view,
+    write_traffic_class,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.packets.arrays import U8, Mask
 
 DF_FROM = 1261
-"""IPv4 packets of so many octets and more leave with Don't Fragment set (RFC 7915 section 5.1)."""
-_DF = 0x40
+"""Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
 
 
 def plain_ipv4(packets: U8) -> Mask:
@@ -26,11 +33,12 @@ def plain_ipv4(packets: U8) -> Mask:
     count, length = packets.shape
     if length < 28:
         return np.zeros(count, dtype=bool)
-    plain: Mask = (packets[:, 0] == 0x45) & (packets[:, 9] == UDP)
-    plain &= (packets[:, 6] & 0xBF == 0) & (packets[:, 7] == 0)
-    plain &= u16(packets[:, 2:4]) == length
-    plain &= u16(packets[:, 24:26]) == length - 20
-    return plain & packets[:, 26:28].any(axis=1)
+    header, udp = view(packets, IPV4), view(packets, UDP, 20)
+    plain: Mask = (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
+    plain &= header["flags_frag"] & (0xFFFF ^ DONT_FRAGMENT) == 0
+    plain &= (header["len"] == length) & (udp["len"] == length - 20)
+    plain &= udp["chksum"] != 0
+    return plain
 
 
 def plain_ipv6(packets: U8) -> Mask:
@@ -38,10 +46,11 @@ def plain_ipv6(packets: U8) -> Mask:
     count, length = packets.shape
     if length < 48:
         return np.zeros(count, dtype=bool)
-    plain: Mask = (packets[:, 0] >> 4 == 6) & (packets[:, 6] == UDP)
-    plain &= u16(packets[:, 4:6]) == length - 40
-    plain &= u16(packets[:, 44:46]) == length - 40
-    return plain & packets[:, 46:48].any(axis=1)
+    header, udp = view(packets, IPV6), view(packets, UDP, 40)
+    plain: Mask = (header["ver_tc"] >> 4 == 6) & (header["nh"] == PROTOCOL_UDP)
+    plain &= (header["plen"] == length - 40) & (udp["len"] == length - 40)
+    plain &= udp["chksum"] != 0
+    return plain
 
 
 def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
@@ -59,16 +68,13 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
         return out  # of a length that need not hold a header
-    out[:, 0] = 0x60 | packets[:, 1] >> 4
-    out[:, 1] = packets[:, 1] << 4
-    out[:, 2:4] = 0
-    out[:, 4:6] = (length - 20 >> 8, length - 20 & 255)
-    out[:, 6] = UDP
-    out[:, 7] = packets[:, 8] - 1
-    out[:, 8:24] = source
-    out[:, 24:40] = destination
+    old, new = view(packets, IPV4), view(out, IPV6)
+    new["ver_tc_fl"] = 0
+    write_traffic_class(new, old["tos"])
+    new["plen"], new["nh"], new["hlim"] = length - 20, PROTOCOL_UDP, old["ttl"] - 1
+    new["src_octets"], new["dst_octets"] = source, destination
     out[:, 40:] = packets[:, 20:]
-    _update(out[:, 46:48], _sum(packets, 12, 20), _sum(out, 8, 40))
+    write_update(out, 46, sum_columns(packets, 12, 20), sum_columns(out, 8, 40), udp=True)
     return out
 
 
@@ -87,28 +93,12 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     out = np.empty((count, length), dtype=np.uint8)
     if not count:
         return out  # of a length that need not hold a header
-    out[:, 0] = 0x45
-    out[:, 1] = packets[:, 0] << 4 | packets[:, 1] >> 4
-    out[:, 2:8] = (length >> 8, length & 255, 0, 0, _DF if length >= DF_FROM else 0, 0)
-    out[:, 8] = packets[:, 7] - 1
-    out[:, 9] = UDP
-    out[:, 12:16] = source
-    out[:, 16:20] = destination
+    old, new = view(packets, IPV6), view(out, IPV4)
+    new["ver_ihl"], new["tos"], new["len"], new["id"] = 0x45, read_traffic_class(old), length, 0
+    new["flags_frag"] = DONT_FRAGMENT if length >= DF_FROM else 0
+    new["ttl"], new["proto"] = old["hlim"] - 1, PROTOCOL_UDP
+    new["src_octets"], new["dst_octets"] = source, destination
     out[:, 20:] = packets[:, 40:]
-    inet.finish_ipv4(out, 0)
-    _update(out[:, 26:28], _sum(packets, 8, 40), _sum(out, 12, 20))
+    write_ipv4_checksum(out, 0, 20)
+    write_update(out, 26, sum_columns(packets, 8, 40), sum_columns(out, 12, 20), udp=True)
     return out
-
-
-def _sum(packets: U8, first: int, end: int) -> NDArray[np.uint32]:
-    return inet.fold(inet.ones_complement_sum(packets, first, end))
-
-
-def _update(field: U8, before: NDArray[np.uint32], after: NDArray[np.uint32]) -> None:
-    """A UDP checksum after a change of what it covers (RFC 1624 equation 3), in place."""
-    complement = (~u16(field) & np.uint64(0xFFFF)).astype(np.uint32)
-    total = inet.fold(complement + (~before & np.uint32(0xFFFF)) + after)
-    value = ~total & np.uint32(0xFFFF)
-    value[value == 0] = 0xFFFF
-    field[:, 0] = value >> 8
-    field[:, 1] = value & 0xFF

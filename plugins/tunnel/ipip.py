@@ -11,17 +11,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.header_policy import combined_ecn
-from v6t.packets.inet import PROTOCOL_TCP
+from v6t.packets.header_policy import combine_ecn
+from v6t.packets.headers import (
+    IPV4,
+    IPV6,
+    PROTOCOL_IPIP,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+    decrement_hops,
+    read_traffic_class,
+    view,
+    write_tos,
+    write_traffic_class,
+)
 from v6t.plugins.common.discards import sound
-from v6t.plugins.common.octets import UDP, decrement_ttl, set_tos, u16
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
 OUTER_HOP_LIMIT = 64
-IPIP = 4
-PORTED = (UDP, PROTOCOL_TCP)
+PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)
 """Transports with ports."""
 UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 """Why RFC 6040 section 4.2 has such packets dropped: nothing could carry the mark on."""
@@ -42,13 +51,13 @@ def encapsulate(packets: U8, source: U8, destination: U8) -> U8:
     """
     count, length = packets.shape
     out = np.empty((count, 40 + length), dtype=np.uint8)
-    out[:, :8] = (0x60, 0, 0, 0, length >> 8, length & 255, IPIP, OUTER_HOP_LIMIT)
-    out[:, 0] |= packets[:, 1] >> 4
-    out[:, 1] = packets[:, 1] << 4
-    out[:, 8:24] = source
-    out[:, 24:40] = destination
+    outer = view(out, IPV6)
+    outer["ver_tc_fl"] = 0
+    write_traffic_class(outer, view(packets, IPV4)["tos"])
+    outer["plen"], outer["nh"], outer["hlim"] = length, PROTOCOL_IPIP, OUTER_HOP_LIMIT
+    outer["src_octets"], outer["dst_octets"] = source, destination
     out[:, 40:] = packets
-    decrement_ttl(out[:, 40:])
+    decrement_hops(out, 4, at=40)
     return out
 
 
@@ -60,27 +69,23 @@ def decapsulate(packets: U8, *, uniform: bool = False) -> U8:
         uniform: the DSCP is the outer one (RFC 2983 section 3); else the inner one stays.
     """
     inner = packets[:, 40:].copy()
-    decrement_ttl(inner)
-    outer = _traffic_class(packets)
-    own = inner[:, 1]
-    set_tos(inner, combined_ecn(own & _ECN, outer & _ECN) | (outer if uniform else own) & _DSCP)
+    decrement_hops(inner, 4)
+    outer, tos = read_traffic_class(view(packets, IPV6)), view(inner, IPV4)["tos"]
+    dscp = (outer if uniform else tos) & np.uint8(_DSCP)
+    write_tos(inner, combine_ecn(tos & _ECN, outer & _ECN) | dscp)
     return inner
 
 
 def unmarkable(packets: U8) -> Mask:
     """Rows whose outer header says CE, but whose inner one is Not-ECT."""
-    mask: Mask = (_traffic_class(packets) & _ECN == _CE) & (packets[:, 41] & _ECN == 0)
+    outer, inner = read_traffic_class(view(packets, IPV6)), view(packets, IPV4, 40)["tos"]
+    mask: Mask = (outer & _ECN == _CE) & (inner & _ECN == 0)
     return mask
-
-
-def _traffic_class(packets: U8) -> U8:
-    octets: U8 = (packets[:, 0] << 4 | packets[:, 1] >> 4).astype(np.uint8)
-    return octets
 
 
 def carries_udp(packets: U8) -> Mask:
     """Rows that are a whole UDP packet in IPv4 in IPv6, nothing behind it, and may be forwarded."""
-    return _carries(packets, (UDP,))
+    return _carries(packets, (PROTOCOL_UDP,))
 
 
 def carries_ports(packets: U8) -> Mask:
@@ -92,13 +97,14 @@ def _carries(packets: U8, protocols: Sequence[int]) -> Mask:
     count, length = packets.shape
     if length < 68:
         return np.zeros(count, dtype=bool)
-    good: Mask = (packets[:, 6] == IPIP) & (u16(packets[:, 4:6]) == length - 40)
+    outer = view(packets, IPV6)
+    good: Mask = (outer["nh"] == PROTOCOL_IPIP) & (outer["plen"] == length - 40)
     return good & _whole(packets[:, 40:], protocols) & sound(packets[:, 40:], 4)
 
 
 def is_udp(packets: U8) -> Mask:
     """Rows that are a whole UDP packet in IPv4 without options, nothing behind it."""
-    return _whole(packets, (UDP,))
+    return _whole(packets, (PROTOCOL_UDP,))
 
 
 def has_ports(packets: U8) -> Mask:
@@ -110,9 +116,13 @@ def _whole(packets: U8, protocols: Sequence[int]) -> Mask:
     count, length = packets.shape
     if length < 28:
         return np.zeros(count, dtype=bool)
-    good: Mask = (packets[:, 0] == 0x45) & np.isin(packets[:, 9], protocols)
-    good &= (packets[:, 6] & 0x3F == 0) & (packets[:, 7] == 0)
+    header = view(packets, IPV4)
+    good: Mask = (header["ver_ihl"] == 0x45) & (header["flags_frag"] & 0x3FFF == 0)
+    if len(protocols) == 1:
+        good &= header["proto"] == protocols[0]
+    else:
+        good &= np.isin(header["proto"], protocols)
     if length < 40:  # TCP's header is longer than UDP's
-        good &= packets[:, 9] != PROTOCOL_TCP
-    mask: Mask = good & (u16(packets[:, 2:4]) == length)
-    return mask
+        good &= header["proto"] != PROTOCOL_TCP
+    good &= header["len"] == length
+    return good

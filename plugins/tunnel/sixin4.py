@@ -9,16 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import inet
-from v6t.packets.header_policy import combined_ecn
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.header_policy import combine_ecn
+from v6t.packets.headers import (
+    IPV4,
+    IPV6,
+    PROTOCOL_IPV6,
+    decrement_hops,
+    read_traffic_class,
+    view,
+    write_traffic_class,
+)
 from v6t.plugins.common.discards import sound
-from v6t.plugins.common.octets import u16
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
 OUTER_TTL = 64
-IPV6 = 41
 _OUTER, _INNER = 20, 40
 _ECN, _CE = 0x03, 3
 
@@ -31,10 +38,10 @@ def carries_ipv6(packets: U8) -> Mask:
     count, length = packets.shape
     if length < _OUTER + _INNER:
         return np.zeros(count, dtype=bool)
-    good: Mask = (packets[:, 0] == 0x45) & (packets[:, 9] == IPV6)
-    good &= (packets[:, 6] & 0x3F == 0) & (packets[:, 7] == 0)
-    good &= (u16(packets[:, 2:4]) == length) & (packets[:, _OUTER] >> 4 == 6)
-    good &= u16(packets[:, _OUTER + 4 : _OUTER + 6]) == length - _OUTER - _INNER
+    outer, inner = view(packets, IPV4), view(packets, IPV6, _OUTER)
+    good: Mask = (outer["ver_ihl"] == 0x45) & (outer["proto"] == PROTOCOL_IPV6)
+    good &= (outer["flags_frag"] & 0x3FFF == 0) & (outer["len"] == length)
+    good &= (inner["ver_tc"] >> 4 == 6) & (inner["plen"] == length - _OUTER - _INNER)
     return good & sound(packets[:, _OUTER:], 6)
 
 
@@ -47,15 +54,15 @@ def encapsulate(packets: U8, source: U8, destination: U8) -> U8:
         destination: likewise.
     """
     count, length = packets.shape
-    total = _OUTER + length
-    out = np.empty((count, total), dtype=np.uint8)
-    out[:, :12] = (0x45, 0, total >> 8, total & 255, 0, 0, 0, 0, OUTER_TTL, IPV6, 0, 0)
-    out[:, 1] = _traffic_class(packets)
-    out[:, 12:16] = source
-    out[:, 16:20] = destination
-    inet.finish_ipv4(out, 0)
+    out = np.empty((count, _OUTER + length), dtype=np.uint8)
+    outer = view(out, IPV4)
+    outer["ver_ihl"], outer["tos"] = 0x45, read_traffic_class(view(packets, IPV6))
+    outer["len"], outer["id"], outer["flags_frag"] = _OUTER + length, 0, 0
+    outer["ttl"], outer["proto"] = OUTER_TTL, PROTOCOL_IPV6
+    outer["src_octets"], outer["dst_octets"] = source, destination
+    write_ipv4_checksum(out, 0, _OUTER)
     out[:, _OUTER:] = packets
-    out[:, _OUTER + 7] -= 1
+    decrement_hops(out, 6, at=_OUTER)
     return out
 
 
@@ -65,22 +72,16 @@ def decapsulate(packets: U8) -> U8:
     Args:
         packets: ``(n, length)``, none :func:`unmarkable`.
     """
-    inner = packets[:, _OUTER:].copy()
-    inner[:, 7] -= 1
-    own = _traffic_class(inner)
-    traffic_class = (own & ~np.uint8(_ECN)) | combined_ecn(own & _ECN, packets[:, 1] & _ECN)
-    inner[:, 0] = 0x60 | traffic_class >> 4
-    inner[:, 1] = (traffic_class << 4 & 0xF0) | (inner[:, 1] & 0x0F)
-    return inner
+    out = packets[:, _OUTER:].copy()
+    decrement_hops(out, 6)
+    inner, outer_ecn = view(out, IPV6), view(packets, IPV4)["tos"] & _ECN
+    old = read_traffic_class(inner)
+    write_traffic_class(inner, (old & ~np.uint8(_ECN)) | combine_ecn(old & _ECN, outer_ecn))
+    return out
 
 
 def unmarkable(packets: U8) -> Mask:
     """Rows whose outer header says CE, but whose inner one is Not-ECT (RFC 6040 section 4.2)."""
-    mask: Mask = packets[:, 1] & _ECN == _CE
-    mask &= _traffic_class(packets[:, _OUTER:]) & _ECN == 0
+    inner = read_traffic_class(view(packets, IPV6, _OUTER))
+    mask: Mask = (view(packets, IPV4)["tos"] & _ECN == _CE) & (inner & _ECN == 0)
     return mask
-
-
-def _traffic_class(packets: U8) -> U8:
-    octets: U8 = (packets[:, 0] << 4 | packets[:, 1] >> 4).astype(np.uint8)
-    return octets

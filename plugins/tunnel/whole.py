@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.header_policy import combined_ecn
+from v6t.packets.header_policy import combine_ecn
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.reassembly import Reassembly
 from v6t.plugins.common.whole import HOP_LIMIT, PacketDevice, decremented
@@ -158,7 +158,7 @@ def _decapsulated(inner: int, outer: int, *, copied: bool) -> int | None:
     """TOS of a packet that leaves a tunnel (RFC 6040 section 4.2); None: it is dropped."""
     if not inner & 3 and outer & 3 == _CE:
         return None
-    ecn = combined_ecn(np.array([inner & 3]), np.array([outer & 3]))
+    ecn = combine_ecn(np.array([inner & 3]), np.array([outer & 3]))
     return int(ecn[0]) | (outer if copied else inner) & 0xFC
 
 

@@ -132,7 +132,7 @@ def binary_search(
     note("s00", upper_fps, verdict, low, high)
     usual = halvings(upper_fps, resolution_fps)
     for number in count(1):
-        if number > usual and ended(low, high, resolution_fps, share):
+        if number > usual and is_narrow_enough(low, high, resolution_fps, share):
             break
         rate = (low + high) / 2
         name = f"s{number:02d}"
@@ -145,7 +145,7 @@ def binary_search(
     return SearchResult(low, high, False, tuple(steps))
 
 
-def ended(low: float, high: float, resolution_fps: float, share: float = NEAR) -> bool:
+def is_narrow_enough(low: float, high: float, resolution_fps: float, share: float = NEAR) -> bool:
     """Whether a bracket between a rate that passed and one that failed is as narrow as asked.
 
     Args:

@@ -47,17 +47,17 @@ Offer = Callable[[float, float, str], Counted]
 
 def available() -> bool:
     """Whether the library is installed, in the version this module is written for."""
-    return _installed() == VERSION
+    return _find_installed_version() == VERSION
 
 
-def wanted() -> str:
+def describe_requirement() -> str:
     """Name the required version of the library, and a different one that is installed."""
-    other = _installed()
+    other = _find_installed_version()
     instead = f" ({other} is installed)" if other not in (None, VERSION) else ""
     return f"the MLRsearch library {VERSION}{instead}"
 
 
-def _installed() -> str | None:
+def _find_installed_version() -> str | None:
     try:
         return importlib.metadata.version(LIBRARY)
     except importlib.metadata.PackageNotFoundError:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import PointSpec, Watch
 from v6t.procedures.search.binary import ROUGH
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
+from v6t.procedures.trial_runner import PointSpec, Watch
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -146,7 +146,7 @@ class _Search:
         )
 
     def _begin(self) -> tuple[int, float, int | None]:
-        """The first number that is carried at all, and the one above it that is not."""
+        """Find the first number of connections that passes, and the one above it that fails."""
         spec = self._spec
         count, failed = spec.first, None
         while count:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import CPS, Attempts, PointSpec, Watch
 from v6t.procedures.search.binary import (
     NEAR,
     SearchResult,
@@ -18,6 +17,7 @@ from v6t.procedures.search.binary import (
     halvings,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
+from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -127,14 +127,14 @@ def search_connection_rate(
         measure: runs a trial.
         watch: told of every trial.
     """
-    attempts = Attempts(
-        spec.conditions, spec.point, measure, watch, number, spec.repetitions,
+    attempts = TrialRunner(
+        spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions,
         unit=CPS, searched=True,
     )  # fmt: skip
     steps: list[Step] = []
     bracket = (0.0, spec.upper_bound_cps)
 
-    def narrowed(step: Step) -> None:
+    def add_step(step: Step) -> None:
         nonlocal bracket
         steps.append(step)
         bracket = step.low_fps, step.high_fps
@@ -161,7 +161,7 @@ def search_connection_rate(
             try_rate,
             upper_fps=spec.upper_bound_cps,
             resolution_fps=spec.resolution_cps,
-            on_step=narrowed,
+            on_step=add_step,
             share=spec.share,
         )
     except _BelowFloorError:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from v6t.procedures.conditions import Attempts, Outcome
+from v6t.procedures.trial_runner import Outcome, TrialRunner
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import Measure, TrialResult
@@ -52,7 +52,7 @@ class PhaseOneSettings:
     tcp: Tcp | None = None
 
     def connections(self, count: int, rate_cps: float) -> Connections:
-        """The request for so many connections at a rate."""
+        """Make the phase 1 of a number of connections at a rate."""
         return Connections(
             count=count,
             rate_cps=rate_cps,
@@ -152,7 +152,7 @@ def _failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
 
 
 def attempt_connections(
-    attempts: Attempts,
+    attempts: TrialRunner,
     conditions: Conditions,
     connections: Connections,
     *,
@@ -242,7 +242,7 @@ class Prepared:
         )
 
     def finder(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
-        """A finder of results by key that knows of retaken trials."""
+        """Return a function that finds results by key and includes repeated trials."""
         return lambda key: find(self.taken.get(key, key))
 
 

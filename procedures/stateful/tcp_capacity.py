@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import CPS, Attempts, Watch
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import attempt_connections
+from v6t.procedures.trial_runner import CPS, TrialRunner, Watch
 from v6t.trials.result import Measure
 from v6t.trials.tcp import Closing, Tcp
 from v6t.trials.verdict import Attempt
@@ -45,8 +45,8 @@ class TcpCapacitySpec:
             raise ValueError("connections of TCP are wanted")
         return self.search.phase_one.tcp
 
-    def overfull(self, capacity: int) -> int:
-        """Connections of the trial beyond a capacity."""
+    def count_overfull(self, capacity: int) -> int:
+        """Return the number of connections in the trial beyond the capacity."""
         return min(self.search.most, capacity + max(1, math.ceil(self.beyond * capacity)))
 
 
@@ -73,9 +73,11 @@ def measure_tcp_capacity(
     """Search, fill beyond the end, end in both ways; deterministic given the trial results."""
     result = measure_capacity(spec.search, measure, watch)
     at = spec.search.conditions
-    attempts = Attempts(at, spec.search.point, measure, watch, 1, 1, unit=CPS, searched=True)
+    attempts = TrialRunner(
+        at, spec.search.key_prefix, measure, watch, 1, 1, unit=CPS, searched=True
+    )
 
-    def ended(count: int, closing: Closing, name: str) -> Attempt:
+    def close_connections(count: int, closing: Closing, name: str) -> Attempt:
         connections = spec.search.phase_one.connections(count, spec.search.upper_bound_cps)
         tcp = replace(spec.tcp, closing=closing, aging_s=spec.aging_s)
         outcome = attempt_connections(
@@ -86,9 +88,9 @@ def measure_tcp_capacity(
     overfull, after = None, []
     if result.capacity:
         if result.first_failed is not None and result.capacity < spec.search.most:
-            overfull = ended(spec.overfull(result.capacity), "rst", "overfull")
+            overfull = close_connections(spec.count_overfull(result.capacity), "rst", "overfull")
             after.append(overfull)
         else:
-            after.append(ended(result.capacity, "rst", "rst"))
-        after.append(ended(result.capacity, "fin", "fin"))
+            after.append(close_connections(result.capacity, "rst", "rst"))
+        after.append(close_connections(result.capacity, "fin", "fin"))
     return TcpCapacityResult(result, spec.tcp, overfull, tuple(after))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from v6t.procedures.conditions import CPS, Attempts, PointSpec, Watch
 from v6t.procedures.stateful.phases import (
     RETAKES,
     PhaseOneFailed,
     PhaseOneSettings,
     attempt_connections,
 )
+from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -63,7 +63,7 @@ class TeardownRepetition:
     attempts: tuple[Attempt, ...]
 
     def rate_cps(self, connections: int) -> float | None:
-        """Connections torn down per second; None where the times do not differ."""
+        """Return connections torn down per second, or None if both times are equal."""
         if self.full_s is None or self.idle_s is None or self.full_s <= self.idle_s:
             return None
         return connections / (self.full_s - self.idle_s)
@@ -96,8 +96,8 @@ def _tear_down(
 ) -> TeardownRepetition:
     connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
     connections = replace(connections, purpose="tear-down", reuse=False)
-    attempts = Attempts(
-        spec.conditions, spec.point, measure, watch, number, spec.repetitions,
+    attempts = TrialRunner(
+        spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions,
         unit=CPS, searched=True,
     )  # fmt: skip
     for again in range(spec.retakes + 1):

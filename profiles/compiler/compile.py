@@ -61,7 +61,7 @@ def compile_traffic(
     classes = traffic.classes
     if not classes or len({c.name for c in classes}) < len(classes):
         raise UsageError(
-            "a traffic needs classes, each with a name of its own", code="invalid-traffic-model"
+            "a traffic model needs classes with different names", code="invalid-traffic-model"
         )
     if first_stream_id < 0 or first_stream_id + len(classes) > MAX_STREAMS:
         raise UsageError(
@@ -222,8 +222,7 @@ def _check(traffic_class: TrafficClass) -> None:
             outside = not 0 <= v.low <= v.top < limit
         if outside or v.step < 1:
             raise UsageError(
-                f"the values of variable '{v.name}' are not within its {v.width} bits, or there "
-                "are none",
+                f"variable '{v.name}': values must be a non-empty list of {v.width}-bit integers",
                 code="invalid-traffic-model",
             )
     for b in traffic_class.bindings:

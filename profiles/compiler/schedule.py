@@ -100,7 +100,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
     values = tuple(int(w) for w in weights)
     if not values or min(values) < 0 or sum(values) == 0:
         raise UsageError(
-            f"the shares {list(values)} of the traffic classes are no shares",
+            f"the shares {list(values)} of the traffic classes are invalid",
             "give non-negative whole numbers that are not all zero",
             code="invalid-traffic-model",
         )

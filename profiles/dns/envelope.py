@@ -7,18 +7,20 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.inet import ETHERTYPES_VLAN, Headers, finish_ipv4, finish_udp
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.headers import ETHERNET, IP, IPV4, IPV6, PROTOCOL_UDP, UDP, VLAN, read_hops, view
+from v6t.packets.walker import ETHERTYPES_VLAN, FrameLayout, Network
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
 DNS_PORT = 53
-_TYPES = {4: b"\x08\x00", 6: b"\x86\xdd"}
+_ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 
 
 @dataclass(frozen=True)
-class Layout:
+class DnsLayout:
     """Where things are in frames of one link.
 
     Attributes:
@@ -44,26 +46,21 @@ class Layout:
         """The DNS message."""
         return self.udp + 8
 
-    @property
-    def addresses(self) -> tuple[int, int]:
-        """Where the source address begins, and octets of each."""
-        return (self.ip + 8, 16) if self.version == 6 else (self.ip + 12, 4)
-
     def is_ours(self, frames: U8) -> NDArray[np.bool_]:
-        """Which frames hold a whole UDP datagram with room for a DNS header, addressed to anybody."""
+        """Mark frames with a whole UDP datagram and room for a DNS header, to any address."""
         if frames.shape[1] < self.message + 12:
             return np.zeros(len(frames), bool)
-        kind, ip = _TYPES[self.version], self.ip
-        ours: NDArray[np.bool_] = (frames[:, ip - 2] == kind[0]) & (frames[:, ip - 1] == kind[1])
+        tag = self.ip - VLAN.itemsize
+        link, header = view(frames, VLAN, tag), view(frames, IP[self.version], self.ip)
+        ours: NDArray[np.bool_] = link["type"] == _ETHERTYPES[self.version]
         if self.vlan is not None:
-            ours &= (word(frames, 12) == ETHERTYPES_VLAN[0]) & (
-                word(frames, 14) & 0xFFF == self.vlan
-            )
+            ours &= view(frames, ETHERNET)["type"] == ETHERTYPES_VLAN[0]
+            ours &= link["tci"] & 0xFFF == self.vlan
         if self.version == 6:
-            ours &= frames[:, ip + 6] == 17
+            ours &= header["nh"] == PROTOCOL_UDP
         else:  # no options, no fragment
-            ours &= (frames[:, ip] == 0x45) & (frames[:, ip + 9] == 17)
-            ours &= ((frames[:, ip + 6] & 0x3F) == 0) & (frames[:, ip + 7] == 0)
+            ours &= (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
+            ours &= header["flags_frag"] & 0x3FFF == 0
         return ours
 
     def header(
@@ -86,44 +83,36 @@ class Layout:
             ip = b"\x60\0\0\0\0\0\x11\x40" + ends
         else:
             ip = b"\x45\0\0\0\0\0\x40\0\x40\x11\0\0" + ends
-        return ethernet + _TYPES[self.version] + ip + bytes(8)
+        return ethernet + _ETHERTYPES[self.version].to_bytes(2, "big") + ip + bytes(8)
 
     def finish(self, frames: U8) -> None:
         """Write lengths and checksums of equally long frames."""
         length = frames.shape[1] - self.udp
-        frames[:, self.udp + 4 : self.udp + 6] = tuple(length.to_bytes(2, "big"))
-        ip = self.ip
+        view(frames, UDP, self.udp)["len"] = length
         if self.version == 6:
-            frames[:, ip + 4 : ip + 6] = tuple(length.to_bytes(2, "big"))
+            view(frames, IPV6, self.ip)["plen"] = length
         else:
-            frames[:, ip + 2 : ip + 4] = tuple((length + 20).to_bytes(2, "big"))
-            finish_ipv4(frames, ip, 20)
-        finish_udp(frames, Headers(ip, self.version, None, self.udp, self.message))
+            view(frames, IPV4, self.ip)["len"] = length + 20
+            write_ipv4_checksum(frames, self.ip, 20)
+        network = Network(self.version, self.ip)
+        whole = FrameLayout((network,), "UDP", self.udp, self.message, frames.shape[1])
+        whole.write_checksum(frames)
 
     def turned(self, frames: U8, octets: int) -> U8:
         """Frames back to their senders, with room for messages of so many octets behind the headers."""
         replies = np.empty((len(frames), self.message + octets), np.uint8)
         replies[:, : self.message] = frames[:, : self.message]
-        replies[:, 0:6], replies[:, 6:12] = frames[:, 6:12], frames[:, 0:6]
-        begin, size = self.addresses
-        middle, end = begin + size, begin + 2 * size
-        replies[:, begin:middle], replies[:, middle:end] = (
-            frames[:, middle:end],
-            frames[:, begin:middle],
-        )
-        udp = self.udp
-        replies[:, udp : udp + 2] = frames[:, udp + 2 : udp + 4]
-        replies[:, udp + 2 : udp + 4] = frames[:, udp : udp + 2]
-        replies[:, self.ip + (7 if self.version == 6 else 8)] = 64
+        layouts = ((ETHERNET, 0, ""), (IP[self.version], self.ip, "_octets"))
+        for dtype, at, suffix in layouts:
+            asked, reply = view(frames, dtype, at), view(replies, dtype, at)
+            reply["src" + suffix], reply["dst" + suffix] = (
+                asked["dst" + suffix],
+                asked["src" + suffix],
+            )
+        asked, reply = view(frames, UDP, self.udp), view(replies, UDP, self.udp)
+        reply["sport"], reply["dport"] = asked["dport"], asked["sport"]
+        read_hops(replies, self.version, self.ip)[:] = 64
         return replies
-
-
-def word(frames: U8, at: int) -> NDArray[np.uint16]:
-    """Sixteen bits of every frame."""
-    words: NDArray[np.uint16] = (frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]).astype(
-        np.uint16
-    )
-    return words
 
 
 def _mac(text: str) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.profiles.dns.reading import read_name
 from v6t.profiles.dns.zone import (
     LABEL,
@@ -130,7 +130,7 @@ class Authority:
             aaaa = (kind == AAAA) & self.with_own(addresses)
             # by what is answered, and whether the question has an OPT record
             form = np.where(aaaa, 2, np.where(kind == A, 1, 0)) * 2 + (messages[:, 11] > 0)
-            for number in distinct(form[ours]):
+            for number in sort_unique(form[ours]):
                 chosen = np.nonzero(ours & (form == number))[0]
                 record = _RECORDS[number // 2](self.zone, addresses[chosen])
                 extended = bool(number % 2)

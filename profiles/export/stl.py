@@ -92,7 +92,7 @@ def from_stl_json(text: str) -> StreamSet:
             raise ValueError(direction)
     except (ValueError, KeyError, TypeError, AttributeError, UnboundLocalError) as exc:
         raise UsageError(
-            "the text holds no streams written by v6t", code="invalid-stream-set"
+            "the text does not contain streams written by v6t", code="invalid-stream-set"
         ) from exc
     return StreamSet(direction, tuple(streams))
 
@@ -122,7 +122,7 @@ def check_file_name(name: str) -> None:
     taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
     if kind == "py" and (taken or not stem.isidentifier() or keyword.iskeyword(stem)):
         raise UsageError(
-            f"trex-console cannot import '{base}': its name has to be a free Python module name",
+            f"trex-console cannot import '{base}': its name must be an unused Python module name",
             "use letters, digits and underscores, for example mape_br_forward.py",
             code="not-a-file-name",
         )

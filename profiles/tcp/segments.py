@@ -7,12 +7,13 @@ belongs to without searching, and then compares the four-tuple with the one it k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import inet
-from v6t.profiles.ends import Ends, ends_of
+from v6t.packets.checksum import fold, write_ipv4_checksum
+from v6t.packets.headers import IP, IPV4, IPV6, PROTOCOL_TCP, TCP, view
+from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import SEGMENT_OCTETS
 
@@ -26,7 +27,9 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 NUMBER_BITS = 28
 """Of a timestamp, for the connection; the others tell trials apart."""
 _WINDOW = 0xFFFF
-_TIMESTAMPS = (1, 1, 8, 10)
+_TIMESTAMPS = 0x0101080A
+"""Two no-operations, kind and length of the option."""
+_TIMESTAMP_OPTION = np.dtype([("start", ">u4"), ("value", ">u4"), ("echo", ">u4")])
 _MAXIMUM = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
 _FACTOR = 0x9E3779B1
 _INVERSE = pow(_FACTOR, -1, 1 << 32)
@@ -81,7 +84,7 @@ class Read:
     sound: NDArray[np.bool_]
 
 
-class Layout:
+class TcpLayout:
     """TCP behind the headers of one side's test frames."""
 
     def __init__(self, frame: U8) -> None:
@@ -90,19 +93,18 @@ class Layout:
         Args:
             frame: of a stream of connections, whatever its transport.
         """
-        ends = ends_of(frame)
-        self.networks, self.tcp = ends.networks, ends.header
+        layout = locate_endpoints(frame)
+        self.networks, self.tcp = layout.networks, layout.start
+        self._layout = replace(layout, transport="TCP", limit=len(frame))
         self._head = frame[: self.tcp].copy()
         version, at = self.networks[-1]
         self._protocol = at + (9 if version == 4 else 6)
-        self._head[self._protocol] = inet.PROTOCOL_TCP
-        self._ends = Ends(self.networks, "TCP", self.tcp, len(frame))
-        self._columns = _octets_of(self._ends)
-        self._turned = _turned_of(self._ends)
-        self.row = self._ends.row
+        self._head[self._protocol] = PROTOCOL_TCP
+        self._columns, self._reversed_columns = _columns_of(self._layout)
+        self.row = self._layout.row
         """Octets of a frame that are a row of the Responder's table."""
         self.width = len(self._columns)
-        """Octets of the ends of a connection, those of tunnels among them."""
+        """Octets of the endpoints of a connection, those of tunnels among them."""
 
     def is_ours(self, frames: U8) -> NDArray[np.bool_]:
         """Which frames hold TCP behind such headers, unfragmented and without IP options."""
@@ -110,14 +112,14 @@ class Layout:
             return np.zeros(len(frames), bool)
         outer = self.networks[0][1]
         ours: NDArray[np.bool_] = (frames[:, 12:outer] == self._head[12:outer]).all(axis=1)
-        ours &= frames[:, self._protocol] == inet.PROTOCOL_TCP
+        ours &= frames[:, self._protocol] == PROTOCOL_TCP
         for version, at in self.networks:
+            header = view(frames, IP[version], at)
             if version == 4:
-                ours &= (frames[:, at] == 0x45) & (frames[:, at + 6] & 0x3F == 0)
-                ours &= frames[:, at + 7] == 0
+                ours &= (header["ver_ihl"] == 0x45) & (header["flags_frag"] & 0x3FFF == 0)
             else:
-                ours &= frames[:, at] >> 4 == 6
-            if at != self.networks[-1][1]:
+                ours &= header["ver_tc"] >> 4 == 6
+            if at != self.networks[-1].start:
                 place = at + (9 if version == 4 else 6)
                 ours &= frames[:, place] == self._head[place]
         return ours
@@ -127,8 +129,8 @@ class Layout:
         version, at = self.networks[-1]
         if frames.shape[1] < at + 48:
             return frames[:0]
-        place, number = (at + 9, 1) if version == 4 else (at + 6, 58)
-        errors: U8 = frames[frames[:, place] == number]
+        number = 1 if version == 4 else 58
+        errors: U8 = frames[frames[:, self._protocol] == number]
         return errors
 
     def ends(self, frames: U8) -> U8:
@@ -137,7 +139,7 @@ class Layout:
 
     def turned(self, frames: U8) -> U8:
         """The same with source and destination exchanged."""
-        return frames[:, self._turned]
+        return frames[:, self._reversed_columns]
 
     def octets(self, flags: int, data: int = 0) -> int:
         """Length of frames with such segments, FCS off."""
@@ -164,20 +166,18 @@ class Layout:
             data: the same octets behind every header; None: none.
         """
         at, opening = self.tcp, bool(flags & SYN)
+        begin = at + (OPENING_OCTETS if opening else HEADER_OCTETS)
         rows[:, :at] = self._head
         rows[:, self._columns] = ends
-        _put(rows, at + 4, numbers)
-        _put(rows, at + 8, acknowledged)
-        begin = at + (OPENING_OCTETS if opening else HEADER_OCTETS)
-        rows[:, at + 12] = (begin - at) << 2
-        rows[:, at + 13] = flags
-        rows[:, at + 14 : at + 16] = _WINDOW >> 8
-        rows[:, at + 18 : at + 20] = 0
+        header = view(rows, TCP, at)
+        header["seq"], header["ack"] = numbers, acknowledged
+        header["dataofs"], header["flags"] = (begin - at) << 2, flags
+        header["window"], header["urgptr"] = _WINDOW, 0
         if opening:
             rows[:, at + 20 : at + 24] = _MAXIMUM
-        rows[:, begin - 12 : begin - 8] = _TIMESTAMPS
-        _put(rows, begin - 8, stamps[0])
-        _put(rows, begin - 4, stamps[1])
+        options = view(rows, _TIMESTAMP_OPTION, begin - _TIMESTAMP_OPTION.itemsize)
+        options["start"] = _TIMESTAMPS
+        options["value"], options["echo"] = stamps
         if data is not None:
             rows[:, begin:] = data
         self._finish(rows)
@@ -187,36 +187,35 @@ class Layout:
         whole = rows.shape[1]
         for version, at in self.networks:
             if version == 6:
-                rows[:, at + 4 : at + 6] = tuple((whole - at - 40).to_bytes(2, "big"))
+                view(rows, IPV6, at)["plen"] = whole - at - 40
             else:
-                rows[:, at + 2 : at + 4] = tuple((whole - at).to_bytes(2, "big"))
-                inet.finish_ipv4(rows, at, 20)
-        Ends(self.networks, "TCP", self.tcp, whole).finish(rows)
+                view(rows, IPV4, at)["len"] = whole - at
+                write_ipv4_checksum(rows, at, 20)
+        replace(self._layout, limit=whole).write_checksum(rows)
 
     def read(self, frames: U8) -> Read:
         """What stands in equally long frames that :meth:`is_ours` took."""
         count, longest = frames.shape
         version, at = self.networks[-1]
-        lengths = _word(frames, at + (2 if version == 4 else 4)).astype(np.int64)
-        ends = np.minimum(at + lengths + (0 if version == 4 else 40), longest)
-        offsets = (frames[:, self.tcp + 12] >> 4).astype(np.int64) * 4
+        length = view(frames, IP[version], at)["len" if version == 4 else "plen"]
+        ends = np.minimum(at + length.astype(np.int64) + (0 if version == 4 else 40), longest)
+        header = view(frames, TCP, self.tcp)
+        offsets = (header["dataofs"] >> 4).astype(np.int64) * 4
         begins = self.tcp + offsets
         value, echo = np.zeros((2, count), np.uint32)
         stamped = np.zeros(count, bool)
         for octets in (HEADER_OCTETS, OPENING_OCTETS):
-            place = self.tcp + octets - 12
-            if place + 12 > longest:
+            place = self.tcp + octets - _TIMESTAMP_OPTION.itemsize
+            if place + _TIMESTAMP_OPTION.itemsize > longest:
                 continue
-            mine = (offsets == octets) & (
-                frames[:, place : place + 4] == np.array(_TIMESTAMPS, np.uint8)
-            ).all(axis=1)
+            options = view(frames, _TIMESTAMP_OPTION, place)
+            mine = (offsets == octets) & (options["start"] == _TIMESTAMPS)
             stamped |= mine
-            value[mine] = _get(frames[mine], place + 4)
-            echo[mine] = _get(frames[mine], place + 8)
+            value[mine], echo[mine] = options["value"][mine], options["echo"][mine]
         return Read(
-            flags=frames[:, self.tcp + 13] & np.uint8(0x3F),
-            number=_get(frames, self.tcp + 4),
-            acknowledged=_get(frames, self.tcp + 8),
+            flags=header["flags"] & np.uint8(0x3F),
+            number=header["seq"].astype(np.uint32),
+            acknowledged=header["ack"].astype(np.uint32),
             value=value,
             echo=echo,
             stamped=stamped,
@@ -230,53 +229,26 @@ class Layout:
 
         A kernel leaves the rest to the interface, and one that is no hardware may leave it, too.
         """
-        sums = self._pseudo_sums(frames, self.tcp + 20)
-        mask: NDArray[np.bool_] = inet.fold(sums) == _word(frames, self.tcp + 16)
+        octets, header = self.tcp + 20, view(frames, TCP, self.tcp)
+        layout = replace(self._layout, limit=octets)
+        pseudo = layout.sum_pseudo_header(frames)
+        mask: NDArray[np.bool_] = fold(pseudo) == header["chksum"]
         return mask
-
-    def _pseudo_sums(self, frames: U8, end: int) -> NDArray[np.uint32]:
-        first = self._ends.address(source=True).start
-        sums = inet.ones_complement_sum(frames, first, self._ends.address(source=False).stop)
-        return (sums + np.uint32(inet.PROTOCOL_TCP + end - self.tcp)).astype(np.uint32)
 
     def _sound(self, frames: U8, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
         sound = np.zeros(len(frames), bool)
         for end in np.unique(ends):
             mine = ends == end
             rows = frames if mine.all() else frames[mine]
-            sums = inet.ones_complement_sum(rows, self.tcp, int(end))
-            sums += self._pseudo_sums(rows, int(end))
-            sound[mine] = inet.fold(sums) == 0xFFFF
+            sums = replace(self._layout, limit=int(end)).sum_transport(rows)
+            sound[mine] = fold(sums) == 0xFFFF
         return sound
 
 
-def _octets_of(ends: Ends) -> NDArray[np.int64]:
-    row = ends.tunnelled_row
-    columns = range(row.start, row.stop) if isinstance(row, slice) else row
-    return np.array(list(columns), np.int64)
-
-
-def _turned_of(ends: Ends) -> NDArray[np.int64]:
-    """The columns of a row with source and destination exchanged: the first half and the second."""
-    columns = _octets_of(ends)
-    half = (len(columns) - 4) // 2
-    sources, destinations = columns[:half], columns[half : 2 * half]
-    ports = columns[2 * half :]
-    return np.concatenate([destinations, sources, ports[2:], ports[:2]])
-
-
-def _word(frames: U8, at: int) -> NDArray[np.uint16]:
-    words = frames[:, at].astype(np.uint16) << np.uint16(8) | frames[:, at + 1]
-    return words.astype(np.uint16)
-
-
-def _get(frames: U8, at: int) -> Numbers:
-    part = np.ascontiguousarray(frames[:, at : at + 4])
-    numbers: Numbers = part.view(">u4")[:, 0].astype(np.uint32)
-    return numbers
-
-
-def _put(rows: U8, at: int, values: Numbers | int) -> None:
-    wide = np.empty(len(rows), ">u4")
-    wide[:] = values
-    rows[:, at : at + 4] = wide.view(np.uint8).reshape(-1, 4)
+def _columns_of(layout: FrameLayout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the columns of a row, and the same with source and destination exchanged."""
+    row = layout.tunnel_row
+    octets = np.array(range(row.start, row.stop) if isinstance(row, slice) else row, np.int64)
+    half = (len(octets) - 4) // 2
+    sources, destinations, ports = octets[:half], octets[half : 2 * half], octets[2 * half :]
+    return octets, np.concatenate([destinations, sources, ports[2:], ports[:2]])

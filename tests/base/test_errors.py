@@ -64,7 +64,7 @@ def error_classes(parsed):
 
 
 def constructions(parsed):
-    names = error_classes(parsed)
+    names = error_classes(parsed) | {"error_at"}
     for path, tree in parsed:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or name_of(node.func) not in names:
@@ -77,7 +77,14 @@ def constructions(parsed):
 def test_every_error_has_a_known_code_and_every_code_is_used():
     parsed = trees()
     used = {*CLICK_CODES.values(), *complaints._CODES.values()}
-    used |= {"unknown-command", "internal-error", "system-error", "no-memory", "invalid-value"}
+    used |= {
+        "unknown-command",
+        "internal-error",
+        "system-error",
+        "disk-full",
+        "no-memory",
+        "invalid-value",
+    }
     for path, node in constructions(parsed):
         values = [k.value for k in node.keywords if k.arg == "code"]
         assert len(values) == 1, f"{path}:{node.lineno}: no code"
@@ -85,9 +92,9 @@ def test_every_error_has_a_known_code_and_every_code_is_used():
         if isinstance(value, ast.Constant):
             assert value.value in ERROR_CODES, f"{path}:{node.lineno}: {value.value}"
             used.add(value.value)
-        else:  # the code of an error that is raised again
-            assert isinstance(value, ast.Attribute), f"{path}:{node.lineno}"
-            assert value.attr == "code", f"{path}:{node.lineno}"
+        else:  # passed on, or the code of an error that is raised again
+            name = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
+            assert name == "code", f"{path}:{node.lineno}"
     assert used == set(ERROR_CODES)
 
 
@@ -149,3 +156,17 @@ def test_command_prints_the_code(arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = v6t(*arguments)
     assert (done.status, done.code) == (2, code)
+
+
+def test_empty_error_of_a_validator_has_a_message():
+    class Settings(StrictModel):
+        size: int = 0
+
+        @field_validator("size")
+        @classmethod
+        def _reject(cls, value):
+            raise ValueError
+
+    with pytest.raises(ValidationError) as caught:
+        Settings(size=3)
+    assert complaint(Settings, caught.value)[2:] == ("is invalid (3 given)", "", "invalid-value")

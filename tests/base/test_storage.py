@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -22,6 +23,13 @@ time.sleep(60)
 """
 
 
+def fail_with(number):
+    def fail(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_write_replaces_content_and_leaves_no_part(durable, tmp_path):
     path = tmp_path / "file"
@@ -30,6 +38,15 @@ def test_write_replaces_content_and_leaves_no_part(durable, tmp_path):
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_error_on_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    monkeypatch.setattr(os, "fsync", fail_with(errno.ENOSPC))
+    with pytest.raises(OSError, match="file") as caught:
+        write_atomically(path, "new", durable=True)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
+    assert os.listdir(tmp_path) == []
 
 
 def test_failed_write_keeps_the_old_content(tmp_path):

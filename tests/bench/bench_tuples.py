@@ -15,8 +15,8 @@ from contextlib import contextmanager
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.packets import inet
 from v6t.profiles.expand import Expander
+from v6t.tests.packets.oracle import verify
 
 from .common import streams
 
@@ -79,7 +79,7 @@ def main() -> None:
         replay = Replay(reverse.streams[0], table, Order(count, reading))
         with timed(f"phase 2, Responder: replay, {reading}", count):
             through(count, lambda first, size, r=replay: r.frames(first, size, out[:size]))
-        wrong = np.count_nonzero(~inet.verify(replay.frames(0, BATCH)))
+        wrong = np.count_nonzero(~verify(replay.frames(0, BATCH)))
         print(f"  {wrong} of the first {BATCH:,} frames have wrong checksums")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"  most memory of the process: {most:,} octets, the table's pages included")

@@ -284,7 +284,7 @@ def test_audit_list_of_unusual_parameters_has_clause(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--plugin", "nat44", "--tester", "sim"], "is computed: no frame can ask it anything"),
+        (["--plugin", "nat44", "--tester", "sim"], "is simulated and cannot be audited"),
         (["--plugin", "dns64"], "no clause is known for dns64"),
     ],
 )
@@ -394,8 +394,8 @@ def test_two_audits_are_compared(tmp_path: Path) -> None:
     assert v6t("compare", one, two, "--published").status == 2
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / CONFIG).write_text("{}")
-    assert "holds an audit, no run" in v6t("compare", one, tmp_path / "run").err
-    assert "holds an audit, no run" in v6t("report", one).err
+    assert "contains an audit, not a run" in v6t("compare", one, tmp_path / "run").err
+    assert "contains an audit, not a run" in v6t("report", one).err
     assert "holds a run" in v6t("audit", "--plugin", "siit", "-o", tmp_path / "run").err
     (two / "audit.json").write_text("{}")
     assert "no audit" in v6t("compare", one, two).err
@@ -586,7 +586,7 @@ def test_verdicts_that_no_disk_takes_are_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*rest: Any) -> None:
-        raise UsageError("no space left", code="invalid-setting")
+        raise UsageError("no space left", code="invalid-value")
 
     _probed_by(monkeypatch, _Deaf(TimeoutError()))
     monkeypatch.setattr(auditing, "write", full)

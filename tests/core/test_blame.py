@@ -114,7 +114,7 @@ def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
 
 def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
     module = install(f"{PLUGIN}\n    {ASKED}\n", plugins="faulty = odd_things:Faulty")
-    place = f"'faulty' of odd-things ({module}, line {line_of(module, 'here')}) asked for it"
+    place = f"'faulty' of odd-things caused it ({module}, line {line_of(module, 'here')})"
     out = str(tmp_path / "out")
     for command in ((*RUN, "--tester", "sim", "-o", out), ("compile", "--plugin", "faulty")):
         done = v6t(*command)
@@ -127,8 +127,17 @@ def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
     install(PLUGIN, plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
     assert done.status == 2
-    assert "rule_ipv6" in complaint(done) or "'foo' is no IPv6 prefix" in complaint(done)
+    assert "rule_ipv6" in complaint(done) or "'foo' is not an IPv6 prefix" in complaint(done)
     assert "odd" not in complaint(done)
+
+
+def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
+    text = PLUGIN + f"\n    {FAULTS['traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
+    module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
+    done = v6t(*RUN, "--tester", "sim", "--dry-run")
+    assert (done.status, done.code) == (2, "extension-broken")
+    assert "code of odd-things failed" in complaint(done)
+    assert f"({module}, line {line_of(module, 'here')})" in complaint(done)
 
 
 def test_an_error_of_a_validator(install):

@@ -129,14 +129,14 @@ MAP_ERRORS = {
     "32 CEs share an IPv4 address": ["--ipv4", "192.0.2.1"],
     "PSID 32 does not fit": ["--ipv4", "192.0.2.1", "--psid", 32],
     "PSID -1 does not fit": ["--ipv4", "192.0.2.1", "--psid", -1],
-    "'192.0.2' is no IPv4 address": ["--ipv4", "192.0.2", "--psid", 1],
-    "'x' is no IPv6 address": ["--ipv6", "x"],
+    "'192.0.2' is not an IPv4 address": ["--ipv4", "192.0.2", "--psid", 1],
+    "'x' is not an IPv6 address": ["--ipv6", "x"],
     "outside the rule's IPv6 prefix": ["--ipv6", "2001:db8::1"],
     "203.0.113.1": ["--ipv4", "203.0.113.1", "--psid", 1],
     "port 65536 is outside 0..65535": ["--ipv4", "192.0.2.1", "--port", 65536],
     "port 1 belongs to PSID 0, not 9": ["--ipv4", "192.0.2.1", "--port", 1, "--psid", 9],
     "either --ipv6, or --ipv4": ["--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"],
-    "no interface identifier format 'x'": ["--psid", 9, "--iid-format", "x"],
+    "unknown interface identifier format 'x'": ["--psid", 9, "--iid-format", "x"],
     "'x' is not a valid integer": ["--psid", "x"],
 }
 
@@ -148,7 +148,7 @@ def test_impossible_ces(expected):
 
 def test_a_port_that_belongs_to_nobody():
     said = complaint(v6t("calc", "map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023))
-    assert "belongs to no CE" in said
+    assert "does not belong to a CE" in said
     assert "below 1024" in said
 
 
@@ -159,7 +159,7 @@ RULE_ERRORS = {
     "more than the 16 bits of a port": ["2001:db8:ce::/51", "192.0.2.0/24", 13, 12],
     "did you mean 192.0.2.0/24?": ["2001:db8:ce::/51", "192.0.2.1/24", 13, 0],
     "did you mean 2001:db8:ce::/51?": ["2001:db8:ce::1/51", "192.0.2.0/24", 13, 0],
-    "is no IPv4 prefix": ["2001:db8:ce::/51", "192.0.2.0/33", 13, 0],
+    "is not an IPv4 prefix": ["2001:db8:ce::/51", "192.0.2.0/33", 13, 0],
 }
 
 
@@ -204,8 +204,8 @@ RFC_6052_ERRORS = {
     "behind a prefix of /95": ["64:ff9a::/95", "--ipv4", "192.0.2.1"],
     "bits 64 to 71": ["64:ff9b:0:0:ff00::/96", "--ipv4", "192.0.2.1"],
     "is not within 64:ff9b::/96": ["64:ff9b::/96", "--ipv6", "2001:db8::1"],
-    "'1.2.3' is no IPv4 address": ["64:ff9b::/96", "--ipv4", "1.2.3"],
-    "is no IPv6 prefix": ["192.0.2.0/24", "--ipv4", "192.0.2.1"],
+    "'1.2.3' is not an IPv4 address": ["64:ff9b::/96", "--ipv4", "1.2.3"],
+    "is not an IPv6 prefix": ["192.0.2.0/24", "--ipv4", "192.0.2.1"],
 }
 
 

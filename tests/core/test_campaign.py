@@ -406,16 +406,16 @@ def test_what_was_planned_otherwise_is_not_mixed_with_it(change, words, small, t
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "which campaign?"),
-        (["nothing"], "there is no campaign file 'nothing'"),
+        ([], "the campaign file is missing"),
+        (["nothing"], "unknown campaign file 'nothing'"),
         (["siit", "--dry-run"], "comes without a testbed"),
         (["siit", "--tester", "sim", "--experiment", "no", "--dry-run"], "no experiment 'no'"),
-        (["siit", "--tester", "sim"], "where to?"),
+        (["siit", "--tester", "sim"], "the output directory is missing"),
         (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "no testbed 'nobody'"),
         (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "given twice"),
-        (["--resume", "nothing"], "nothing holds no campaign"),
+        (["--resume", "nothing"], "nothing does not contain a campaign"),
         (["--resume", "nothing", "--preset", "rfc"], "--resume continues what was planned"),
-        (["siit", "--tester", "sim", "--resume", "nothing"], "nothing holds no campaign"),
+        (["siit", "--tester", "sim", "--resume", "nothing"], "nothing does not contain a campaign"),
         (["siit", "--resume", "nothing", "-o", "x"], "--resume continues what was planned"),
     ],
 )
@@ -430,8 +430,8 @@ def test_refusals(arguments, words, tmp_path, monkeypatch):
         (("params.ces: [64, 128, 256]", "params.ces: []"), "the axis params.ces has no values"),
         (("params.ces: [64, 128, 256]", "params.ea_len: [99]"), "ea_len"),
         (("name: directions", "name: customers"), "same name"),
-        (("name: small\n", "name: small\npaper: unknown\n"), "there is no paper 'unknown'"),
-        (("plugin: mape-br", "plugin: mape"), "there is no plugin 'mape'"),
+        (("name: small\n", "name: small\npaper: unknown\n"), "unknown paper 'unknown'"),
+        (("plugin: mape-br", "plugin: mape"), "unknown plugin 'mape'"),
         (("modes: [forward, reverse]", "modes.x: [1]"), "the axis modes.x leads into"),
     ],
 )
@@ -446,7 +446,7 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, words, tmp_path
     [
         ({"schema": "v6t-campaign-plan/99"}, "it is of a version that is not known here"),
         ({"paper": [None]}, "is damaged: paper: Input should be a valid string"),
-        ({"paper": "unknown"}, "there is no paper 'unknown'"),
+        ({"paper": "unknown"}, "unknown paper 'unknown'"),
         ({"runs": [{"directory": "../x"}]}, "'../x' is no directory of a run"),
         ({"runs": 7}, "is damaged: runs"),
     ],
@@ -469,7 +469,7 @@ def test_a_plan_that_was_changed_by_hand_is_refused(arguments, changes, words, t
 def test_a_testbed_whose_tester_is_one_value_is_refused_with_another_tester_too(tmp_path):
     file = written(tmp_path, SMALL.replace("{kind: sim, options", "4 #"))
     said = complaint(v6t("campaign", file, "--tester", "sim", "--dry-run"))
-    assert "tester: names with values are wanted (4 given)" in said
+    assert "tester: must be a section of named settings (4 given)" in said
 
 
 ALONG = """\

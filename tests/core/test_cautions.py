@@ -77,7 +77,7 @@ def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeyp
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
     bound = resolve_and_bind(None, bed, Flags(plugin="ipv4-router", tester=tester))
-    said = "there is no ssh, by which the device is reached: apt-get install openssh-client"
+    said = "ssh is not installed, but the device is reached over it: apt-get install openssh-client"
     assert said not in cautions(bound)
     monkeypatch.setenv("PATH", "/nowhere")
     assert (said in cautions(bound)) is (tester == "embedded")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
 import subprocess
 import sys
+import types
 from importlib.metadata import version
 
 import click
 import pytest
-from v6t.core.cli import main
+from v6t.core.cli import entry, main
 from v6t.core.cli.document_view import console_for_tables
 from v6t.core.config import plugins
 from v6t.core.runs.journal import read_journal
@@ -359,4 +361,25 @@ def test_memory_that_does_not_suffice_is_no_defect_of_v6t(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["plugins"])
     assert ended.value.code == 3
-    assert capsys.readouterr().err.startswith("v6t: there is not enough memory")
+    assert capsys.readouterr().err.startswith("v6t: not enough memory")
+
+
+def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
+    def interrupt(name, *arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.__import__", interrupt)
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    monkeypatch.undo()
+    assert (caught.value.code, capsys.readouterr().err) == (130, "v6t: interrupted\n")
+
+
+def test_full_disk_has_a_code_of_its_own(monkeypatch):
+    def fail(*arguments, **keywords):
+        raise OSError(errno.ENOSPC, "No space left on device", "results.json")
+
+    monkeypatch.setattr(main, "cli", types.SimpleNamespace(main=fail))
+    done = v6t("plugins")
+    assert (done.status, done.code) == (3, "disk-full")
+    assert "results.json" in done.err

@@ -179,7 +179,7 @@ def test_comparisons_can_be_kept(suffix, runs, tmp_path):
 def test_refusals(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where `make demo` was, one run is compared with that
     assert "two runs" in complaint(v6t("compare", runs / "first"))
-    assert "holds no run" in complaint(v6t("compare", runs / "first", tmp_path))
+    assert "does not contain a run" in complaint(v6t("compare", runs / "first", tmp_path))
     for words in (("compare", tmp_path, "again"), ("compare", "again", tmp_path),
                   ("trend", tmp_path, "again")):  # fmt: skip
         assert "there is no again" in complaint(v6t(*words)), words

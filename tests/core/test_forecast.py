@@ -12,7 +12,7 @@ from v6t.core.runs import runner
 from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.plan import PlannedStage, Stage, plan, stages
 from v6t.core.runs.wording import happening
-from v6t.procedures.conditions import FPS, Progress
+from v6t.procedures.trial_runner import FPS, Progress
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial

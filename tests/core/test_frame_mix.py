@@ -194,12 +194,12 @@ def test_it_is_resumed_exported_and_compared(rehearsed):
 
 @pytest.mark.parametrize("benchmark", ["capacity", "teardown"])
 def test_connections_are_counted_with_one_size(benchmark):
-    with pytest.raises(UsageError, match="one frame size"):
+    with pytest.raises(UsageError, match="mix of frame sizes"):
         resolve(flags=Flags("nat44", tester="sim", frame_sizes=("imix",), benchmarks=(benchmark,)))
 
 
 def test_queries_have_one_size():
-    with pytest.raises(UsageError, match="queries have one size"):
+    with pytest.raises(UsageError, match="mix of frame sizes"):
         resolve(flags=Flags("dns64", frame_sizes=("imix",)))
 
 

@@ -70,7 +70,7 @@ def test_flags_take_units():
     ],
 )
 def test_a_wrong_unit_is_told_which_there_are(flag, text, wanted):
-    with pytest.raises(UsageError, match="number is wanted") as told:
+    with pytest.raises(UsageError, match="must be a") as told:
         bound(of_settings={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
 

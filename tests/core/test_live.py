@@ -23,7 +23,7 @@ from v6t.core.reporting import live, write
 from v6t.core.reporting.live import LiveView, address_of, is_own
 from v6t.core.reporting.live_page import PAGE
 from v6t.core.runs.runner import execute
-from v6t.procedures.conditions import Progress
+from v6t.procedures.trial_runner import Progress
 from v6t.trials.verdict import Verdict
 
 from . import warm

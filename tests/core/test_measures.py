@@ -362,7 +362,7 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "frame-loss-frame-timeout"], "frame-loss-frame-timeout needs a deadline"),
         (
             ["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"],
-            "it must be below 550 ms",
+            "must be below 550 ms",
         ),
         (["--measure", "throughput-frame-timeout"], "needs a deadline"),
         (

@@ -360,7 +360,7 @@ def test_what_trex_cannot_enumerate_is_refused_at_once(tmp_path):
     source = tmp_path / "siitperf.conf"
     source.write_text(NAT64.replace("Fwd-sport-max 40000", "Fwd-sport-max 39990"))
     said = complaint(v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"))
-    assert "makes no run of v6t: 39990 values of initiator_ports and 100" in said
+    assert "cannot be converted to a run: 39990 values of initiator_ports and 100" in said
     assert not (tmp_path / "here").exists()
 
 
@@ -398,16 +398,22 @@ def test_a_parameter_that_is_not_known_is_said(tmp_path):
         ("IP-L-Vers 5\n", "siitperf.conf:1: IP-L-Vers cannot be 5"),
         ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "siitperf.conf:1: Num-L-Nets is no number"),
         ("Forward 0\nReverse 0\n", "nothing is sent"),
-        ("Stateful 2\n", "from IPv4 to IPv6 cannot be taken over"),
-        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "from IPv4 to IPv6 cannot be taken over"),
+        ("Stateful 2\n", "from IPv4 to IPv6 cannot be converted"),
+        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "from IPv4 to IPv6 cannot be converted"),
         ("Stateful 3\n", "siitperf.conf:1: Stateful cannot be 3"),
-        ("Stateful 1\nIPv6-R-Virt x\n", "siitperf.conf:2: IPv6-R-Virt is no IPv6 address: x"),
-        ("IPv4-R-Real ::\nStateful 1\n", "siitperf.conf:1: IPv4-R-Real is no IPv4 address: ::"),
-        ("IPv4-R-Real .inf\nStateful 1\n", "siitperf.conf:1: IPv4-R-Real is no IPv4 address: .inf"),
-        ("IPv6-L-Real 1.2.3.4\nStateful 1\n", "siitperf.conf:1: IPv6-L-Real is no IPv6 address"),
+        ("Stateful 1\nIPv6-R-Virt x\n", "siitperf.conf:2: IPv6-R-Virt is not an IPv6 address: x"),
+        ("IPv4-R-Real ::\nStateful 1\n", "siitperf.conf:1: IPv4-R-Real is not an IPv4 address: ::"),
+        (
+            "IPv4-R-Real .inf\nStateful 1\n",
+            "siitperf.conf:1: IPv4-R-Real is not an IPv4 address: .inf",
+        ),
+        (
+            "IPv6-L-Real 1.2.3.4\nStateful 1\n",
+            "siitperf.conf:1: IPv6-L-Real is not an IPv6 address",
+        ),
         ("IP-L-Vers\n", "siitperf.conf:1: a parameter and its value"),
         ("Hello world\n", "holds no parameter that is known"),
-        ("IPv6-L-Real nonsense\n", "makes no run of v6t"),
+        ("IPv6-L-Real nonsense\n", "cannot be converted to a run"),
         ("MAC-L-DUT nonsense\n", "is no MAC address"),
     ],
 )

@@ -131,7 +131,7 @@ def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["run", "--dut", "vpp"], "which technology?"),
+        (["run", "--dut", "vpp"], "--plugin is missing"),
         ([*SIM, "--measure", "throughput-frame-timeout"], "needs a deadline"),
         (["run", "--plugin", "mape-br", "--measure", "reset"], "has no hook 'software-reset'"),
         (["campaign", "nope.yaml"], "nope.yaml"),
@@ -318,8 +318,8 @@ def test_fault_determination_3_a_testbed_is_examined(bed, words, here, monkeypat
 def test_fault_determination_3_all_of_the_testbed_is_read(here):
     for text, words in {
         "line_rate: 10X": "bed.yaml:1: '10X' is not a line rate",
-        "links:\n  left: {dut_mac: x}": "bed.yaml:2: 'x' is no MAC address",
-        "dut:\n  driver: vqq": "bed.yaml:2: there is no device driver 'vqq'",
+        "links:\n  left: {dut_mac: x}": "bed.yaml:2: 'x' is not a MAC address",
+        "dut:\n  driver: vqq": "bed.yaml:2: unknown device driver 'vqq'",
     }.items():
         (here / "bed.yaml").write_text(text)
         assert words in complaint(v6t("doctor", "--testbed", "bed.yaml"))

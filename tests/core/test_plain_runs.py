@@ -41,7 +41,7 @@ BRIEF = (
 )
 """Of a run as it is: only shorter."""
 NO_LAB = {
-    "network-cli": "the lab has no device with a command line of its own",
+    "network-cli": "the lab does not contain a device with a vendor command line",
     "openbsd-pf": "the lab is Linux",
     "command": "it does what the user's shell lines say",
 }

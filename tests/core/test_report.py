@@ -500,7 +500,7 @@ def test_what_was_measured_unasked_is_among_the_benchmarks(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere"], "holds no run"),
+        (["nowhere"], "does not contain a run"),
         (["{run}", "--format", "pdf"], "no format 'pdf'"),
         (["{run}", "--paper", "nobody-1999"], "no paper 'nobody-1999'"),
         (["{run}", "-o", "{run}/results.json"], "cannot be written"),

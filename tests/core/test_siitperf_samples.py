@@ -18,7 +18,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.migrate.common import migrate
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.packets import inet
+from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
@@ -177,10 +177,10 @@ def _fields(bound: BoundRun, direction: Any, count: int) -> list[tuple[Any, Any,
     sizes = plugin.sizes_of(bound.settings.frame_sizes[0])
     (stream,) = compile_traffic(plugin.sized_traffic(direction, sizes, 1)).streams
     frames = Expander(stream).frames(0, count)
-    headers = inet.headers_of(frames[0])
-    first, octets = (8, 16) if headers.version == 6 else (12, 4)
-    at, udp = headers.l3 + first, headers.udp
-    assert udp is not None
+    layout = locate_headers(frames[0])
+    assert layout.transport == "UDP"
+    first, octets = (8, 16) if layout.networks[0].version == 6 else (12, 4)
+    at, udp = layout.networks[0].start + first, layout.start
     return [
         (
             ip_address(row[at : at + octets].tobytes()),

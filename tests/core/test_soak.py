@@ -21,7 +21,7 @@ from v6t.core.runs.runner import execute, resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.trials.conditions import Conditions
-from v6t.trials.load_estimate import Estimate, Offered
+from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import Timeline
 
@@ -83,7 +83,11 @@ def test_the_interval_holds_the_truth(shape, target, truth):
 
 
 def test_the_same_trials_give_the_same_figures():
-    trials = [Offered(5e5, 500_000, 0), Offered(1e6, 1_000_000, 400_000), Offered(6e5, 600_000, 90)]
+    trials = [
+        OfferedLoad(5e5, 500_000, 0),
+        OfferedLoad(1e6, 1_000_000, 400_000),
+        OfferedLoad(6e5, 600_000, 90),
+    ]
     one, other = (Inference()(trials, 1e-4, 1e6) for _ in range(2))
     assert (one.mean_fps, one.low_fps, one.high_fps) == (
         other.mean_fps,
@@ -196,7 +200,7 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
 
     def infer(trials, target, most_fps):
         mean = next(means)
-        return Estimate((), mean, 1.0, mean - 1, mean + 1)
+        return LoadEstimate((), mean, 1.0, mean - 1, mean + 1)
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)

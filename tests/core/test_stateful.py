@@ -318,7 +318,7 @@ def test_what_cannot_work_is_refused_before_anything_is_opened(case):
 
 
 def test_a_stateless_technology_has_no_connections():
-    with pytest.raises(UsageError, match="mape-br keeps no connections"):
+    with pytest.raises(UsageError, match="mape-br is stateless"):
         wanted("connection-rate", plugin="mape-br")
 
 

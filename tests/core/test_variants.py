@@ -289,7 +289,7 @@ def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
     )
     with pytest.raises(
         EnvironmentLacking,
-        match="cannot measure flows: it takes a tester that begins flows one after",
+        match="cannot measure flows: it needs a tester that begins flows one after",
     ):
         execute(bind(wanted("flows")), tmp_path / "out", Silent())
 

@@ -113,7 +113,7 @@ class Seen:
     result: object
     verdict: object
 
-    def total(self, what):
+    def count_frames(self, what):
         """Over both directions, negative traffic apart."""
         return sum(c.count_frames(what) for c in self.result.directions.values())
 

@@ -32,12 +32,13 @@ from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import PhaseCounts
 from v6t.intent.requirements import DeviceRequirements
 from v6t.packets import header_policy as headerpolicy
-from v6t.packets import inet, trailer
+from v6t.packets import trailer
+from v6t.packets.walker import locate_endpoints, locate_headers
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
+from v6t.tests.packets.oracle import verify
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
@@ -142,12 +143,12 @@ def test_a_table_larger_than_memory_is_refused(monkeypatch):
 @pytest.mark.parametrize("protocol", [0, 50, 132])
 def test_a_frame_without_ports_belongs_to_no_connection(protocol):
     frame = bytearray(Expander(foreground(compiled(Nat44())["forward"])).frames(0, 1)[0])
-    assert ends_of(frame).transport == "UDP"
+    assert locate_endpoints(frame).transport == "UDP"
     frame[23] = protocol
     with pytest.raises(TesterError, match="without ports or query identifier"):
-        ends_of(frame)
+        locate_endpoints(frame)
     with pytest.raises(TesterError, match="without ports or query identifier"):
-        ends_of(frame[:14])
+        locate_endpoints(frame[:14])
 
 
 @pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
@@ -163,7 +164,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     assert (frames[:COUNT, 34:36] == rows[:, 10:12]).all()
     assert (frames[:COUNT, 36:38] == rows[:, 8:10]).all()
     assert (frames[COUNT:] == frames[:5]).all()
-    assert inet.verify(frames).all()
+    assert verify(frames).all()
     out = np.empty((5, frames.shape[1]), dtype=np.uint8)
     Replay(stream, table, Order(COUNT)).frames(3, 5, out)
     assert (out == frames[3:8]).all()
@@ -622,7 +623,7 @@ def test_simulated_connections_expire_oldest_first():
 def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
     frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
     changed = frames.copy()
-    at = inet.headers_of(frames[0]).udp + 6
+    at = locate_headers(frames[0]).checksum
     changed[0, at : at + 2] = 0
     changed[1, at + 1] ^= 1
     changed[2, 40] ^= 1
@@ -648,20 +649,20 @@ def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
 def test_a_checksum_that_comes_out_as_zero_is_no_other_checksum(way, zero):
     """0 is taken for 0xFFFF alone: a device that computes none at all is found out."""
     wanted = Expander(foreground(compiled(Nat64())[way])).frames(0, 2)
-    headers = inet.headers_of(wanted[0])
-    at = headers.udp + 6
+    layout = locate_headers(wanted[0])
+    at = layout.checksum
     # a payload with which the sum is 0 and the checksum, by RFC 768, 0xFFFF
     wanted[0, at + 2 : at + 4] = 0
     wanted[0, at : at + 2] = 0
-    rest = int(inet.udp_sum(wanted[:1], headers)[0])
+    rest = int(layout.sum_transport(wanted[:1])[0] % 0xFFFF)
     wanted[0, at + 2 : at + 4] = list((0xFFFF - rest).to_bytes(2, "big"))
     wanted[0, at : at + 2] = 0xFF
-    assert inet.udp_sum(wanted[:1], headers)[0] == 0xFFFF
+    assert verify(wanted[:1]).all()
     got = wanted.copy()
     got[:, at : at + 2] = 0
     policy = ProfiledOracle(Nat64(), ExpectProfile(zero_checksum=zero)).header_policy
     found = headerpolicy.tolerate(policy, wanted, wanted, got)
-    excused = zero == "always" or (zero == "ipv6" and headers.version == 6)
+    excused = zero == "always" or (zero == "ipv6" and layout.version == 6)
     assert (found.frames == wanted).all(axis=1).tolist() == [excused, False]
     damaged = got.copy()
     damaged[0, -1] ^= 1

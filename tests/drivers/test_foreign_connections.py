@@ -16,7 +16,8 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.connection_oracle import TableAt, connecting, foreground
 from v6t.drivers.oracle.replay import Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.packets import decode, trailer
+from v6t.packets import trailer
+from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
 from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, QueryNftables, TcpNat
 from v6t.trials.connections import Connections
@@ -69,7 +70,7 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     assert inside_endpoints(first, COUNT) == inside
     answer = foreground(streams["reverse"])
     back = Replay(answer, table, Order(COUNT)).frames(0, COUNT)
-    assert not [p for frame in back for p in decode.problems(frame.tobytes())]
+    assert not [p for frame in back for p in find_problems(frame.tobytes())]
     assert (back[:, destination] == out[:, source]).all()
     assert (back[:, source] == out[:, destination]).all()
     assert (back[:, 26:30] == out[:, 30:34]).all()
@@ -81,7 +82,7 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     assert (told.length == back.shape[1]).all()
     assert (told.frames[:, 30:34] == opening[:, 26:30]).all()
     assert (told.frames[:, destination] == opening[:, source]).all()
-    assert not [p for frame in told.frames for p in decode.problems(frame.tobytes())]
+    assert not [p for frame in told.frames for p in find_problems(frame.tobytes())]
     assert numbers[0] == 20_000
 
 

@@ -19,8 +19,8 @@ from v6t.packets.direction import DIRECTIONS
 from v6t.packets.header_policy import (
     Change,
     HeaderPolicy,
-    change_of,
-    combined_ecn,
+    classify_change,
+    combine_ecn,
     tolerate,
 )
 from v6t.plugins.base import Expected
@@ -329,7 +329,7 @@ def test_ecn_is_combined_as_in_rfc_6040():
     for inner, row in RFC_6040.items():
         for outer, wanted in zip(OUTER, row, strict=True):
             if wanted is not None:
-                assert combined_ecn(np.array([inner]), np.array([outer]))[0] == wanted
+                assert combine_ecn(np.array([inner]), np.array([outer]))[0] == wanted
 
 
 @pytest.mark.parametrize(("name", "direction"), TAKEN_OUT)
@@ -616,7 +616,7 @@ def test_a_refusal_says_what_would_have_been_allowed(name, direction, octet, cha
     ],
 )  # fmt: skip
 def test_what_became_of_a_packet_is_told_by_its_length(before, after, change):
-    assert change_of(before, after) is change
+    assert classify_change(before, after) is change
 
 
 class SixInFour:

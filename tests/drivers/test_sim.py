@@ -189,11 +189,11 @@ def test_the_tester_fails_when_it_should():
     ("option", "says"),
     [
         ({"capacty_fps": 1}, "no option 'capacty_fps'"),
-        ({"capacity_fps": -1}, r"capacity_fps: it must be at least 0 \(-1 given"),
-        ({"capacity_fps": "fast"}, r"capacity_fps: a number is wanted \('fast' given"),
-        ({"jitter_us": float("inf")}, r"jitter_us: a finite number is wanted \(inf given"),
-        ({"slow_repetitions": "perhaps"}, "slow_repetitions: true or false is wanted"),
-        ({"dead_zones": [[1]]}, r"dead_zones\.0\.1: this is missing"),
+        ({"capacity_fps": -1}, r"capacity_fps: must be at least 0 \(-1 given"),
+        ({"capacity_fps": "fast"}, r"capacity_fps: must be a number \('fast' given"),
+        ({"jitter_us": float("inf")}, r"jitter_us: must be a finite number \(inf given"),
+        ({"slow_repetitions": "perhaps"}, "slow_repetitions: must be true or false"),
+        ({"dead_zones": [[1]]}, r"dead_zones\.0\.1: is missing"),
     ],
 )
 def test_bad_options(option, says):

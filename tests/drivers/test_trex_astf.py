@@ -258,7 +258,7 @@ def test_a_server_that_v6t_starts_opens_connections_and_says_how():
             {"settings": {**TCP_RATE, "tcp.retransmissions": 1}},
             "had to be sent again",
         ),
-        ({"lab": "true"}, {"plugin": "dslite-aftr"}, "sends no tunnels"),
+        ({"lab": "true"}, {"plugin": "dslite-aftr"}, "does not support tunnels"),
         ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "at most 60,000"),
     ],
 )

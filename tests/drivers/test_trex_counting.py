@@ -20,13 +20,15 @@ from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import bursts, check_stamps, stamped, with_cache
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
-from v6t.packets.inet import finish_ipv4, headers_of, verify
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.precompute import with_rows
+from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign import OverTcp
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import DelayRequest, Segment, Trial
@@ -196,7 +198,7 @@ def test_broken_histograms_are_refused(text):
 def marked(stream):
     """A stream as TRex starts it: bit 0 of TOS or traffic class set, and 0xFFFF in a field."""
     packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
-    l3 = headers_of(bytes(packet)).l3
+    l3 = locate_headers(packet).networks[0].start
     if packet[l3] >> 4 == 6:
         packet[l3 + 1] |= 0x10
         packet[l3 + 2 : l3 + 4] = b"\xff\xff"
@@ -204,7 +206,7 @@ def marked(stream):
         packet[l3 + 1] |= 1
         packet[l3 + 4 : l3 + 6] = b"\xff\xff"
         rows = np.frombuffer(packet, np.uint8)[None, :].copy()
-        finish_ipv4(rows, l3)
+        write_ipv4_checksum(rows, l3)
         packet = rows[0]
     binary = base64.b64encode(bytes(packet)).decode()
     return replace(
@@ -244,7 +246,7 @@ def test_a_program_without_room_keeps_the_marks(direction):
             StreamSet(direction, (replace(stream, trex={**stream.trex, "vm": vm}),))
         ).streams
         frames = Expander(made).frames(0, 3)
-        l3 = headers_of(frames[0]).l3
+        l3 = locate_headers(frames[0]).networks[0].start
         if frames[0, l3] >> 4 == 6:
             assert frames[0, l3 : l3 + 4].tobytes().hex() == "6010ffff"
         else:

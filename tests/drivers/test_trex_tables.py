@@ -18,11 +18,12 @@ from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.trex import client_worker, counting, marking, tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.stamping import Burst, bursts, mended, stamped
-from v6t.packets import inet, trailer
+from v6t.packets import trailer
 from v6t.profiles.compiler.instructions import MAX_OFFSET
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import StreamSet
 from v6t.tests.core.support import v6t
+from v6t.tests.packets.oracle import verify
 from v6t.trials.trial import DelayRequest, Trial
 
 RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
@@ -46,7 +47,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
     program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
     assert reached(program) <= MAX_OFFSET
     frames = Expander(made).frames(70_000, 20)
-    assert inet.verify(frames).all()
+    assert verify(frames).all()
     mine, stream, number = marking.read(frames, marking.distance(frames.shape[1]))
     assert mine.all()
     assert (stream == marking.FIRST + 300).all()
@@ -129,7 +130,7 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
         far = sent.shape[1] - marking.distance(sent.shape[1])
         same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
         assert (sent[:, same] == wanted[:, same]).all()
-        assert inet.verify(sent).all()
+        assert verify(sent).all()
         if marking.is_marked(block.stream):
             told = made.knowing(block.stream)(sent)
             assert told.tolist() == block.connections.tolist() * 2

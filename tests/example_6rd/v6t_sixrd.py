@@ -11,6 +11,13 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
+from v6t.packets.reference import (
+    EXHAUSTED,
+    FORWARDED,
+    NOT_FORWARDED,
+    DropReason,
+    list_drop_reasons,
+)
 from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -24,10 +31,6 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.reference_device import (
-    COMMON_REASONS,
-    EXHAUSTED,
-    FORWARDED,
-    NOT_FORWARDED,
     Handled,
     Leaving,
     ReferenceDevice,
@@ -37,7 +40,13 @@ from v6t.plugins.sizes import translated_pair
 from v6t.plugins.tunnel import sixin4
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
-SPOOFED, NO_CUSTOMER, UNMARKABLE = range(len(COMMON_REASONS), len(COMMON_REASONS) + 3)
+
+class SixrdDrop(DropReason):
+    """Why a 6rd border relay drops a frame."""
+
+    SPOOFED = "the IPv6 source is not of the CE that sent it"
+    NO_CUSTOMER = "no customer has the IPv6 destination"
+    UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 
 
 class SixrdParams(LinkParams):
@@ -73,13 +82,13 @@ class SixrdParams(LinkParams):
             raise UsageError(
                 f"a delegated prefix of {self.delegated} bits leaves a customer no subnet",
                 "choose a shorter 6rd prefix, or a longer prefix of the customers' IPv4 addresses",
-                code="invalid-setting",
+                code="invalid-value",
             )
         if self.ces > self.embedded:
             raise UsageError(
                 f"{self.ces} varying bits are more than the {self.embedded} embedded ones",
                 f"set ces to {self.embedded} or less",
-                code="invalid-setting",
+                code="invalid-value",
             )
         return self
 
@@ -122,12 +131,7 @@ class SixrdBorderRelay(Technology):
     overhead = -20
     ip_versions: tuple[Literal[4], Literal[6]] = (4, 6)
     sides = ("CEs", "server")
-    drop_reasons = (
-        *COMMON_REASONS,
-        "the IPv6 source is not of the CE that sent it",
-        "no customer has the IPv6 destination",
-        "congestion mark on a packet that is not ECN-capable",
-    )
+    drop_reasons = list_drop_reasons(SixrdDrop)
     default_frame_sizes = (84,)
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280)
     params: SixrdParams
@@ -205,8 +209,9 @@ class SixrdBorderRelay(Technology):
             return Handled(reason, ())
         reason[good] = FORWARDED
         own, outer = self._customer(packets[:, 28:44]), packets[:, 12:16]
-        reason[good & ~((own == outer).all(axis=1) & self._delegated(packets[:, 28:44]))] = SPOOFED
-        reason[good & sixin4.unmarkable(packets)] = UNMARKABLE
+        rightful = (own == outer).all(axis=1) & self._delegated(packets[:, 28:44])
+        reason[good & ~rightful] = SixrdDrop.SPOOFED
+        reason[good & sixin4.unmarkable(packets)] = SixrdDrop.UNMARKABLE
         reason[good & (packets[:, 27] <= 1)] = EXHAUSTED
         rows = reason == FORWARDED
         if not rows.any():
@@ -217,9 +222,13 @@ class SixrdBorderRelay(Technology):
         p = self.params
         ours = self._delegated(packets[:, 24:40])
         if packets.shape[1] + 20 > self.links.left.mtu:
-            return route(packets, 6, np.where(ours, NOT_FORWARDED, NO_CUSTOMER).astype(np.uint8))
+            return route(
+                packets, 6, np.where(ours, NOT_FORWARDED, SixrdDrop.NO_CUSTOMER).astype(np.uint8)
+            )
         native = (packets[:, 24:40] == _octets(p.tester_left_ipv6.packed)).all(axis=1)
-        routed = route(packets, 6, np.where(native, FORWARDED, NO_CUSTOMER).astype(np.uint8))
+        routed = route(
+            packets, 6, np.where(native, FORWARDED, SixrdDrop.NO_CUSTOMER).astype(np.uint8)
+        )
         reason = np.where(ours, FORWARDED, routed.reason).astype(np.uint8)
         reason[ours & (packets[:, 7] <= 1)] = EXHAUSTED
         rows = ours & (reason == FORWARDED)

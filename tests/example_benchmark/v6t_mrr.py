@@ -17,7 +17,7 @@ from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.procedures.conditions import Attempts
+from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
@@ -87,7 +87,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         attempts: list[Attempt] = []
         received: dict[str, list[float]] = {way: [] for way in list_directions(point.mode)}
         for number in range(1, own.trials + 1):
-            trials = Attempts(
+            trials = TrialRunner(
                 *(conditions, conditions.make_key_prefix(self.name), point.measure, point.watch),
                 *(number, own.trials),
             )

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
 from v6t.packets.direction import Direction
+from v6t.packets.reference import FORWARDED, DropReason, list_drop_reasons
 from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -22,13 +23,17 @@ from v6t.plugins.common.mixture import (
     negative_share,
     replaced,
 )
-from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
+from v6t.plugins.common.reference_device import Handled, Leaving, ReferenceDevice, route
 from v6t.plugins.common.text import network6
 from v6t.plugins.router.params import HostBits
 from v6t.plugins.sizes import routed_pair
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
-NOT_INSIDE = 4
+
+class Nptv6Drop(DropReason):
+    """Why the translator drops a frame."""
+
+    NOT_INSIDE = "the address is not within the prefix"
 
 
 class Nptv6Params(LinkParams):
@@ -85,13 +90,7 @@ class Nptv6(Technology):
     overhead = 0
     ip_versions = (6, 6)
     sides = ("inside", "outside")
-    drop_reasons = (
-        "forwarded",
-        "not addressed to this device",
-        "no packet that this device forwards",
-        "TTL or hop limit exhausted",
-        "the address is not within the prefix",
-    )
+    drop_reasons = list_drop_reasons(Nptv6Drop)
     default_frame_sizes = (84,)
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
     params: Nptv6Params
@@ -168,7 +167,8 @@ def _handler(at: int, old: IPv6Network, new: IPv6Network, adjustment: int, nativ
     def handler(packets: Any) -> Handled:
         known = (packets[:, at : at + 6] == before).all(axis=1)
         known |= (packets[:, 24:40] == other).all(axis=1)
-        handled = route(packets, 6, np.where(known, FORWARDED, NOT_INSIDE).astype(np.uint8))
+        reason = np.where(known, FORWARDED, Nptv6Drop.NOT_INSIDE).astype(np.uint8)
+        handled = route(packets, 6, reason)
         parts = []
         for part in handled.leaving:
             changed = part.packets

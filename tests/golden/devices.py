@@ -171,7 +171,7 @@ def translate(bound: Any) -> Iterator[str]:
             wanted = np.repeat(answer.frames[:1, :length], len(octets), axis=0)
             damaged = wanted.copy()
             damaged[octets, octets] ^= 0x41
-            policy = oracle.header_policy.towards(direction)
+            policy = oracle.header_policy.for_direction(direction)
             rows = np.repeat(sent[:1], len(octets), axis=0)
             allowed = headerpolicy.tolerate(policy, rows, wanted, damaged)
             matches = allowed.allowed & (allowed.frames == wanted).all(axis=1)

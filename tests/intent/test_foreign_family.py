@@ -56,7 +56,7 @@ def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
 def test_built_in_driver_refuses_foreign_configuration(sixrd, name):
     with pytest.raises(UsageError) as caught:
         make_driver(name, {}).check_intent(sixrd.SixrdBorderRelay().dut_intent())
-    assert caught.value.code == "unsupported-by-device"
+    assert caught.value.code == "unsupported-technology"
     assert caught.value.technology == "sixrd-br"
 
 

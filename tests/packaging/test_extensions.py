@@ -164,7 +164,7 @@ def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
     assert "Maximum receive rate (MRR)" in Path("out/report.html").read_text()
     assert "Maximum receive rate (MRR)" in v6t("resume", "out", bin_=without)
     wrong = v6t("run", *MRR, bin_=without, status=2)
-    assert "there is no benchmark 'mrr'" in wrong
+    assert "unknown benchmark 'mrr'" in wrong
 
 
 def results_schema(bin_: Path, name: str) -> object:

@@ -151,5 +151,5 @@ def test_port_layout_gives_the_ports_of_rfc_7597():
 
 def test_b4_layout_of_generated_softwires_has_the_form_of_rfc_7596():
     pool, prefix = IPv4Network("198.18.0.0/15"), IPv6Network("2001:db8:b400::/40")
-    layout = GeneratedSoftwires(pool, prefix, psid_len=6, index_bits=10).b4_layout()
+    layout = GeneratedSoftwires(pool, prefix, psid_len=6, index_bits=10).b4_layout
     assert IPv6Address(layout.encode(softwire=73)) == IPv6Address("2001:db8:b400:49:0:c612:1:9")

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from v6t.intent.families import RouterConfig
+from v6t.packets.reference import COMMON_REASONS
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -16,7 +17,7 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.reference_device import COMMON_REASONS, ReferenceDevice, route_all
+from v6t.plugins.common.reference_device import ReferenceDevice, route_all
 from v6t.plugins.sizes import routed_pair
 from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
-from v6t.packets import inet
+from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.base import Expected
 from v6t.plugins.conformance.suite import assert_conforms, check
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -91,7 +91,7 @@ class Refusing(MapEBorderRelay):
     """Raises an error of v6t's own."""
 
     def expect(self, direction, frames):
-        raise UsageError("no hop limit is left", code="invalid-setting")
+        raise UsageError("no hop limit is left", code="invalid-value")
 
 
 class UndescribedParams(MapEParams):
@@ -252,7 +252,7 @@ class ForwardsAll(Nat44):
         alive = frames.copy()
         at = 14 if tuple(alive[0, 12:14]) == (8, 0) else 18
         alive[:, at + 8] = 64
-        inet.finish_ipv4(alive, at)
+        write_ipv4_checksum(alive, at)
         return super().connected(direction, alive, initial, learned)
 
 

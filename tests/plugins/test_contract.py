@@ -113,4 +113,4 @@ def test_configuration_as_another_family_is_refused():
     assert intent.configuration_as(families.NatConfig) is intent.configuration
     with pytest.raises(UsageError) as caught:
         intent.configuration_as(families.MapERelayConfig)
-    assert caught.value.code == "unsupported-by-device"
+    assert caught.value.code == "unsupported-technology"

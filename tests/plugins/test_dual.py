@@ -16,14 +16,16 @@ from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
-from v6t.packets import inet
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Link, Links
 from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
-from v6t.plugins.stateful.base import OUTSIDE_POOL
+from v6t.plugins.stateful.base import StatefulDrop
 from v6t.profiles.expand import Expander
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.tests.packets.oracle import verify
 
 from .test_nat import FRAMES, NatWorld, _with_ports, streams
 from .worlds import aged, as_ipv4, as_ipv6
@@ -89,8 +91,8 @@ def replies(plugin, learned, size):
     """The Responder's frames in connections it learned."""
     back = np.repeat(Expander(streams(plugin, "reverse", size)[0]).frames(0, 1), FRAMES, axis=0)
     back[:, 26:38] = learned[:, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]]
-    inet.finish_ipv4(back, 14)
-    inet.finish_udp(back, inet.headers_of(back[0]))
+    write_ipv4_checksum(back, 14)
+    locate_headers(back[0]).write_checksum(back)
     return back
 
 
@@ -106,7 +108,7 @@ def rows_of(answer):
 def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
     plugin, world = dual(variant, links, **given)
     frames, out, learned = sent(plugin, world, size)
-    assert inet.verify(frames).all()
+    assert verify(frames).all()
     assert len(np.unique(learned, axis=0)) == FRAMES
     answer = plugin.connected("forward", frames, frames, learned)
     assert not answer.reason.any()
@@ -223,7 +225,7 @@ def test_a_source_outside_the_port_set_is_a_drop():
     learned = learned.copy()
     learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
     reason = plugin.connected("forward", frames, frames, learned).reason
-    assert reason[0] == OUTSIDE_POOL
+    assert reason[0] == StatefulDrop.OUTSIDE_POOL
     assert not reason[1:].any()
 
 
@@ -255,8 +257,8 @@ REFUSED = {
         {"variant": "map-t", "public_ipv4": "198.51.100.1"}, "outside the rule's IPv4 prefix",
     ),
     "a CE with a prefix": ({"variant": "map-t", "ea_len": 4}, "has a whole IPv4 prefix"),
-    "background": ({"n": 2, "m": 1}, "no background between two IPv4 networks"),
-    "short prefix": ({"prefix": "2001:db8:64::/64"}, "is no /96"),
+    "background": ({"n": 2, "m": 1}, "background between two IPv4 networks"),
+    "short prefix": ({"prefix": "2001:db8:64::/64"}, "must be a /96"),
     "same prefixes": ({"clat_ipv6": "2001:db8:64::/96"}, "are the same"),
     "responder is public": (
         {"responder_ipv4": "198.19.0.1"}, "are public addresses of the devices",
@@ -432,7 +434,7 @@ def test_the_tunnels_end_drops_what_is_no_softwires():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"n": 2, "m": 1}, "there is no background"),
+        ({"n": 2, "m": 1}, "background traffic is impossible"),
         ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "an address of the B4s"),
         ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "do not lie within a /96"),
     ],

@@ -210,8 +210,8 @@ def test_a_rule_without_ea_bits_gives_its_one_ce_the_whole_prefix():
         ({"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "port 2048 belongs to PSID 1, not 0"),
         ({"ipv4": "192.0.2.1", "psid": 32}, "PSID 32 does not fit the 5 bits of this rule"),
         ({"ipv4": "192.0.3.1", "psid": 1}, "192.0.3.1 is outside the rule's IPv4 prefix"),
-        ({"ipv4": "192.0.2", "psid": 1}, "IPv4 address '192.0.2' is no IPv4 address"),
-        ({"ipv6": "2001:db8::zz"}, "IPv6 address '2001:db8::zz' is no IPv6 address"),
+        ({"ipv4": "192.0.2", "psid": 1}, "IPv4 address '192.0.2' is not an IPv4 address"),
+        ({"ipv6": "2001:db8::zz"}, "IPv6 address '2001:db8::zz' is not an IPv6 address"),
         ({"ipv6": "2001:db8:ff::1"}, "2001:db8:ff::1 is outside the rule's IPv6 prefix"),
     ],
 )
@@ -222,13 +222,15 @@ def test_calc_refuses(given_, message):
 
 
 def test_calc_refuses_excluded_ports():
-    with pytest.raises(UsageError, match="port 1023 belongs to no CE: PSID offset 6") as caught:
+    with pytest.raises(
+        UsageError, match="port 1023 does not belong to a CE: PSID offset 6"
+    ) as caught:
         calc_map("2001:db8:ce::/51", "192.0.2.0/24", 13, 6, ipv4="192.0.2.1", port=1023)
     assert "excludes ports below 1024" in caught.value.message
 
 
 def test_calc_refuses_foreign_addresses_of_a_rule_without_ea_bits():
-    with pytest.raises(UsageError, match="is no MAP address of this rule"):
+    with pytest.raises(UsageError, match="is not a MAP address of this rule"):
         calc_map("2001:db8::/56", "192.0.2.18/32", 0, 6, ipv6="2001:db8::1")
 
 
@@ -266,10 +268,10 @@ def test_prefixes_as_users_write_them():
     ):
         with pytest.raises(UsageError) as caught:
             read(text, "the prefix")
-        assert caught.value.message.startswith(f"the prefix '{text}' is no IPv")
+        assert caught.value.message.startswith(f"the prefix '{text}' is not an IPv")
         assert caught.value.hint == hint
     for address in (address4, address6):
-        with pytest.raises(UsageError, match="the address 'x' is no IPv"):
+        with pytest.raises(UsageError, match="the address 'x' is not an IPv"):
             address("x", "the address")
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import descriptions
 from v6t.core.config.files import RunFile, TestbedFile
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
 
@@ -101,23 +101,23 @@ REFUSALS = {
             "ea_len": 24,
             "psid_offset": 0,
         },
-        "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
+        "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
         "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
     ),
     "MAP-15 nothing but port 0, the only CE": (
         {**OWN, "psid_len": 16, "psid_offset": 0},
-        "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has no port but 0",
+        "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
         "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
     ),
     "IPv6 prefix with host bits": (
         {"rule_ipv6": "2001:db8:ce::1/51"},
-        "rule IPv6 prefix '2001:db8:ce::1/51' is no IPv6 prefix: 2001:db8:ce::1/51 has host bits "
+        "rule IPv6 prefix '2001:db8:ce::1/51' is not an IPv6 prefix: 2001:db8:ce::1/51 has host bits "
         "set",
         "did you mean 2001:db8:ce::/51?",
     ),
     "IPv4 prefix with host bits": (
         {"rule_ipv4": "192.0.2.1/24"},
-        "rule IPv4 prefix '192.0.2.1/24' is no IPv4 prefix: 192.0.2.1/24 has host bits set",
+        "rule IPv4 prefix '192.0.2.1/24' is not an IPv4 prefix: 192.0.2.1/24 has host bits set",
         "did you mean 192.0.2.0/24?",
     ),
     "MAP-09 BR within a rule": (
@@ -137,18 +137,18 @@ REFUSALS = {
     ),
     "MAP-13 same IPv4 prefix": (
         {"domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"}]},
-        "two domains have the same rule IPv4 prefix, so the BR could not tell their CEs apart",
+        "two domains have the same rule IPv4 prefix, so the BR cannot distinguish their CEs",
         "give each domain an IPv4 prefix of its own; one may lie within another",
     ),
     "MAP-13 all CEs of a rule around another": (
         {"ces": "all", "domains": [INSIDE]},
         "other rules lie within 2001:db8:ce::/51 or 192.0.2.0/24 and take over 256 of its CEs",
-        "set the domain's ces to at most 7936, or choose prefixes beside each other",
+        "set the domain's ces to at most 7936, or choose disjoint prefixes",
     ),
     "MAP-13 more CEs than another rule leaves": (
         {"ces": 7937, "domains": [INSIDE]},
         "other rules lie within 2001:db8:ce::/51 or 192.0.2.0/24 and take over 256 of its CEs",
-        "set the domain's ces to at most 7936, or choose prefixes beside each other",
+        "set the domain's ces to at most 7936, or choose disjoint prefixes",
     ),
     "MAP-13 a rule hidden by another": (
         {
@@ -157,7 +157,7 @@ REFUSALS = {
             "domains": [{**FIGURE_8, "rule_ipv6": "2001:db8:ce::/52", "ea_len": 9, "ces": 1}],
         },
         "other rules lie within 2001:db8:ce::/51 or 192.0.2.18/32 and take over 1 of its CEs",
-        "choose prefixes beside each other",
+        "choose disjoint prefixes",
     ),
     "MAP-13 a bad further domain": (
         {"domains": [{**SECOND, "psid_offset": 13}]},
@@ -176,7 +176,7 @@ REFUSALS = {
     ),
     "MAP-14 no CE left": (
         {**TINY, "exclude_network_broadcast": True},
-        "without its network and broadcast address the rule has no CE left",
+        "the rule contains no CEs except the network and broadcast address",
         "",
     ),
     "GEN-14 more foreground than frames": (
@@ -204,7 +204,7 @@ def test_refusals_say_what_is_wrong_and_what_to_change(name):
 def test_prefixes_of_the_wrong_family_are_refused():
     with pytest.raises(UsageError) as caught:
         relay(rule_ipv6="192.0.2.0/24", rule_ipv4="2001:db8:ce::/51")
-    assert caught.value.message.startswith("rule IPv6 prefix '192.0.2.0/24' is no IPv6 prefix")
+    assert caught.value.message.startswith("rule IPv6 prefix '192.0.2.0/24' is not an IPv6 prefix")
     assert caught.value.hint == "write it as 2001:db8::/40"
 
 
@@ -413,7 +413,7 @@ EFFECTS = {
     "RV-var-dport": ({**OWN, "rv_dport": "dec"}, order("reverse", "dport"), {-1}),
     "NUM-OF-CEs": (
         {"ces": 37},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
+        lambda p: len(sort_unique(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
         37,
     ),
     "BMR-IPv6-Prefix": (
@@ -428,7 +428,7 @@ EFFECTS = {
     ),
     "BMR-EA": (
         {"ea_len": 9, "ces": "all"},
-        lambda p: len(distinct(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
+        lambda p: len(sort_unique(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
         512,
     ),
 }  # fmt: skip

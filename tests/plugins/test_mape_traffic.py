@@ -10,14 +10,14 @@ from ipaddress import IPv6Address, IPv6Network
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.packets import inet
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.plugins.map.mape_params import DROP_REASONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.expand import Expander, expand_set
 from v6t.profiles.export.stl import to_stl_json
 from v6t.profiles.model import Role
+from v6t.tests.packets.oracle import verify
 
 from . import oracle as o
 from .support import FIGURE_8, deviation, number, ports, relay, stream_frames
@@ -123,7 +123,7 @@ def test_so_many_ces_without_repetition(ces, direction):
     plugin = relay(**FIGURE_8, ces=ces)
     frames = stream_frames(plugin, direction, 2 * ces + 3)["fg"]
     ea = (ea_forward if direction == "forward" else ea_reverse)(frames, plugin.params.rule)
-    assert len(distinct(ea[:ces])) == ces
+    assert len(sort_unique(ea[:ces])) == ces
     assert (ea[ces : 2 * ces] == ea[:ces]).all()
     if ces == 1000:
         # drawn from the whole rule, not a stretch of it
@@ -152,7 +152,7 @@ def test_more_ces_than_a_list_holds_come_once_per_cycle(direction):
     frames = stream_frames(plugin, direction, 200_000)["fg"]
     ea = (ea_forward if direction == "forward" else ea_reverse)(frames, plugin.params.rule)
     for half in (ea[:100_000], ea[100_000:]):
-        assert len(distinct(half)) == 100_000
+        assert len(sort_unique(half)) == 100_000
     assert (np.diff(ea[:100_000].astype(int)) > 0).mean() == pytest.approx(0.5, abs=0.1)
 
 
@@ -164,7 +164,7 @@ def test_numbers_of_ces_trex_cannot_enumerate_are_refused():
 def test_without_network_and_broadcast_addresses():
     plugin = relay(**FIGURE_8, ces=8128, exclude_network_broadcast=True)
     frames = stream_frames(plugin, "forward", 8128)["fg"]
-    assert len(distinct(ea_forward(frames, plugin.params.rule))) == 8128
+    assert len(sort_unique(ea_forward(frames, plugin.params.rule))) == 8128
     last = frames[:, 69]
     assert (last.min(), last.max()) == (1, 254)
 
@@ -184,14 +184,14 @@ def test_each_ce_with_a_prefix_uses_all_its_hosts():
     plugin = relay(rule_ipv6="2001:db8:100::/40", rule_ipv4="192.0.2.0/24", ea_len=4, ces="all")
     for direction, at in (("forward", 69), ("reverse", 33)):
         frames = stream_frames(plugin, direction, 8000)["fg"]
-        assert len(distinct(frames[:, at])) == 256
+        assert len(sort_unique(frames[:, at])) == 256
         assert not plugin.expect(direction, frames).reason.any()
 
 
 def test_a_prefix_for_one_ce_without_ea_bits():
     plugin = relay(**{**OWN, "rule_ipv4": "192.0.2.16/28"})
     frames = stream_frames(plugin, "reverse", 1000)["fg"]
-    assert sorted(distinct(frames[:, 33]).tolist()) == list(range(16, 32))
+    assert sorted(sort_unique(frames[:, 33]).tolist()) == list(range(16, 32))
     out = plugin.expect("reverse", frames).frames
     assert len(np.unique(out[:, 38:54], axis=0)) == 1
 
@@ -234,7 +234,7 @@ def test_ces_of_a_domain_around_another_stay_outside_it():
         if direction == "forward":
             outer = number(classes["fg-0"], 22, 8) >> np.uint64(8)
             assert int(narrow.ipv6_prefix.network_address) >> 72 not in outer.tolist()
-            assert len(distinct(outer)) > 25
+            assert len(sort_unique(outer)) > 25
         # a reply reaches the CE that asked: 192.0.2.64/28 is the other rule's
         at = 69 if direction == "forward" else 33
         assert not np.isin(classes["fg-0"][:, at], range(64, 80)).any()
@@ -289,7 +289,7 @@ def test_ports_of_a_ce_that_shares_nothing(policy):
         assert (own.min() >= 1024).all()
         if policy != "random":
             assert set(np.diff(own).tolist()) <= {1, -1, 64511, -64511}
-            assert len(distinct(own)) == 64512
+            assert len(sort_unique(own)) == 64512
 
 
 @pytest.mark.parametrize("policy", ["fixed", "inc", "dec", "random"])
@@ -349,7 +349,7 @@ def test_foreground_is_m_of_n(n, m, direction):
         assert frames.shape[1] == 100
         assert set(frames[:, 20].tolist()) == {17}
         assert len(np.unique(frames[:, 22:54], axis=0)) == 1
-        assert inet.verify(frames).all()
+        assert verify(frames).all()
 
 
 # MAP-09
@@ -372,7 +372,7 @@ def test_spoofed_frames_are_all_dropped_and_counted_apart(percent):
         answer = plugin.expect("forward", frames)
         reasons = {DROP_REASONS[r] for r in answer.reason}
         assert reasons == {wanted.get(name, "forwarded")}
-        assert inet.verify(frames).all()
+        assert verify(frames).all()
     assert not [c for c in plugin.traffic("reverse", plugin.frame_pair(104)).classes
                 if c.role is Role.NEGATIVE]  # fmt: skip
 

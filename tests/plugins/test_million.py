@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.direction import DIRECTIONS
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.plugins.base import Links
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -245,7 +245,7 @@ def test_a_million_frames_are_what_they_should_be(name, direction):
             told = [known[a] for a in seen]
             if None not in told:
                 assert np.array_equal(owners, np.array(told)[whose])
-            pairs = distinct(whose.astype(np.int64) << 16 | owners)
+            pairs = sort_unique(whose.astype(np.int64) << 16 | owners)
             customers |= {(seen[pair >> 16], pair & 0xFFFF) for pair in pairs.tolist()}
         elif sender.senders:
             customers |= set(seen)

@@ -12,15 +12,17 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 from v6t.base.errors import UsageError
-from v6t.packets import inet
+from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
+from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
-from v6t.plugins.stateful.base import NO_CONNECTION, OUTSIDE_POOL
+from v6t.plugins.stateful.base import StatefulDrop
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
+from v6t.tests.packets.oracle import verify
 
 from .worlds import World, aged, as_ipv4, as_ipv6, embedded, extracted, routed
 
@@ -154,7 +156,7 @@ def established(plugin, world, size=None):
 def test_frames_of_connections_are_what_a_device_emits(case, links):
     plugin, world = made(case, links)
     frames, out, learned = established(plugin, world)
-    assert inet.verify(frames).all()
+    assert verify(frames).all()
     answer = plugin.connected("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert [answer.frames[i, : answer.length[i]].tobytes() for i in range(FRAMES)] == out
@@ -163,8 +165,8 @@ def test_frames_of_connections_are_what_a_device_emits(case, links):
     back = np.repeat(Expander(template).frames(0, 1), FRAMES, axis=0)
     at = 30 if plugin.links.right.vlan else 26
     back[:, at : at + 12] = learned[:, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]]
-    inet.finish_ipv4(back, at - 12)
-    inet.finish_udp(back, inet.headers_of(back[0]))
+    write_ipv4_checksum(back, at - 12)
+    locate_headers(back[0]).write_checksum(back)
     answer = plugin.connected("reverse", back, frames, learned)
     assert not answer.reason.any()
     for row in range(FRAMES):
@@ -202,7 +204,7 @@ def test_without_a_connection_nothing_is_forwarded(case):
         answer = plugin.expect(direction, frames)
         if direction == "reverse" or plugin.name == "nat44":
             assert not answer.length.any()
-    assert plugin.drop_reasons[NO_CONNECTION] == "belongs to no connection"
+    assert plugin.drop_reasons[StatefulDrop.NO_CONNECTION] == "belongs to no connection"
 
 
 @pytest.mark.parametrize("case", ["nat44", "nat64"])
@@ -213,7 +215,7 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
     learned[0, 3] ^= 8  # another address
     learned[1, 8:10] = (0, 80)  # a port below the pool
     reason = plugin.connected("forward", frames, frames, learned).reason
-    assert reason[:2].tolist() == [OUTSIDE_POOL, OUTSIDE_POOL]
+    assert reason[:2].tolist() == [StatefulDrop.OUTSIDE_POOL, StatefulDrop.OUTSIDE_POOL]
     assert not reason[2:].any()
 
 

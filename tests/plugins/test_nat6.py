@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
-from v6t.packets import inet
+from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat.nat46 import Nat46, Nat46Params
 from v6t.plugins.nat.nat66 import Nat66, Nat66Params
-from v6t.plugins.stateful.base import OUTSIDE_POOL
+from v6t.plugins.stateful.base import StatefulDrop
 from v6t.plugins.stateful.pool6 import Pool6Params
 from v6t.profiles.expand import Expander
+from v6t.tests.packets.oracle import verify
 
 from .test_nat import FRAMES, NatWorld, _with_ports, streams
 from .worlds import as_ipv4, as_ipv6, routed
@@ -122,7 +123,7 @@ def rows_of(answer):
 def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     plugin, world = made(case, links)
     frames, out, learned = established(plugin, world, size)
-    assert inet.verify(frames).all()
+    assert verify(frames).all()
     assert len(np.unique(learned, axis=0)) == FRAMES
     answer = plugin.connected("forward", frames, frames, learned)
     assert not answer.reason.any()
@@ -130,7 +131,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     back = np.repeat(Expander(streams(plugin, "reverse", size)[0]).frames(0, 1), FRAMES, axis=0)
     swapped = [*range(16, 32), *range(16), 34, 35, 32, 33]
     back[:, 22:58] = learned[:, swapped]
-    inet.finish_udp(back, inet.headers_of(back[0]))
+    locate_headers(back[0]).write_checksum(back)
     answer = plugin.connected("reverse", back, frames, learned)
     assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
 
@@ -144,7 +145,7 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
     learned[1, 3] ^= 1  # another network
     learned[2, 32:34] = (0, 80)  # a port below the pool
     reason = plugin.connected("forward", frames, frames, learned).reason
-    assert reason[:3].tolist() == [OUTSIDE_POOL] * 3
+    assert reason[:3].tolist() == [StatefulDrop.OUTSIDE_POOL] * 3
     assert not reason[3:].any()
 
 
@@ -197,7 +198,7 @@ def test_the_rules_name_clients_addresses_and_ports():
 
 
 REFUSED = {
-    "background": ({"n": 2, "m": 1}, "there is no background"),
+    "background": ({"n": 2, "m": 1}, "background cannot be distinguished"),
     "responder is public": ({"pool_first": "2001:2:0:1::2"}, "public addresses of the device"),
     "scattered responders": (
         {"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
@@ -222,5 +223,5 @@ def test_what_cannot_be_is_refused_in_a_sentence(case, model):
 def test_servers_that_are_not_mapped_by_prefixes():
     with pytest.raises(UsageError, match="end differently in the last 2 bits"):
         Nat46Params(**HOSTS, responder_ipv4="198.19.0.3", responder_ipv6="2001:2:0:1::4")
-    with pytest.raises(UsageError, match="is no /96"):
+    with pytest.raises(UsageError, match="must be a /96"):
         Nat46Params(clients_prefix="2001:db8::/64")

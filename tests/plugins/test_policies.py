@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
-from v6t.packets import inet
+from v6t.packets.walker import locate_headers
 from v6t.plugins.common.ports import Policy
 from v6t.plugins.siit.siit import Siit
 from v6t.profiles.compiler.compile import compile_traffic
@@ -85,15 +85,16 @@ def _with_policy(technology: str, field: str, policy: str) -> dict[str, Any]:
 def _values(stream: Stream, place: str) -> list[int]:
     """Return one field of the first frames as numbers."""
     frames = Expander(stream).frames(0, COUNT)
-    headers = inet.headers_of(frames[0])
+    layout = locate_headers(frames[0])
     if place in ("sport", "dport"):
-        assert headers.udp is not None
-        return number(frames, headers.udp + 2 * (place == "dport"), 2).astype(int).tolist()
+        assert layout.transport == "UDP"
+        return number(frames, layout.start + 2 * (place == "dport"), 2).astype(int).tolist()
     if place == "inner dst":
-        at = headers.udp - 4
+        at = layout.start - 4
         return number(frames, at, 4).astype(int).tolist()
-    first, octets = (8, 16) if headers.version == 6 else (12, 4)
-    at = headers.l3 + first + octets * (place == "dst")
+    version, start = layout.networks[0]
+    first, octets = (8, 16) if version == 6 else (12, 4)
+    at = start + first + octets * (place == "dst")
     return [int.from_bytes(row.tobytes(), "big") for row in frames[:, at : at + octets]]
 
 

@@ -15,12 +15,12 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin
-from v6t.packets import inet
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
+from v6t.tests.packets.oracle import verify
 
 from .oracle import OracleRule
 from .worlds import (
@@ -261,7 +261,7 @@ def check(plugin, world, direction, stream, count):
     chance = random.Random(f"{stream.name}/{direction}")
     for first in range(0, count, 20_000):
         frames = expander.frames(first, min(20_000, count - first))
-        assert inet.verify(frames).all()
+        assert verify(frames).all()
         answer = plugin.expect(direction, frames)
         assert len(answer.length) == len(answer.reason) == len(answer.frames) == len(frames)
         assert ((answer.length > 0) == (answer.reason == 0)).all()
@@ -269,7 +269,7 @@ def check(plugin, world, direction, stream, count):
             assert not answer.length.any()
         else:
             assert set(answer.length.tolist()) == {answer.frames.shape[1]}
-            assert inet.verify(answer.frames).all()
+            assert verify(answer.frames).all()
         for row in chance.sample(range(len(frames)), SAMPLE * len(frames) // count):
             wanted = world.answer(direction, frames[row].tobytes())
             assert answer.frames[row, : answer.length[row]].tobytes() == wanted

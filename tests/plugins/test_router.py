@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
-from v6t.packets import inet
+from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams
 from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
 from v6t.profiles.compiler.compile import compile_traffic
@@ -86,7 +86,7 @@ def test_no_route_no_frame():
     plugin = Ipv4Router()
     rows = frames(plugin, "forward", 2)
     rows[0, 31] ^= 1
-    inet.finish_ipv4(rows, 14)
+    write_ipv4_checksum(rows, 14)
     answer = plugin.expect("forward", rows)
     assert [plugin.drop_reasons[r] for r in answer.reason] == [
         "no route to the destination", "forwarded",

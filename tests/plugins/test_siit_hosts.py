@@ -8,12 +8,12 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_eam
 from v6t.core.config.plugins import load_plugin
-from v6t.packets import inet
 from v6t.plugins.siit.siit import Siit, SiitParams
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import read_pairs
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.tests.packets.oracle import verify
 
 from .worlds import embedded
 
@@ -22,7 +22,7 @@ def hosts(plugin, direction, field):
     """Distinct addresses among 5000 frames."""
     streams = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
     frames = Expander(streams[0]).frames(0, 5000)
-    assert inet.verify(frames).all()
+    assert verify(frames).all()
     return {row[field].tobytes() for row in frames}
 
 

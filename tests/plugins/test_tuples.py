@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.resolve import Flags, resolve
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.nat.nat66 import Nat66
@@ -181,8 +181,8 @@ def test_all_combinations_once_and_again_in_the_same_order(counts, first):
     total = np.zeros(len(found), dtype=np.uint64)
     for column, f in zip(found.T, fields, strict=True):
         total = total << np.uint64(16) | column
-        assert set(distinct(column).tolist()) == set(range(f.first, f.first + f.count))
-    assert len(distinct(total)) == combinations(fields)
+        assert set(sort_unique(column).tolist()) == set(range(f.first, f.first + f.count))
+    assert len(sort_unique(total)) == combinations(fields)
 
 
 @pytest.mark.parametrize(

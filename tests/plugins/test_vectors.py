@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
-from v6t.packets import inet
+from v6t.packets.checksum import sum_words, write_ipv4_checksum
+from v6t.packets.walker import locate_headers
 from v6t.plugins.common.ports import PortSet
 from v6t.plugins.map.mape_params import DROP_REASONS
 from v6t.plugins.map_rules import MapRule, rule_from_text
@@ -20,6 +21,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Layer, Variable
 from v6t.profiles.template import build
+from v6t.tests.packets.oracle import verify
 from v6t.tests.profiles.traffics import ETHER, OVER_FOUR, OVER_SIX, one
 
 from . import oracle
@@ -145,7 +147,7 @@ def tunnelled(v, source: str):
     ipv4 = plugin.params.rule.decode_ea(ea & ((1 << r["ea_len"]) - 1))[0]
     frame[0, 66:70] = list(IPv4Address(v.get("ipv4_src", ipv4)).packed)
     frame[0, 74:76] = list(v["sport"].to_bytes(2, "big"))
-    inet.finish_ipv4(frame, 54)
+    write_ipv4_checksum(frame, 54)
     return plugin, frame
 
 
@@ -257,8 +259,7 @@ def embedding_rule(v):
 
 
 def neutral_prefix(v):
-    octets = np.frombuffer(IPv6Network(v["prefix"]).network_address.packed, np.uint8)[None, :]
-    total = int(inet.fold(inet.ones_complement_sum(octets, 0, 16))[0])
+    total = sum_words(IPv6Network(v["prefix"]).network_address.packed)
     assert f"{total:#06x}" == v["ones_complement_sum"]
     assert (total == 0xFFFF) == v["neutral"]
 
@@ -271,13 +272,13 @@ def udp_checksum(v):
         layers = (ETHER, Layer(name, addresses), Layer("UDP", ports))
         frame = np.frombuffer(build(layers, size).packet, np.uint8).copy()[None, :]
         frame[0, -len(payload) :] = list(payload)
-        headers = inet.headers_of(frame[0])
-        assert frame.shape[1] - headers.payload == len(payload)
-        inet.finish_udp(frame, headers)
-        assert frame[0, headers.udp + 6 : headers.udp + 8].tobytes().hex() == (
+        layout = locate_headers(frame[0])
+        assert frame.shape[1] - layout.end == len(payload)
+        layout.write_checksum(frame)
+        assert frame[0, layout.checksum : layout.checksum + 2].tobytes().hex() == (
             v[key]["checksum"].removeprefix("0x")
         )
-        assert inet.verify(frame).all()
+        assert verify(frame).all()
 
 
 def multi_ip(v):

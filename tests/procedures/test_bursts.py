@@ -252,7 +252,7 @@ def test_each_kind_of_reset_is_a_benchmark_of_its_own():
     measure_reset(reset(hook="power-cycle", repetitions=1), door)
     assert door.trials[0].device_event.hook == "power-cycle"
     assert door.trials[0].key == "reset/104/forward/power-cycle/r01/a1"
-    with pytest.raises(ValueError, match="no reset"):
+    with pytest.raises(ValueError, match="unknown reset"):
         reset(hook="kick")
     with pytest.raises(ValueError, match="not within"):
         reset(at_s=60.0)

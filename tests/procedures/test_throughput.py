@@ -215,7 +215,7 @@ def test_a_deadline_for_frames_is_another_benchmark():
     strict = measure_throughput(searching(at(frame_timeout_s=0.01)), tester.measure)
     assert relaxed.repetitions[0].rate_fps > LIMIT - 1000
     assert strict.repetitions[0].rate_fps == 0.0
-    assert relaxed.spec.point == "throughput-frame-timeout/104/forward"
+    assert relaxed.spec.key_prefix == "throughput-frame-timeout/104/forward"
     find = {a.trial.key: tester.measure(a.trial) for a in relaxed.repetitions[0].attempts}
     entry = record(relaxed, find.__getitem__)
     assert entry["benchmark"] == "throughput-frame-timeout"
@@ -235,5 +235,5 @@ def test_adaptive_repetition_stops_when_the_median_is_known():
 def test_adaptive_repetition_is_never_fewer_than_six():
     with pytest.raises(ValueError, match="at least 6"):
         Adaptive(fewest=5)
-    assert not Adaptive().enough([1.0] * 5)
-    assert Adaptive().enough([1.0] * 6)
+    assert not Adaptive().can_stop([1.0] * 5)
+    assert Adaptive().can_stop([1.0] * 6)

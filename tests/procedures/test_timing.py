@@ -7,9 +7,13 @@ import pytest
 from v6t.analysis.presentations.delays import LatencyPresentation
 from v6t.analysis.records.timing import timing_record, timing_rows
 from v6t.drivers.testers import kind_of
-from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
-from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
-from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
+from v6t.procedures.delay_figures import (
+    find_tag_conflict,
+    ipdv_figures,
+    latency_figures,
+    pdv_figures,
+)
+from v6t.procedures.timing import TimingSpec, measure_timing
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
 from v6t.trials.codec import result_from_json, result_to_json
 from v6t.trials.delays import Distribution, compute_ipdv
@@ -19,21 +23,22 @@ from v6t.trials.trial import DelayRequest, Trial
 pytestmark = pytest.mark.slow
 
 
-def latency(conditions=None, **changes):
+def latency(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
     given = {
-        **{"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0},
-        **{"tags": 50_000, "first_tag_s": 60.0, "repetitions": 3},
+        **{"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3},
         **changes,
     }
-    return latency_spec(conditions or at(), **given)
+    request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
+    return TimingSpec("latency", conditions or at(), request=request, **given)
 
 
-def every_frame(make, conditions=None, **changes):
+def every_frame(benchmark, conditions=None, **changes):
     given = {
         **{"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3},
         **changes,
     }
-    return make(conditions or at(), **given)
+    request = DelayRequest(ipdv=benchmark == "ipdv")
+    return TimingSpec(benchmark, conditions or at(), request=request, **given)
 
 
 def with_delays(times, **direction):
@@ -118,18 +123,18 @@ def test_tags_do_not_beat_with_the_mixture():
     ],
 )
 def test_tags_that_do_not_fit(tags, first_s, duration_s, says):
-    assert says in misfit(tags, first_s, duration_s, 100.0)
+    assert says in find_tag_conflict(tags, first_s, duration_s, 100.0)
     with pytest.raises(ValueError, match=says):
         latency(tags=tags, first_tag_s=first_s, duration_s=duration_s, rate_fps=100.0)
 
 
 def test_as_many_tags_as_frames_fit():
-    assert misfit(6000, 60.0, 120.0, 100.0) is None
+    assert find_tag_conflict(6000, 60.0, 120.0, 100.0) is None
 
 
 def test_the_simulated_devices_latency_is_found():
     tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0, tail_share=0.002, tail_us=5e3)
-    result = measure_latency(latency(at("bidirectional")), tester.measure)
+    result = measure_timing(latency(at("bidirectional")), tester.measure)
     assert len(result.repetitions) == 3
     for repetition in result.repetitions:
         for timed in repetition.directions.values():
@@ -141,7 +146,7 @@ def test_the_simulated_devices_latency_is_found():
 
 def test_the_simulated_devices_pdv_is_found():
     tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
-    result = measure_pdv(every_frame(pdv_spec), tester.measure)
+    result = measure_timing(every_frame("pdv"), tester.measure)
     assert not result.sampled
     for repetition in result.repetitions:
         timed = repetition.directions["forward"]
@@ -151,7 +156,7 @@ def test_the_simulated_devices_pdv_is_found():
 
 def test_the_simulated_devices_ipdv_is_found():
     tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
-    result = measure_ipdv(every_frame(ipdv_spec), tester.measure)
+    result = measure_timing(every_frame("ipdv"), tester.measure)
     for repetition in result.repetitions:
         timed = repetition.directions["forward"]
         assert timed.frames == 599_999
@@ -162,12 +167,12 @@ def test_the_simulated_devices_ipdv_is_found():
 
 def test_loss_is_counted_and_decides_ranks():
     tester = sim(capacity_fps=99_000.0)  # one frame in a hundred is lost
-    found = measure_latency(latency(), tester.measure).repetitions[0].directions["forward"]
+    found = measure_timing(latency(), tester.measure).repetitions[0].directions["forward"]
     assert found.lost == pytest.approx(500, abs=5)
     assert math.isinf(found.figures["wcl"])
     assert math.isfinite(found.figures["tl"])
     entry = timing_record(
-        measure_latency(latency(), tester.measure), loopback=None, conditions={}
+        measure_timing(latency(), tester.measure), loopback=None, conditions={}
     ).to_json()
     assert entry["directions"]["forward"]["wcl"]["median"] is None
     assert entry["directions"]["forward"]["wcl"]["values"] == [None] * 3
@@ -176,7 +181,7 @@ def test_loss_is_counted_and_decides_ranks():
 
 def test_foreground_and_background_are_told_apart():
     tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e6)
-    result = measure_latency(latency(), tester.measure)
+    result = measure_timing(latency(), tester.measure)
     classes = result.repetitions[0].classes["forward"]
     assert {name: t.frames for name, t in classes.items()} == {
         "fg": pytest.approx(25_000, abs=50),
@@ -186,7 +191,7 @@ def test_foreground_and_background_are_told_apart():
 
 def test_frames_beyond_their_deadline_are_lost():
     tester = sim(capacity_fps=1e6, tail_share=0.01, tail_us=50_000.0)
-    found = measure_latency(latency(at(frame_timeout_s=0.01)), tester.measure)
+    found = measure_timing(latency(at(frame_timeout_s=0.01)), tester.measure)
     assert found.repetitions[0].directions["forward"].lost == 500
 
 
@@ -198,7 +203,7 @@ def test_frames_beyond_their_deadline_are_lost():
     ],
 )
 def test_missing_delays_are_the_testers_fault(door, says):
-    result = measure_latency(latency(repetitions=1), door)
+    result = measure_timing(latency(repetitions=1), door)
     assert not result.repetitions[0].valid
     assert len(result.repetitions[0].attempts) == 3
     assert says in result.repetitions[0].attempts[-1].verdict.reasons[0]
@@ -214,12 +219,12 @@ def test_a_sample_is_never_called_pdv():
         {"fg": ClassCount("foreground", 600_000, 600_000, 600_000)}, 1.0,
         delays={"fg": Distribution.from_values(range(150_000))},
     )  # fmt: skip
-    result = measure_pdv(every_frame(pdv_spec), lambda _: TrialResult({"forward": counted}))
+    result = measure_timing(every_frame("pdv"), lambda _: TrialResult({"forward": counted}))
     assert result.sampled
     entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["title"] == "sampled PDV (not all frames: 25.00%)"
     assert entry["share"] == 0.25
-    full = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), sampled)
+    full = measure_timing(every_frame("pdv", rate_fps=3.0, duration_s=1.0), sampled)
     assert timing_record(full, loopback=None, conditions={}).to_json()["title"] == "PDV"
 
 
@@ -229,7 +234,7 @@ def test_a_sample_is_never_called_ipdv():
         {"fg": ClassCount("foreground", 600_001, 600_001, 600_001)}, 1.0,
         delays={"fg": Distribution.from_values([5])}, ipdv={"fg": Distribution.from_values(range(30_000))},
     )  # fmt: skip
-    result = measure_ipdv(every_frame(ipdv_spec), lambda _: TrialResult({"forward": counted}))
+    result = measure_timing(every_frame("ipdv"), lambda _: TrialResult({"forward": counted}))
     entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["title"] == "sampled IPDV (not all pairs: 5.00%)"
     assert entry["sampled"]
@@ -238,7 +243,7 @@ def test_a_sample_is_never_called_ipdv():
 @pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
 def test_a_delay_says_between_which_moments_it_was_taken(kind):
     stamps = kind_of(kind, {}).stamps
-    result = measure_pdv(every_frame(pdv_spec), with_delays(Distribution.from_values([10, 11, 12])))
+    result = measure_timing(every_frame("pdv"), with_delays(Distribution.from_values([10, 11, 12])))
     entry = timing_record(result, loopback=None, conditions={}, stamps=stamps).to_json()
     assert entry["definition"].startswith("one way, from ")
     assert "RFC 1242 section 3.8" in entry["definition"]
@@ -253,7 +258,7 @@ def test_latency_of_some_connections_is_titled_so_with_their_share():
         (None, "Latency"),
     ):
         door = with_delays(times, timed_share=share)
-        result = measure_latency(latency(tags=1000), door)
+        result = measure_timing(latency(tags=1000), door)
         assert result.sampled is (share is not None)
         entry = timing_record(result, loopback=None, conditions={}).to_json()
         assert (entry["title"], entry["share"]) == (title, share or 1.0)
@@ -272,26 +277,26 @@ def test_a_stream_beside_the_load_is_titled_so_with_its_share():
     assert result_from_json(result_to_json(TrialResult({"forward": counted}))).directions == {
         "forward": counted
     }
-    result = measure_latency(latency(tags=1000), lambda _: TrialResult({"forward": counted}))
+    result = measure_timing(latency(tags=1000), lambda _: TrialResult({"forward": counted}))
     entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["title"] == "Latency of a stamped stream (1.00% of the load)"
     assert (entry["sampled"], entry["share"]) == (True, 0.01)
-    result = measure_pdv(every_frame(pdv_spec), lambda _: TrialResult({"forward": counted}))
+    result = measure_timing(every_frame("pdv"), lambda _: TrialResult({"forward": counted}))
     entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["title"] == "sampled PDV (not all frames: 0.50%)"
 
 
 def test_negative_delays_are_counted():
     door = with_delays(Distribution.from_values([0, 0, 5], clamped=2))
-    result = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), door)
+    result = measure_timing(every_frame("pdv", rate_fps=3.0, duration_s=1.0), door)
     entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
 
 
 def test_the_testers_own_delay_stands_beside_the_devices():
     tester = sim(capacity_fps=1e6, delay_us=200.0)
-    own = measure_latency(latency(repetitions=1), sim(delay_us=2.0, jitter_us=0.0).measure)
-    result = measure_latency(latency(), tester.measure)
+    own = measure_timing(latency(repetitions=1), sim(delay_us=2.0, jitter_us=0.0).measure)
+    result = measure_timing(latency(), tester.measure)
     entry = timing_record(result, loopback=own, conditions={}).to_json()
     assert entry["loopback"]["forward"]["tl"] == pytest.approx(0.002, rel=0.001)
     assert entry["directions"]["forward"]["tl"]["median"] > 0.2
@@ -302,7 +307,7 @@ def test_the_testers_own_delay_stands_beside_the_devices():
 
 def test_each_repetition_is_one_trial():
     door = Recorded(sim(capacity_fps=1e6).measure)
-    measure_latency(latency(repetitions=20), door)
+    measure_timing(latency(repetitions=20), door)
     assert [t.key for t in door.trials] == [
         f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)
     ]
@@ -316,7 +321,7 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
     timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
     door = Recorded(lambda t: (timeless if t.rate_fps > 60_000 else tester.measure)(t))
     spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5, 0.25))
-    result = measure_latency(spec, door)
+    result = measure_timing(spec, door)
     assert [(t.key.partition("forward/")[2], t.rate_fps) for t in door.trials] == [
         *((f"r01/a{n}", 100_000.0) for n in (1, 2, 3)),
         *((f"r01/at75percent/a{n}", 75_000.0) for n in (1, 2, 3)),
@@ -341,7 +346,7 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
 
     spec = replace(latency(rate_source="median throughput"), shares=(0.75,))
     door = Recorded(measure)
-    result = measure_latency(spec, door)
+    result = measure_timing(spec, door)
     assert [(t.key.partition("forward/")[2], t.rate_fps) for t in door.trials] == [
         ("r01/a1", 100_000.0),
         *((f"r{n:02d}/a{a}", 100_000.0) for n in (2, 3) for a in (1, 2, 3)),
@@ -365,7 +370,7 @@ def test_what_has_nothing_to_do_with_the_rate_lowers_none():
         return result_from_json(result_to_json(spoilt))  # as a run that goes on reads it
 
     spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
-    result = measure_latency(spec, stepped)
+    result = measure_timing(spec, stepped)
     assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
         1,
         [False, False, True],
@@ -375,7 +380,7 @@ def test_what_has_nothing_to_do_with_the_rate_lowers_none():
     def too_fast(trial):
         return (timeless if "/r03/" in trial.key and trial.rate_fps > 80_000 else stepped)(trial)
 
-    result = measure_latency(spec, too_fast)
+    result = measure_timing(spec, too_fast)
     assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
         0.75,
         [False, False, True],
@@ -384,13 +389,13 @@ def test_what_has_nothing_to_do_with_the_rate_lowers_none():
 
 def test_a_rate_at_which_nothing_was_valid_is_told_as_the_lowered_one_that_it_is():
     spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
-    result = measure_latency(spec, by_rule(lambda _, t: t.frames))
+    result = measure_timing(spec, by_rule(lambda _, t: t.frames))
     record = timing_record(result, loopback=None, conditions={})
     assert (record.repetitions, record.rate, record.lowered) == (0, 50_000.0, True)
 
 
 def test_a_rate_that_was_given_is_not_lowered():
     door = Recorded(by_rule(lambda _, t: t.frames))
-    result = measure_latency(latency(), door)
+    result = measure_timing(latency(), door)
     assert {t.rate_fps for t in door.trials} == {100_000.0}
     assert not any(r.valid for r in result.repetitions)

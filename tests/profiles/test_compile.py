@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
-from v6t.packets.distinct import distinct
+from v6t.packets.unique import sort_unique
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.mixing import LISTED_BITS
 from v6t.profiles.compiler.uniform import FILLED, FILLED_BIAS, FILLED_BITS, bias
@@ -311,7 +311,7 @@ def test_every_value_comes_exactly_once(width, low, high, cores):
         values.append(fast_column(stream, share, core, cores))
     found = np.concatenate(values)
     varying = int(np.bitwise_or.reduce(found)).bit_length()
-    whole = distinct(found & ((1 << width) - 1) | constant >> varying << varying)
+    whole = sort_unique(found & ((1 << width) - 1) | constant >> varying << varying)
     assert (len(whole), whole[0], whole[-1]) == (count, low, high)
 
 
@@ -351,7 +351,7 @@ def test_wide_enumerations_are_bijections(width, apart):
     listed = source.frames(0, 1 << LISTED_BITS)[:, 48:54].astype(np.int64)
     low = sum(listed[:, k] << 8 * (5 - k) for k in range(6)) & ((1 << width) - 1) & ~ours
     for r in range(1 << apart):
-        assert len(distinct(low[r :: 1 << apart])) == 1 << LISTED_BITS - apart
+        assert len(sort_unique(low[r :: 1 << apart])) == 1 << LISTED_BITS - apart
 
 
 @pytest.mark.parametrize("width", [16, 17, 20, 24, 28])

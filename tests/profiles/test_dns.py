@@ -11,13 +11,13 @@ import dns.rdatatype
 import dns.rrset
 import numpy as np
 import pytest
-from v6t.packets.inet import verify
 from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.dns import judging
-from v6t.profiles.dns.envelope import Layout
+from v6t.profiles.dns.envelope import DnsLayout
 from v6t.profiles.dns.messages import Authority, question, write_questions
 from v6t.profiles.dns.zone import SUFFIX, labels_of, read_labels
+from v6t.tests.packets.oracle import verify
 
 COUNT = 300
 ZONE = Dns64(Dns64Params()).zone
@@ -206,7 +206,7 @@ def test_octets_at_random_never_pass_and_never_fail_otherwise() -> None:
 @pytest.mark.parametrize("vlan", [None, 7])
 def test_frames_are_whole(version: int, vlan: int | None) -> None:
     zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
-    layout = Layout(version, vlan)
+    layout = DnsLayout(version, vlan)
     head = layout.header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
     frames = np.tile(np.frombuffer(head + question(), np.uint8), (COUNT, 1))
     write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)

@@ -87,7 +87,7 @@ def test_existing_files_are_kept(tmp_path):
 def test_what_fails_half_way_leaves_nothing(tmp_path):
     def failing():
         yield FRAMES[0]
-        raise UsageError("no more", code="invalid-setting")
+        raise UsageError("no more", code="invalid-value")
 
     path = tmp_path / "out.pcap"
     with pytest.raises(UsageError, match="no more"):

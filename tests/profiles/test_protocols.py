@@ -12,8 +12,9 @@ from scapy.utils import RawPcapReader
 from v6t.base.errors import UsageError
 from v6t.drivers.trex.counting import control_filter
 from v6t.drivers.trex.stamping import stamped
-from v6t.packets import decode, trailer
+from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
+from v6t.packets.walker import find_problems
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
@@ -47,10 +48,10 @@ def marked(stream, count=3000):
 def test_every_frame_is_valid_with_and_without_a_mark(plugin, direction):
     for stream in streams(plugin, direction).streams:
         plain = Expander(stream).frames(0, 300)
-        assert [decode.problems(f.tobytes()) for f in plain] == [[]] * 300
+        assert [find_problems(f.tobytes()) for f in plain] == [[]] * 300
         assert [rebuilt(f.tobytes()) for f in plain[::50]] == [f.tobytes() for f in plain[::50]]
         frames = marked(stream)
-        assert not any(decode.problems(f.tobytes()) for f in frames)
+        assert not any(find_problems(f.tobytes()) for f in frames)
         assert [rebuilt(f.tobytes()) for f in frames[::300]] == [f.tobytes() for f in frames[::300]]
 
 
@@ -96,7 +97,7 @@ def test_the_checksum_that_covers_the_end_is_found(name):
     found = stream.checksum
     assert (found and (found.protocol, found.network, found.header, found.field)) == wanted, found
     if name != "ethernet":
-        assert not any(decode.problems(f.tobytes()) for f in marked(stream, 50))
+        assert not any(find_problems(f.tobytes()) for f in marked(stream, 50))
 
 
 def test_no_mark_is_written_over_a_header():
@@ -111,7 +112,7 @@ def test_trex_is_told_to_mend_what_its_stamp_breaks(plugin):
         program = [i["type"] for i in stream.trex["vm"]["instructions"]]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
         assert program.count("fix_checksum_hw") <= 1
-        assert not decode.problems(Expander(stream).frames(0, 1)[0].tobytes())
+        assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())
 
 
 def test_what_trex_cannot_mend_is_refused():

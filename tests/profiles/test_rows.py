@@ -13,9 +13,9 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex.stamping import stamped
-from v6t.packets.inet import verify
 from v6t.profiles.expand import Expander
 from v6t.profiles.transform.precompute import period, pieces, with_rows
+from v6t.tests.packets.oracle import verify
 
 pytestmark = pytest.mark.slow
 

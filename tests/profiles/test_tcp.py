@@ -16,7 +16,7 @@ from v6t.profiles.tcp.http import (
     in_segments,
     response,
 )
-from v6t.profiles.tcp.quoted import quoted
+from v6t.profiles.tcp.quoted import read_quoted_segments
 from v6t.profiles.tcp.segments import (
     ACK,
     HEADER_OCTETS,
@@ -24,7 +24,7 @@ from v6t.profiles.tcp.segments import (
     PSH,
     RST,
     SYN,
-    Layout,
+    TcpLayout,
     client_number,
     connection_of,
     server_number,
@@ -53,7 +53,7 @@ def frame_of(name: str) -> np.ndarray:
 @pytest.mark.parametrize(("flags", "data"), [(SYN, b""), (PSH | ACK, REQUEST), (RST | ACK, b"")])
 def test_segments_are_what_another_implementation_makes(name, flags, data):
     frame = frame_of(name)
-    layout = Layout(frame)
+    layout = TcpLayout(frame)
     which = np.arange(5)
     ends = np.repeat(layout.ends(frame[None, :]), 5, axis=0)
     ends[:, -4:-2] = [[4, n] for n in range(5)]  # source ports
@@ -94,7 +94,7 @@ def test_segments_are_what_another_implementation_makes(name, flags, data):
 
 def test_a_wrong_checksum_is_seen():
     frame = frame_of("IPv4")
-    layout = Layout(frame)
+    layout = TcpLayout(frame)
     rows = np.zeros((3, layout.octets(ACK)), np.uint8)
     which = np.arange(3)
     ends = np.repeat(layout.ends(frame[None, :]), 3, axis=0)
@@ -105,7 +105,7 @@ def test_a_wrong_checksum_is_seen():
 
 def test_fragments_and_other_protocols_are_not_ours():
     frame = frame_of("IPv4")
-    layout = Layout(frame)
+    layout = TcpLayout(frame)
     assert not layout.is_ours(frame[None, :]).any()  # UDP
     rows = np.zeros((2, layout.octets(ACK)), np.uint8)
     ends = np.repeat(layout.ends(frame[None, :]), 2, axis=0)
@@ -118,7 +118,7 @@ def test_fragments_and_other_protocols_are_not_ours():
 
 def test_ends_turn_around_with_their_tunnels():
     frame = frame_of("IPv4 in IPv6")
-    layout = Layout(frame)
+    layout = TcpLayout(frame)
     turned = layout.turned(frame[None, :])
     back = np.zeros((1, layout.octets(ACK)), np.uint8)
     layout.write(back, turned, ACK, np.zeros(1, np.uint32), 0, (np.zeros(1, np.uint32), 0))
@@ -168,7 +168,7 @@ def _quoting(
 
 def _taken(*frames: bytes) -> list[tuple[tuple[int, ...], list[int]]]:
     rows = np.stack([np.frombuffer(f, np.uint8) for f in frames])
-    return [(tuple(n.tolist()), p[:, 3].tolist()) for p, n in quoted(rows)]
+    return [(tuple(n.tolist()), p[:, 3].tolist()) for p, n in read_quoted_segments(rows)]
 
 
 def test_icmp_errors_that_are_alike_are_read_together_and_name_their_segments() -> None:
@@ -192,5 +192,5 @@ def test_frames_of_any_octets_quote_nothing_or_something_and_never_fail() -> Non
         rows = rng.integers(0, 256, (200, octets), dtype=np.uint8)
         if octets > 24:
             rows[::2, 12:14], rows[::2, 14], rows[::2, 23] = (8, 0), 0x45, 1
-        for ports, numbers in quoted(rows):
+        for ports, numbers in read_quoted_segments(rows):
             assert len(ports) == len(numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from v6t.packets import inet
+from v6t.packets.walker import locate_headers
 from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
 from v6t.profiles.streams import Checksum
 
@@ -62,7 +62,7 @@ def one(
 
 def udp_checksum(packet) -> Checksum | None:
     """The checksum of a frame of UDP, found by its octets and not by the compiler."""
-    headers = inet.headers_of(packet)
-    if headers.udp is None:
+    layout = locate_headers(packet)
+    if layout.transport != "UDP":
         return None
-    return Checksum("UDP", headers.l4_ip, headers.udp, headers.udp + 6)
+    return Checksum("UDP", layout.networks[-1].start, layout.start, layout.start + 6)

@@ -28,7 +28,7 @@ from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.compatibility import can_be, technologies_for
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
-from v6t.procedures.conditions import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tests.core.support import Done, complaint, tree, v6t
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tools.publish.__main__ import main

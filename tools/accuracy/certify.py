@@ -28,7 +28,7 @@ from v6t.drivers import clock
 from v6t.drivers.lab.known_device import KnownDevice, Truth
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleDecorator, Tester
-from v6t.plugins.reference import Expected
+from v6t.packets.reference import Expected
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import SLOWEST_FPS, Check, checks

@@ -13,7 +13,7 @@ from v6t.analysis.records.connections import ConnectionRateRecord
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import number_of
-from v6t.procedures.conditions import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tools.publish.differing import MARK, TITLE
 from v6t.tools.publish.doubts import is_queued
 from v6t.tools.publish.reasons import why_invalid

@@ -82,7 +82,7 @@ class Chain(WithoutCommands):
                     if part.name not in names
                 )
                 raise UsageError(
-                    f"there is no part '{name}' in this chain",
+                    f"unknown part '{name}' of the chain",
                     "parts: " + ", ".join(names) + instead,
                     code="unknown-name",
                 )
@@ -125,13 +125,13 @@ class Chain(WithoutCommands):
         name = chosen.driver or part.driver
         if name == self.name:
             raise UsageError(
-                "a part of a chain is no chain",
+                "a chain cannot be part of a chain",
                 "name the driver of one device",
                 code="chain-conflict",
             )
         if not driver_type(name).configures and not part.has_reference:
             raise UsageError(
-                f"there is no reference translation for the part '{part.name}'",
+                f"no reference translation exists for the part '{part.name}'",
                 "it keeps connections: leave out its driver, or name another",
                 code="missing-reference",
             )

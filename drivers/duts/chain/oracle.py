@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.duts.expect_profile import ProfiledAnswer
 from v6t.drivers.tester import OracleDecorator
-from v6t.packets import inet
-from v6t.packets.distinct import distinct
-from v6t.packets.header_policy import HeaderPolicy, merged
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.header_policy import HeaderPolicy, merge_policies
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, read_hops, view
+from v6t.packets.reference import EXHAUSTED, Expected
+from v6t.packets.unique import sort_unique
+from v6t.packets.walker import locate_headers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.drivers.tester import ExpectedFrames, Oracle
-    from v6t.packets.arrays import U8
+    from v6t.drivers.tester import Oracle
+    from v6t.packets.arrays import U8, Mask
     from v6t.packets.direction import Direction
-
-
-_SET, _CLEAR = 0x40, 0xBF
 
 
 class ChainOracle(OracleDecorator):
@@ -52,31 +50,31 @@ class ChainOracle(OracleDecorator):
     @property
     def header_policy(self) -> HeaderPolicy:
         """The technology's, and what the parts do of it."""
-        return merged(self.oracle.header_policy, self._policy)
+        return merge_policies(self.oracle.header_policy, self._policy)
 
-    def expect(self, direction: Direction, frames: U8) -> ExpectedFrames:
+    def expect(self, direction: Direction, frames: U8) -> Expected:
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""
         answer = self.oracle.expect(direction, frames)
-        out, length = answer.frames.copy(), answer.length.copy()
-        for size in distinct(length[length > 0]):
+        out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
+        for size in sort_unique(length[length > 0]):
             rows = np.flatnonzero(length == size)
             changed, alive = self._changed(direction, out[rows, :size])
             out[rows, :size] = changed
-            length[rows[~alive]] = 0
-        return ProfiledAnswer(out, length)
+            length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
+        return Expected(out, length, reason)
 
-    def _changed(self, direction: Direction, frames: U8) -> tuple[U8, NDArray[np.bool_]]:
-        headers = inet.headers_of(frames[0])
-        at = headers.l4_ip
-        place = at + (7 if headers.l4_version == 6 else 8)
-        left = frames[:, place].astype(int) - self._hops[direction]
+    def _changed(self, direction: Direction, frames: U8) -> tuple[U8, Mask]:
+        version, start = locate_headers(frames[0]).networks[-1]
+        hops = read_hops(frames, version, start)
+        left = hops.astype(int) - self._hops[direction]
         alive = left > 0
-        frames[alive, place] = left[alive]
-        if headers.l4_version == 6:
+        hops[alive] = left[alive]
+        if version == 6:
             return frames, alive
+        header = view(frames, IPV4, start)
         if self._df[direction] == "set":
-            frames[:, at + 6] |= _SET
+            header["flags_frag"] |= DONT_FRAGMENT
         elif self._df[direction] == "clear":
-            frames[:, at + 6] &= _CLEAR
-        inet.finish_ipv4(frames, at)
+            header["flags_frag"] &= 0xFFFF ^ DONT_FRAGMENT
+        write_ipv4_checksum(frames, start)
         return frames, alive

@@ -93,8 +93,8 @@ class ChainSession:
             DutError: always.
         """
         raise DutError(
-            f"{self.name}: nothing of several devices is changed under traffic",
-            code="unsupported-by-device",
+            f"{self.name}: a chain cannot change its configuration under traffic",
+            code="unsupported-operation",
         )
 
     def ready_for(self, action: Action) -> None:
@@ -112,8 +112,8 @@ class ChainSession:
             DutError: always.
         """
         raise DutError(
-            f"{self.name}: no route of several devices is changed under traffic",
-            code="unsupported-by-device",
+            f"{self.name}: a chain cannot change routes under traffic",
+            code="unsupported-operation",
         )
 
     def keep(self) -> None:

@@ -42,7 +42,7 @@ class Broker:
         except OSError as exc:
             self._socket.close()
             raise EnvironmentLacking(
-                f"there can be no socket {path}: {exc}",
+                f"cannot create the socket {path}: {exc}",
                 "set TMPDIR to a directory with a short name",
                 code="socket-failed",
             ) from exc

@@ -127,7 +127,7 @@ class Dialogue:
         Raises:
             Refused: a line was not taken; those behind it were not typed.
             DutError: the prompt does not come, or the last line leaves another one.
-            ConnectionLost: what the last line did is unknown.
+            ConnectionLost: the effect of the last line is unknown.
         """
         try:
             for line in lines:
@@ -203,8 +203,8 @@ class Dialogue:
         refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
             raise Refused(
-                f"{self._name}: it refused '{line}': {self._hidden(refusal)[:300]}",
-                code="command-failed",
+                f"{self._name}: the device rejected '{line}': {self._hidden(refusal)[:300]}",
+                code="command-rejected",
             )
         return self._hidden("\n".join(without_echo(lines, typed)))
 
@@ -235,7 +235,7 @@ class Dialogue:
                 )
             if asked > MOST_QUESTIONS:
                 raise DeadlinePassed(
-                    f"{self._name}: it asks again and again {what}: {shown(last)}",
+                    f"{self._name}: the device repeats its question {what}: {shown(last)}",
                     code="console-prompt",
                 )
             _LOG.debug("%s: a question or page was answered: %s", self._name, shown(last))
@@ -264,7 +264,7 @@ class Dialogue:
     def _enable_password(self, what: str) -> str:
         if not self._enable:
             raise DutError(
-                f"{self._name}: it asks for a password {what}",
+                f"{self._name}: the device prompts for a password {what}",
                 f"set {ENABLE_PASSWORD}",
                 code="console-prompt",
             )
@@ -308,7 +308,7 @@ class Dialogue:
         return ConnectionLost(
             f"{self._name}: the connection broke {what} ({' '.join(words.split())[:200] or 'no reason'}); "
             f"it said last: {tail}",
-            "what the last line did is unknown",
+            "the effect of the last line is unknown",
             code="connection-lost",
         )
 

@@ -69,7 +69,7 @@ def regular(pattern: str) -> str:
         re.compile(pattern)
     except re.error as exc:
         raise InvalidValue(
-            f"'{pattern}' is no regular expression: {exc}", code="wrong-form"
+            f"'{pattern}' is not a regular expression: {exc}", code="wrong-form"
         ) from exc
     return pattern
 

@@ -63,11 +63,11 @@ class ConsoleTransport(HereTransport):
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """See :class:`v6t.drivers.transport.contract.Transport`; without a login nothing is run."""
         if self._gone():
-            raise ConnectionLost(f"{self.name}: there is no connection", code="connection-lost")
+            raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         done = super().run(command, text, deadline_s or WHOLE_DEADLINE_S)
         if self._gone():
             raise ConnectionLost(
-                done.words, "what the last line did is unknown", code="command-failed"
+                done.words, "the effect of the last line is unknown", code="connection-lost"
             )
         return done
 

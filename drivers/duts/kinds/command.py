@@ -54,7 +54,7 @@ class CheckText(StrictModel):
                 re.compile(self.matches)
             except re.error as exc:
                 raise InvalidValue(
-                    f"'{self.matches}' is no regular expression: {exc}", code="wrong-form"
+                    f"'{self.matches}' is not a regular expression: {exc}", code="wrong-form"
                 ) from exc
         return self
 

@@ -93,7 +93,7 @@ class Jool(LinuxDriver):
         if len(plain) > 1:
             raise DutError(
                 f"Jool's module and program differ: {' and '.join(sorted(plain))}",
-                "install both from one version, and load the module anew",
+                "install both from one version, and reload the module",
                 code="version-mismatch",
             )
         version = plain.pop() if plain else ""
@@ -138,8 +138,9 @@ class Jool(LinuxDriver):
             told_s = intent.configuration_as(Nat64Config).udp_timeout_s
             if 0 < (told_s or self.options.timeout_s) < UDP_MIN_S:
                 name, least = "udp_timeout_s" if told_s else "timeout_s", UDP_MIN_S
+                given_s = told_s or self.options.timeout_s
                 raise UsageError(
-                    f"Jool takes no UDP timeout below {least} s, not {told_s or self.options.timeout_s}",
+                    f"the UDP timeout of Jool must be at least {least} s, not {given_s}",
                     f"set {name} to {least} or more",
                     params={name: least} if told_s else {},
                     dut_params={} if told_s else {name: least},

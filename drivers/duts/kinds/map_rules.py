@@ -23,7 +23,7 @@ def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
     for rule in rules:
         if rule.iid_format != "rfc7597":
             raise UsageError(
-                f"{name} knows the interface identifier of RFC 7597 only, and the rule {rule.ipv6_prefix} "
+                f"{name} supports only the interface identifier of RFC 7597, but the rule {rule.ipv6_prefix} "
                 f"has iid_format {rule.iid_format}",
                 "set iid_format to rfc7597, or take another driver",
                 params={"iid_format": "rfc7597"},
@@ -44,7 +44,7 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
     for rule in rules:
         if rule.psid is not None:
             raise UsageError(
-                f"{name} cannot be told a PSID, and the rule of {rule.ipv4_prefix} without EA bits has "
+                f"{name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without EA bits has "
                 f"psid {rule.psid}",
                 "use a rule with EA bits, or take another driver",
                 code="unsupported-by-device",

@@ -125,7 +125,7 @@ class OpenBsdPf(Driver):
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
-                f"the device is no OpenBSD: uname says {shown(system)}",
+                f"the device does not run OpenBSD: uname prints {shown(system)}",
                 "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
                 "tester wired to that OpenBSD",
                 code="wrong-system",
@@ -169,13 +169,13 @@ class OpenBsdPf(Driver):
         loaded = rules(of("rules", ""), of("tables", ""))
         if loaded != rules(of("file", ""), of("file", "")):
             raise DutError(
-                "the loaded PF rules are not those of /etc/pf.conf and could not be put back",
+                "the loaded PF rules differ from those of /etc/pf.conf and could not be restored",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
                 code="device-not-restored",
             )
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise UsageError(
-                "this driver configures no VLAN on OpenBSD",
+                "this driver does not configure VLANs on OpenBSD",
                 "use untagged links",
                 code="unsupported-by-device",
             )

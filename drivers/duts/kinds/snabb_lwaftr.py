@@ -105,7 +105,7 @@ class SnabbLwAftr(LinuxDriver):
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise UsageError(
-                "this driver configures no VLAN for Snabb",
+                "this driver does not configure VLANs for Snabb",
                 "use untagged links",
                 code="unsupported-by-device",
             )
@@ -199,7 +199,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                 raise DutError(
                     f"the {side} interface {wanted} is {name}, which {has}: Snabb takes it away from the "
                     "kernel, and addresses, routes and MTU do not come back",
-                    f"if nobody needs them: ip addr flush dev {name}; ip link set dev {name} down",
+                    f"if they are not needed: ip addr flush dev {name}; ip link set dev {name} down",
                     code="interface-protected",
                 )
 

@@ -35,7 +35,7 @@ def softwires(intent: Intent) -> Iterator[Softwire]:
     generated = GeneratedSoftwires(
         table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
     )
-    ipv4, psid, b4 = generated.ipv4_layout(), generated.psid_layout(), generated.b4_layout()
+    ipv4, psid, b4 = generated.ipv4_layout, generated.psid_layout, generated.b4_layout
     for row in range(table.softwires):
         yield Softwire(
             IPv4Address(ipv4.encode(softwire=row)),

@@ -194,7 +194,7 @@ class LabDut(LabDevice):
         done = NamespaceTransport(self._pid).run(" && ".join(lines))
         if done.status:
             raise EnvironmentLacking(
-                f"the lab's device interfaces cannot be set: {done.words}", code="command-failed"
+                f"the lab's device interfaces cannot be set: {done.words}", code="lab-failed"
             )
 
 

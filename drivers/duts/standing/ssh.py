@@ -67,7 +67,7 @@ class LabSsh:
             )
         if not Path(SSHD).exists():
             raise EnvironmentLacking(
-                "there is no sshd for the lab's device",
+                "sshd for the lab's device is not installed",
                 "apt-get install openssh-server",
                 code="missing-program",
             )
@@ -112,7 +112,7 @@ class LabSsh:
         )
         if done.status:
             raise EnvironmentLacking(
-                f"the lab's network namespace cannot be made: {done.words}", code="command-failed"
+                f"the lab's network namespace cannot be made: {done.words}", code="lab-failed"
             )
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
         null = subprocess.DEVNULL

@@ -22,7 +22,8 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab import netns
 from v6t.drivers.lab.setup import Bed
-from v6t.packets import inet
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.walker import locate_headers
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.streams import StreamSet
 
@@ -95,14 +96,14 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     def changed(stream):
         packet = np.frombuffer(base64.b64decode(stream.trex["packet"]["binary"]), np.uint8)
         rows = packet[None, :].copy()
-        headers = inet.headers_of(rows[0])
-        at = headers.l3
-        if headers.version == 6:
+        networks = locate_headers(rows[0]).networks
+        version, at = networks[0]
+        if version == 6:
             rows[0, at : at + 2] = (0x60 | outer >> 4, outer << 4 & 0xF0 | rows[0, at + 1] & 15)
             at += 40
-        if headers.l4_version == 4:
-            rows[0, at + 1] = inner if headers.version == 6 else outer
-            inet.finish_ipv4(rows, at)
+        if networks[-1].version == 4:
+            rows[0, at + 1] = inner if version == 6 else outer
+            write_ipv4_checksum(rows, at)
         binary = base64.b64encode(rows[0].tobytes()).decode()
         packet_ = {**stream.trex["packet"], "binary": binary}
         return replace(stream, trex={**stream.trex, "packet": packet_})

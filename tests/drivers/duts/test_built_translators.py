@@ -115,7 +115,7 @@ def test_it_is_configured_read_back_and_put_back(built, way):
 def test_workers_are_refused_where_there_are_none(device, version):
     driver = make_driver(device, {"workers": 2, "version": version})
     intent = intents.SIIT if device == "tayga" else intents.nat64()
-    with pytest.raises(UsageError, match=f"TAYGA {version} has no workers"):
+    with pytest.raises(UsageError, match=f"TAYGA {version} does not support workers"):
         driver.plan(intent, driver.example(intent))
 
 

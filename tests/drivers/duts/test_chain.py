@@ -159,15 +159,15 @@ def test_a_stateful_part_that_forgets_too_soon_is_refused_before_traffic(variant
 
 
 WRONG = {
-    "no such part": ({"parts.nat.driver": "jool"}, "there is no part 'nat' in this chain"),
-    "no such driver": ({"parts.clat.driver": "jul"}, "there is no device driver 'jul'"),
+    "no such part": ({"parts.nat.driver": "jool"}, "unknown part 'nat' of the chain"),
+    "no such driver": ({"parts.clat.driver": "jul"}, "unknown device driver 'jul'"),
     "a driver that cannot be it": (
         {"parts.clat.driver": "nftables"}, "the nftables driver cannot make a device for clat",
     ),
     "reference of a stateful part": (
-        {"parts.plat.driver": "reference"}, "there is no reference translation for the part 'plat'",
+        {"parts.plat.driver": "reference"}, "no reference translation exists for the part 'plat'",
     ),
-    "chain of chains": ({"parts.plat.driver": "chain"}, "a part of a chain is no chain"),
+    "chain of chains": ({"parts.plat.driver": "chain"}, "a chain cannot be part of a chain"),
     "option of a part": (
         {"parts.plat.options.pool": "x"}, "the tayga-nftables driver has no option 'pool'",
     ),
@@ -313,9 +313,9 @@ def test_an_aftr_in_one_piece_stands_for_softwire_and_nat():
         ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
     ]  # fmt: skip
     both = {**given, "parts.nat.driver": "nftables"}
-    with pytest.raises(UsageError, match="there is no part 'nat'"):
+    with pytest.raises(UsageError, match="unknown part 'nat'"):
         resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=both))
-    with pytest.raises(UsageError, match="no part 'x'") as no:
+    with pytest.raises(UsageError, match="unknown part 'x'") as no:
         resolve(
             flags=Flags(
                 "ipv4aas", params={"variant": "ds-lite"}, dut_params={"parts.x.driver": "vpp"}

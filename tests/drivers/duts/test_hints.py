@@ -63,7 +63,7 @@ HINTS = {
     "'s CLAT translates one address": (
         "clat", "tundra", "clat_ipv4=198.18.0.0/24", "clat_ipv6=2001:2:0:2::/120",
     ),
-    "knows the interface identifier of RFC 7597 only": ("mape-br", "vpp", "iid_format=draft"),
+    "supports only the interface identifier of RFC 7597": ("mape-br", "vpp", "iid_format=draft"),
     "drops packets of a CE with an IPv4 prefix": ("mapt-ce", "nat46", "ea_len=4", "ce_psid=0", "ce_ipv4=192.0.2.176"),
     "cannot be configured: ": ("siit", "nat46", "lowest_ipv6_mtu=1400"),
     "nat46 maps prefixes with equally many": ("siit", "nat46", EAM),
@@ -72,18 +72,18 @@ HINTS = {
     "does not take the prefix": (
         "nat64", "tayga-nftables", "prefix=64:ff9b:1::/48", "dut:version=0.9.2-8",
     ),
-    "Jool takes no UDP timeout below": ("nat64", "jool", "udp_timeout_s=60"),
+    "the UDP timeout of Jool must be at least": ("nat64", "jool", "udp_timeout_s=60"),
     "(dut.options.sessions), but the test opens": ("nat44", "nftables", "dut:sessions=500"),
-    "has no workers": ("siit", "tayga", "dut:workers=2", "dut:version=0.9.2-8"),
+    "does not support workers": ("siit", "tayga", "dut:workers=2", "dut:version=0.9.2-8"),
     "do not fit TAYGA's dynamic pool": (
         "nat64", "tayga-nftables", "initiator_count=300", "enumerate_ips=3", "responder_count=2",
         "initiator_ports={min: 4096, max: 4196}",
     ),
     "dut.options.: ": ("nat64", "tayga-nftables", "dut:dynamic_pool=everything"),
     ", which the test uses": ("nat64", "tayga-nftables", "responder_ipv4=192.168.255.77"),
-    "has no room for a client": ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
-    "cannot be told to this device": ("nat44", "iptables", "session_limit=200000"),
-    "Tundra knows no explicit mappings": (
+    "is too small for a client": ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
+    "this device cannot configure": ("nat44", "iptables", "session_limit=200000"),
+    "Tundra does not support explicit mappings": (
         "siit", "tundra", "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}]",
     ),
     "cannot forget the AFTR's tunnel address": ("dslite-aftr", "vpp", "dut:start=false"),
@@ -97,7 +97,7 @@ HINTS = {
 }  # fmt: skip
 """Technology, driver, and what is wrong with it, by some words of the refusal; options begin with ``dut:``."""
 UNREACHED = {
-    "no EA bits beyond bit 64": "the technology refuses such rules before",
+    "does not support EA bits beyond bit 64": "the technology refuses such rules before",
     "nat46 needs mappings of hosts on both sides": "the technologies always have a prefix",
     "NAT64 needs a prefix": "the technology always has one",
 }
@@ -118,22 +118,22 @@ NO_COMMAND = {
     "finds the rule of a MAP-T packet by its DMR": "rules of a file are the user's own, or another release",
     "has no public IPv": "guards the technology's own settings",
     "the public addresses are not consecutive": "guards the technology's own settings",
-    "there are no  blocks of": "the technology refuses so many before, with its own hint",
+    "the pool does not contain  blocks of": "the technology refuses so many before, with its own hint",
     "no read-back of dut.options.": "the user's own lines",
-    "the lab has no device with a command line": "a testbed file is needed",
+    "the lab does not contain a device with a vendor": "a testbed file is needed",
     "how is the  device reached?": "a testbed file is needed",
-    "what is to be typed at the device?": "a testbed file is needed",
+    "has no built-in configuration": "a testbed file is needed",
     "with a command line stands in the lab": "a testbed file is needed",
-    "there is nothing for the place": "the user's own lines",
+    "unknown placeholder": "the user's own lines",
     "'': .200": "the user's own line, before what is wrong with it",
-    "cannot stand in one line": "the user's own lines",
-    "there is no form '": "the user's own lines",
-    "has no such form: ": "the user's own lines",
+    "cannot be combined in one line": "the user's own lines",
+    "unknown form '": "the user's own lines",
+    "does not have this form: ": "the user's own lines",
     "is not typed: ": "the user's own lines",
-    "is no definition: it has no prompt_pattern": "the user's own file",
-    "scrapli has no platform": "the hint lists what there is",
+    "lacks a prompt_pattern": "the user's own file",
+    "unknown scrapli platform": "the hint lists what there is",
     "the platform  cannot be read: ": "the user's own file",
-    "configures no VLAN": "links are the testbed file's",
+    "does not configure VLANs": "links are the testbed file's",
     "the lwAFTR needs an IPv": "guards the technology's own settings",
 }
 """Why no parameter is the remedy."""
@@ -245,7 +245,7 @@ def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
 
 
 def test_what_is_no_openbsd_says_how_one_is_reached():
-    with pytest.raises(DutError, match="no OpenBSD: uname says 'Linux 6.1'") as told:
+    with pytest.raises(DutError, match="does not run OpenBSD: uname prints 'Linux 6.1'") as told:
         make_driver("openbsd-pf", {}).facts({"system": "Linux 6.1\n"})
     assert "dut.options.ssh.host" in told.value.hint
 

@@ -195,10 +195,10 @@ def test_forms_of_values(text, line):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{nosuch}", "nothing for the place {nosuch}"),
-        ("{left:nosuch}", "there is no form 'nosuch'"),
-        ("{left.mtu:dots}", "has no such form"),
-        ("{left.route6:power}", "has no such form"),
+        ("{nosuch}", "unknown placeholder {nosuch}"),
+        ("{left:nosuch}", "unknown form 'nosuch'"),
+        ("{left.mtu:dots}", "does not have this form"),
+        ("{left.route6:power}", "does not have this form"),
     ],
 )
 def test_a_place_that_cannot_be_filled_is_named(text, words):
@@ -212,7 +212,7 @@ def test_a_place_that_cannot_be_filled_is_named(text, words):
 def test_values_of_two_kinds_are_not_multiplied():
     routes = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
     side = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=routes)
-    with pytest.raises(UsageError, match="cannot stand in one line"):
+    with pytest.raises(UsageError, match="cannot be combined in one line"):
         placed("{left.address6} {left.route6}", intent=replace(intents.ROUTER6, left=side))
 
 
@@ -404,13 +404,13 @@ def test_somebody_else_at_work_is_told():
     driver = made(busy={"command": "show users", "pattern": "vty 1.*"})
     facts = driver.example(intents.ROUTER6)
     driver.plan(intents.ROUTER6, replace(facts, sections={"busy": "vty 0 root"}))
-    with pytest.raises(DutError, match="somebody else is at work .* says 'vty 1 eve'"):
+    with pytest.raises(DutError, match="the device is in use: .* prints 'vty 1 eve'"):
         driver.plan(intents.ROUTER6, replace(facts, sections={"busy": "vty 1 eve"}))
     asked = subprocess.run(
         ["sh", "-c", f"box() {{ return 1; }}; {driver.survey()['busy']}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    with pytest.raises(DutError, match="'show users' is refused"):
+    with pytest.raises(DutError, match="'show users' failed"):
         driver.plan(intents.ROUTER6, replace(facts, sections={"busy": asked.stdout}))
 
 
@@ -426,7 +426,7 @@ def test_the_way_to_the_device_is_not_taken():
 
 
 def test_a_version_that_is_not_said_is_an_error():
-    with pytest.raises(DutError, match="'show version' does not say the version: it says 'hello'"):
+    with pytest.raises(DutError, match="'show version' does not print the version: 'hello'"):
         made().facts({"version": "hello"})
     assert made(version_command="").facts({"version": ""}).version == ""
 
@@ -508,7 +508,7 @@ def test_platforms_by_name_are_those_that_are_installed(tmp_path, monkeypatch):
     (place / "fake_os.yaml").write_text(DEFINITION)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert manners_in(definition("fake_os"))["open"] == ["term len 0"]
-    with pytest.raises(UsageError, match="no platform 'no_such'") as unknown:
+    with pytest.raises(UsageError, match="unknown scrapli platform 'no_such'") as unknown:
         definition("no_such")
     assert "fake_os" in unknown.value.hint
 
@@ -600,7 +600,7 @@ def test_the_first_refusal_is_the_end(speaking):
     dialogue = speaking(enable="enable")
     said = dialogue.reply(["x", "bad", "y"])
     assert said.status == 1
-    assert said.err == "R1: it refused 'bad': % Invalid input detected"
+    assert said.err == "R1: the device rejected 'bad': % Invalid input detected"
     assert dialogue.reply(["x"]).status == 0
 
 
@@ -624,7 +624,7 @@ def test_lines_that_end_elsewhere_are_an_error(speaking):
 def test_an_abort_without_an_end_is_the_end(speaking):
     dialogue = speaking(enable="enable", abort=["stuck"], line_deadline_s=1)
     said = dialogue.reply(["bad"])
-    assert "refused 'bad'" in said.err
+    assert "the device rejected 'bad'" in said.err
     assert (said.status, dialogue.alive) == (3, False)
 
 
@@ -633,7 +633,7 @@ def test_a_refusal_that_ends_with_the_line_is_one(speaking):
     dialogue._screen.clear()
     assert without_echo(["no such line: frob"], "frob") == []
     said = dialogue.reply(["silent"])
-    assert (said.status, said.err) == (1, "R1: it refused 'silent': no such line: silent")
+    assert (said.status, said.err) == (1, "R1: the device rejected 'silent': no such line: silent")
 
 
 def test_a_password_is_tried_once(speaking):
@@ -644,7 +644,7 @@ def test_a_password_is_tried_once(speaking):
 def test_the_password_of_the_login_is_not_enables(speaking, monkeypatch):
     monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
-    with pytest.raises(DutError, match="asks for a password after 'enable'"):
+    with pytest.raises(DutError, match="prompts for a password after 'enable'"):
         speaking(enable="enable")
 
 
@@ -687,7 +687,7 @@ def test_a_login_whose_prompt_does_not_come_again_is_none(speaking):
 
 
 def test_a_place_too_long_for_a_socket_is_said(speaking, tmp_path):
-    with pytest.raises(EnvironmentLacking, match="there can be no socket") as raised:
+    with pytest.raises(EnvironmentLacking, match="cannot create the socket") as raised:
         Broker(speaking(enable="enable"), tmp_path / ("x" * 120))
     assert "TMPDIR" in raised.value.hint
 
@@ -720,7 +720,7 @@ def test_box_asks_whoever_has_the_device(speaking, tmp_path, monkeypatch, capsys
     try:
         assert program.main(["sure?"]) == 0
         assert program.main(["bad"]) == 1
-        assert "refused 'bad'" in capsys.readouterr().err
+        assert "the device rejected 'bad'" in capsys.readouterr().err
         assert program.main(["--digest", "--but=-never", "x"]) == 0
         one = capsys.readouterr().out
         assert program.main(["--digest", "x"]) == 0

@@ -170,7 +170,7 @@ UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownCo
 def test_check_supported_unknown_family_is_refused(name):
     with pytest.raises(UsageError) as caught:
         driver_type(name).check_supported(UNKNOWN)
-    assert caught.value.code == "unsupported-by-device"
+    assert caught.value.code == "unsupported-technology"
     assert caught.value.technology == "no-such"
 
 

@@ -92,7 +92,7 @@ def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, t
     session.apply()
     server.shell("touch /run/stubborn")
     for _ in range(2):
-        with pytest.raises(DutError, match="put back, but not as it was") as info:
+        with pytest.raises(DutError, match="restored, but with differences") as info:
             session.restore()
         assert "'0' before, '1' now" in info.value.message
         assert "v6t dut restore" in info.value.hint
@@ -204,7 +204,7 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
         ("mkdir -m 770 {d}", "others may write to /run/elsewhere/v6t"),
         ("mkdir -m 700 {d}; chown nobody /run/elsewhere", "/run/elsewhere belongs to user"),
         ("chmod 777 /run/elsewhere", "others may write to /run/elsewhere"),
-        ("ln -s /run {d}", "is no directory"),
+        ("ln -s /run {d}", "is not a directory"),
         ("touch {d}", None),
     ],
 )
@@ -397,7 +397,7 @@ def test_what_was_given_up_while_it_made_something_anew_leaves_nothing(server, d
     session.apply()
     (step,) = session.plan.flush
     session.plan = replace(session.plan, flush=(replace(step, deadline_s=1.0),))
-    with pytest.raises(DutError, match="no end of a command after 1 s"):
+    with pytest.raises(DutError, match="a command did not end within 1 s"):
         session.flush()
     session.restore()
     until(lambda: "run/anew" not in server.processes(), "the end of the flush")

@@ -93,7 +93,7 @@ def test_octets_that_are_no_utf8_are_shown_and_reported(login):
 
 def test_a_deadline_on_every_command(login):
     transport = login()
-    with pytest.raises(DeadlinePassed, match="no end of a command after 0.3 s: sleep 60"):
+    with pytest.raises(DeadlinePassed, match="a command did not end within 0.3 s: sleep 60"):
         transport.run("sleep 60", deadline_s=0.3)
     assert transport.run("echo still here").out == "still here\n"
 

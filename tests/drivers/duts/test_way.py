@@ -414,7 +414,7 @@ def test_s6_a_session_that_hides_where_it_comes_from(site):
     try:
         before = site.state()
         said = site.v6t("dut", "apply", "--testbed", site.testbed(), *ROUTER, status=4)
-        assert "what carries this SSH session cannot be determined" in said
+        assert "the path of this SSH session cannot be determined" in said
         assert site.state() == before
     finally:
         site.configure_sshd(field.SSHD)

@@ -121,7 +121,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
             raise UsageError(
-                f"{name} cannot be told to this device",
+                f"this device cannot configure {name}",
                 f"leave {name} at 0, or take another driver",
                 params={name: 0},
                 code="unsupported-by-device",
@@ -154,7 +154,8 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
             raise UsageError(
-                f"there are no {len(clients)} blocks of {size} public ports", code="invalid-intent"
+                f"the pool does not contain {len(clients)} blocks of {size} public ports",
+                code="invalid-intent",
             )
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools

@@ -89,7 +89,7 @@ class NetworkCli(Driver):
         """
         if not isinstance(transport, SshTransport):
             raise UsageError(
-                "the lab has no device with a command line of its own",
+                "the lab does not contain a device with a vendor command line",
                 "give dut.options.ssh.host, and a tester whose cables lead to it",
                 code="unsupported-by-device",
             )
@@ -131,8 +131,8 @@ class NetworkCli(Driver):
         found = re.search(self.options.version_pattern, said, re.MULTILINE)
         if found is None and self.options.version_command:
             raise DutError(
-                f"'{self.options.version_command}' does not say the version: it says {shown(said)}",
-                "dut.options.version_pattern says what of it is",
+                f"'{self.options.version_command}' does not print the version: {shown(said)}",
+                "set dut.options.version_pattern to match the version",
                 code="unexpected-answer",
             )
         version = "" if found is None else found[1 if found.re.groups else 0]
@@ -153,8 +153,7 @@ class NetworkCli(Driver):
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
                 raise UsageError(
-                    f"what is to be typed at the device? {self.name} knows no configuration by itself: "
-                    f"dut.options.{name} is empty",
+                    f"{self.name} has no built-in configuration, and dut.options.{name} is empty",
                     f"{PAGE} has complete testbed files",
                     code="missing-setting",
                 )
@@ -162,13 +161,13 @@ class NetworkCli(Driver):
         found = re.search(busy.pattern, said, re.MULTILINE) if busy else None
         if busy and said.rstrip().endswith(UNANSWERED):
             raise DutError(
-                f"'{busy.command}' is refused: nobody knows who else is at work on the device",
-                "nothing was changed; dut.options.busy.command says what is typed",
+                f"'{busy.command}' failed, so v6t cannot check whether the device is in use",
+                "nothing was changed; dut.options.busy.command sets the command",
                 code="device-busy",
             )
         if found:
             raise DutError(
-                f"somebody else is at work on the device: '{busy.command}' says {shown(found[0])}",
+                f"the device is in use: '{busy.command}' prints {shown(found[0])}",
                 "nothing was changed; wait for their end",
                 code="device-busy",
             )

@@ -85,7 +85,7 @@ class Places:
         unknown = next((name for name in names if name not in self._values), None)
         if unknown is not None:
             raise UsageError(
-                f"there is nothing for the place {{{unknown}}} in this technology",
+                f"unknown placeholder {{{unknown}}} for this technology",
                 f"known are {', '.join(self._values)}",
                 code="invalid-placeholder",
             )
@@ -93,7 +93,7 @@ class Places:
         if len(several) > 1:
             places = " and ".join(f"{{{name}}}" for name in several.values())
             raise UsageError(
-                f"{places} cannot stand in one line: each has several values of its own",
+                f"{places} cannot be combined in one line: each has several values",
                 "a line is repeated for the values of one kind",
                 code="invalid-placeholder",
             )
@@ -109,7 +109,7 @@ class Places:
             return value
         if form not in _FORMATS:
             raise UsageError(
-                f"{match[0]}: there is no form '{form}'",
+                f"{match[0]}: unknown form '{form}'",
                 f"forms are {', '.join(_FORMATS)}",
                 code="invalid-placeholder",
             )
@@ -117,7 +117,7 @@ class Places:
             return _FORMATS[form](value)
         except ValueError as exc:
             raise UsageError(
-                f"{match[0]}: {value} has no such form: {exc}", code="invalid-placeholder"
+                f"{match[0]}: {value} does not have this form: {exc}", code="invalid-placeholder"
             ) from exc
 
 

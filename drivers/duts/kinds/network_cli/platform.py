@@ -33,7 +33,7 @@ def definition(platform: str) -> Mapping[str, Any]:
         if "/" in platform or not path.is_file():
             known = ", ".join(sorted(p.stem for p in place.glob("*.yaml")))
             raise UsageError(
-                f"scrapli has no platform '{platform}'", f"it has {known}", code="unknown-platform"
+                f"unknown scrapli platform '{platform}'", f"it has {known}", code="unknown-platform"
             )
     try:
         read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
@@ -44,7 +44,7 @@ def definition(platform: str) -> Mapping[str, Any]:
         ) from exc
     if not isinstance(read, dict) or not isinstance(read.get("prompt_pattern"), str):
         raise UsageError(
-            f"the platform {platform} is no definition: it has no prompt_pattern",
+            f"the platform {platform} lacks a prompt_pattern",
             code="unknown-platform",
         )
     return read

@@ -105,7 +105,7 @@ class Tayga(TunTranslator):
         super().refuse(intent, facts)
         if self.workers >= 0 and not has_workers(facts.version):
             raise UsageError(
-                f"TAYGA {facts.version} has no workers: it is one process on one core",
+                f"TAYGA {facts.version} does not support workers",
                 "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
                 dut_params={"workers": -1},
                 code="unsupported-by-version",

@@ -127,7 +127,7 @@ def network_of(option: str, text: str) -> IPv4Network:
         ) from exc
     if network.num_addresses < 4:
         raise UsageError(
-            f"dut.options.{option}: {network} has no room for a client",
+            f"dut.options.{option}: {network} is too small for a client",
             "give a /30 or shorter",
             dut_params={option: network.supernet(new_prefix=30)},
             code="not-enough-addresses",

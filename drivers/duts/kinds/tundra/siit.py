@@ -47,7 +47,7 @@ class Tundra(TundraTranslator):
         clat = isinstance(intent.configuration, ClatConfig)
         if table and not clat:
             raise UsageError(
-                f"Tundra knows no explicit mappings such as {table[0][0]} = {table[0][1]}",
+                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}",
                 "give both ends addresses in one prefix",
                 params={"eam": [], "prefix": OWN_PREFIX},
                 code="unsupported-by-device",

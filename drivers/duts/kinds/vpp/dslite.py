@@ -56,7 +56,7 @@ def refuse(intent: Intent, options: VppOptions) -> None:
     b4s, wanted = configuration.b4_count, intent.requirements.sessions
     if wanted > PER_B4 * b4s:
         raise UsageError(
-            f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest without a word: "
+            f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest silently: "
             f"{wanted} connections need more than {b4s} B4s",
             f"measure more B4s, or at most {PER_B4 * b4s} connections",
             params={"initiator_count": -(-wanted // PER_B4)},

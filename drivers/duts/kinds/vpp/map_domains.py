@@ -71,8 +71,8 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
         near = f"the nearest rule that works has rule_ipv6={_nearest_rule(rule, relay, version)}"
         if net.prefixlen + ea_len > 64:
             raise UsageError(
-                f"VPP has no EA bits beyond bit 64, and those of {net} end at bit "
-                f"{net.prefixlen + ea_len}: it would refuse the domain without a word",
+                f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit "
+                f"{net.prefixlen + ea_len}: it would reject the domain silently",
                 near if ea_len < 64 else "",
                 params=instead,
                 code="unsupported-by-device",

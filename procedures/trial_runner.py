@@ -1,4 +1,4 @@
-"""What all procedures share: the conditions of a point, trials that are repeated when invalid."""
+"""Runner of trials: announces each trial and repeats it while it is invalid."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from v6t.trials.verdict import Attempt, Verdict
 FPS, CPS = "fps per direction", "connections/s"
 """Units of rates."""
 SHARED_CORES = "tester and device share this machine's cores: the numbers describe both"
-"""What stands beside every number of a lab on one machine."""
+"""Warning for results of a lab on one machine."""
 
 
 @dataclass(frozen=True)
 class PointSpec(ABC):
-    """What a procedure is told for one point: first of all its conditions."""
+    """Settings of a procedure for one point."""
 
     conditions: Conditions
 
     @property
     @abstractmethod
     def benchmark(self) -> str:
-        """Begins the keys of its trials; mostly a constant of the class."""
+        """Name of the benchmark, the first part of its trials' keys."""
 
     @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
+    def key_prefix(self) -> str:
+        """Common start of the keys of all trials."""
         return self.conditions.make_key_prefix(self.benchmark)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trial and its repetitions for the tester's sake.
+    """A trial and its repetitions after faults of the tester.
 
     Attributes:
-        attempts: all of them; only the last can be valid.
-        result: what the last one counted.
+        attempts: all attempts; only the last can be valid.
+        result: result of the last attempt.
     """
 
     attempts: tuple[Attempt, ...]
@@ -48,28 +48,28 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """Judgement of the last attempt."""
+        """Verdict on the last attempt."""
         return self.attempts[-1].verdict
 
     @property
     def trial(self) -> Trial:
-        """The last attempt's trial."""
+        """Trial of the last attempt."""
         return self.attempts[-1].trial
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is about to happen or has just happened, for whoever watches.
+    """Progress of a procedure before or after a trial.
 
     Attributes:
-        point: see :meth:`Conditions.point`.
-        repetition: from 1; repetitions: how many there will be.
-        step: from 1; steps: expected in this repetition.
-        low_fps, high_fps: bracket before the trial; equal where nothing is searched.
-        rate_fps: rate under test.
-        verdict: None before the trial.
-        unit: of the rates.
-        searched: the trial passes or fails; else loss is what is looked for, or put up with.
+        point: common start of the keys of the point's trials.
+        repetition: number of the repetition, from 1; repetitions: their total.
+        step: number of the step, from 1; steps: expected in this repetition.
+        low_fps, high_fps: bounds of the search before the trial; equal without a search.
+        rate_fps: rate of the trial.
+        verdict: verdict on the trial; None before it.
+        unit: unit of the rates.
+        searched: a search uses the verdict; else the trial measures loss, or tolerates it.
     """
 
     point: str
@@ -88,11 +88,11 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-class Attempts:
-    """The trials of one repetition: each is announced, measured, told and kept.
+class TrialRunner:
+    """Runs the trials of one repetition.
 
     Attributes:
-        all: every attempt so far.
+        all: all attempts so far.
     """
 
     def __init__(
@@ -107,15 +107,15 @@ class Attempts:
         unit: str = FPS,
         searched: bool = False,
     ) -> None:
-        """Begin.
+        """Prepare the first trial.
 
         Args:
             conditions: of the point.
-            point: start of the keys; see :meth:`Conditions.point`.
+            point: common start of the keys.
             measure: runs a trial.
-            watch: told before and after each.
+            watch: called before and after each trial.
             repetition: from 1.
-            repetitions: how many there will be.
+            repetitions: number of repetitions.
             unit: see :class:`Progress`.
             searched: see there.
         """
@@ -137,14 +137,14 @@ class Attempts:
         bracket: tuple[float, float] | None = None,
         assess: Callable[[Trial, TrialResult], Verdict] | None = None,
     ) -> Outcome:
-        """Run one trial, again while the tester falters.
+        """Run one trial, and repeat it while it is invalid.
 
         Args:
-            trial: what to offer; its key is given here.
-            step: the rest of the key; empty where a repetition is one trial.
-            steps: expected in this repetition.
-            bracket: in which is searched.
-            assess: judges a result; None: by frames, as the conditions say.
+            trial: the trial without its key.
+            step: last part of the key; empty if a repetition is one trial.
+            steps: steps expected in this repetition.
+            bracket: bounds of the search [fps].
+            assess: verdict on a result; None: that of the conditions.
         """
         number = self._next.step + 1
         low, high = bracket or (trial.rate_fps, trial.rate_fps)

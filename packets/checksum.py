@@ -1,0 +1,154 @@
+"""The Internet checksum (RFC 1071) of octets, and of arrays of frames.
+
+The module imports nothing and runs on Python 3.8: the interpreter of TRex's client receives it as
+text. NumPy's types are therefore named by strings.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import U8, U32, Mask
+
+_COLUMNS = 20
+"""Up to this number of words, adding columns is faster than reducing rows."""
+
+
+def sum_words(octets: bytes) -> int:
+    """Return the one's complement sum of 16-bit words; an odd last octet is padded with zero."""
+    # 2**16 is 1 modulo 0xFFFF, so the number itself and the sum of its words are congruent;
+    # only a number of zeros has the sum 0
+    number = int.from_bytes(octets + b"\0" * (len(octets) % 2), "big")
+    return number % 0xFFFF or (0xFFFF if number else 0)
+
+
+def compute_checksum(octets: bytes) -> int:
+    """Return the checksum of octets; it is 0 if they contain their own valid checksum."""
+    return sum_words(octets) ^ 0xFFFF
+
+
+def build_pseudo_header(addresses: bytes, length: int, protocol: int) -> bytes:
+    """Return what a transport checksum covers in addition (RFC 8200, section 8.1).
+
+    The sum is also that of the pseudo header of IPv4, which has the same fields in fewer octets.
+
+    Args:
+        addresses: source and destination.
+        length: of the transport header and its data, in octets.
+        protocol: of the transport.
+    """
+    return addresses + length.to_bytes(4, "big") + protocol.to_bytes(4, "big")
+
+
+@overload
+def fold(total: int) -> int: ...
+@overload
+def fold(total: U32) -> U32: ...
+def fold(total: Any) -> Any:
+    """Fold sums below 2^32 to 16 bits; only 0 becomes 0."""
+    total = (total & 0xFFFF) + (total >> 16)
+    return (total & 0xFFFF) + (total >> 16)
+
+
+@overload
+def update_checksum(checksum: int, before: int, after: int) -> int: ...
+@overload
+def update_checksum(checksum: U32, before: U32 | int, after: U32 | U8 | int) -> U32: ...
+def update_checksum(checksum: Any, before: Any, after: Any) -> Any:
+    """Return a checksum after a change of what it covers (RFC 1624, equation 3).
+
+    Args:
+        checksum: the present value, or an array of them.
+        before: sums, folded, of the words that change.
+        after: sums, folded, of the words that replace them.
+    """
+    return fold((checksum ^ 0xFFFF) + ((before ^ 0xFFFF) + after)) ^ 0xFFFF
+
+
+def swap_octets(sums: U32) -> U32:
+    """Return folded sums of the same octets one place further (RFC 1071)."""
+    return sums.astype("u2").byteswap().astype("u4")
+
+
+def sum_columns(frames: U8, first: int, end: int) -> U32:
+    """Return the folded sum ``(n,)`` of octets ``first..end-1``, padded with zero if they are odd."""
+    length = end - first
+    sums = fold(_sum_native(frames[:, first : end - (length & 1)]))
+    if sys.byteorder == "little":
+        sums = swap_octets(sums)
+    if length & 1:
+        sums += frames[:, end - 1].astype("u4") << 8
+        sums = fold(sums)
+    return sums
+
+
+def has_valid_sum(headers: U8) -> Mask:
+    """Mark rows of ``(n, even length)`` octets that contain their own valid checksum."""
+    sums = _sum_native(headers)
+    valid: Mask = (sums % 0xFFFF == 0) & (sums > 0)
+    return valid
+
+
+def _sum_native(octets: U8) -> U32:
+    """Sum words in the byte order of this machine."""
+    words = octets.view("u2")
+    if not 0 < words.shape[1] <= _COLUMNS:
+        totals: U32 = words.sum(axis=1, dtype="u4")
+        return totals
+    sums = words[:, 0].astype("u4")
+    for column in range(1, words.shape[1]):
+        sums += words[:, column]
+    return sums
+
+
+def write_sum(frames: U8, at: int, sums: U32, *, udp: bool = False) -> None:
+    """Write checksums, given the sums of what they cover.
+
+    Args:
+        frames: ``(n, length)``, changed in place.
+        at: octet of the checksum.
+        sums: ``(n,)``, below 2^32.
+        udp: write 0xFFFF instead of 0, which means "not computed" (RFC 768).
+    """
+    value = fold(sums) ^ 0xFFFF
+    if udp:
+        value[value == 0] = 0xFFFF
+    frames[:, at : at + 2].view(">u2")[:, 0] = value
+
+
+def write_update(
+    frames: U8,
+    at: int,
+    before: U32 | int,
+    after: U32,
+    *,
+    udp: bool = False,
+) -> None:
+    """Update checksums of frames after a change of what they cover; see :func:`update_checksum`.
+
+    Args:
+        frames: ``(n, length)``, changed in place.
+        at: octet of the checksum.
+        before, after: see :func:`update_checksum`.
+        udp: see :func:`write_sum`.
+    """
+    field = frames[:, at : at + 2].view(">u2")[:, 0]
+    value = update_checksum(field.astype("u4"), before, after)
+    if udp:
+        value[value == 0] = 0xFFFF
+    field[:] = value
+
+
+def write_ipv4_checksum(frames: U8, at: int = 0, length: int = 0) -> None:
+    """Write valid header checksums of the IPv4 headers at octet ``at``.
+
+    Args:
+        frames: ``(n, octets)``, changed in place.
+        at: octet where all headers begin.
+        length: of all headers, in octets; 0: the first row's.
+    """
+    frames[:, at + 10 : at + 12] = 0
+    end = at + (length or 4 * int(frames[0, at] & 15))
+    write_sum(frames, at + 10, sum_columns(frames, at, end))

@@ -1,0 +1,108 @@
+"""The contract of the reference translation: the frame that a correct device emits for each frame."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+from v6t.packets.header_policy import HeaderPolicy
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import I32, U8, Reasons
+    from v6t.packets.direction import Direction
+
+FORWARDED, NOT_OURS, NOT_FORWARDED, EXHAUSTED = range(4)
+COMMON_REASONS = (
+    "forwarded",
+    "not addressed to this device",
+    "no packet that this device forwards",
+    "TTL or hop limit exhausted",
+)
+"""Texts of the drop reasons that all technologies have; 0 means that the frame is forwarded."""
+
+
+class DropReason(IntEnum):
+    """Base of a technology's own drop reasons, which are numbered after the common ones.
+
+    A member is defined by its text: ``NO_ROUTE = "no route to the destination"``.
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> DropReason:
+        """Give the next number to a text."""
+        number = len(COMMON_REASONS) + len(cls.__members__)
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.text = text
+        return member
+
+
+def list_drop_reasons(
+    reasons: type[DropReason], not_forwarded: str = COMMON_REASONS[NOT_FORWARDED]
+) -> tuple[str, ...]:
+    """Return the texts of all drop reasons of a technology, by number.
+
+    Args:
+        reasons: the technology's own.
+        not_forwarded: a more precise text for :data:`NOT_FORWARDED`.
+    """
+    common = list(COMMON_REASONS)
+    common[NOT_FORWARDED] = not_forwarded
+    return (*common, *(reason.text for reason in reasons))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a correct device emits for a batch of frames.
+
+    Attributes:
+        frames: ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i.
+        length: ``(n,)`` int32, octets of row i that count; 0 means "dropped".
+        reason: ``(n,)`` uint8, index into the plugin's ``drop_reasons`` (0: not dropped).
+    """
+
+    frames: U8
+    length: I32
+    reason: Reasons
+
+
+class ReferenceTranslation(Protocol):
+    """What a technology, a part of one, or a device's variant of one emits. Picklable."""
+
+    @abstractmethod
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """Return what a correct device emits for equally long frames ``(n, length)``, FCS off."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Header fields of expected frames that may have other values."""
+        return HeaderPolicy()
+
+
+def translate_frames(
+    reference: ReferenceTranslation, direction: Direction, frames: Sequence[bytes]
+) -> list[bytes | None]:
+    """Return the frame that a correct device emits for each frame, or None if it drops the frame.
+
+    Args:
+        reference: the reference translation of a stateless technology.
+        direction: the direction in which the frames are sent.
+        frames: frames of any lengths, without FCS.
+    """
+    import numpy as np
+
+    rows_by_length: dict[int, list[int]] = {}
+    for row, frame in enumerate(frames):
+        rows_by_length.setdefault(len(frame), []).append(row)
+    emitted: list[bytes | None] = [None] * len(frames)
+    for octets, rows in rows_by_length.items():
+        batch = np.frombuffer(b"".join(frames[row] for row in rows), dtype=np.uint8)
+        answer = reference.expect(direction, batch.reshape(len(rows), octets).copy())
+        for row, frame, length in zip(rows, answer.frames, answer.length.tolist(), strict=True):
+            if length:
+                emitted[row] = frame[:length].tobytes()
+    return emitted

@@ -1,0 +1,372 @@
+"""The headers of any frame, outermost first, and checks of their lengths and checksums.
+
+The walker reads octets only: neither the compiler nor a plugin takes part, so it can check both. It knows
+Ethernet, VLAN tags, IPv4, IPv6 with its options, GRE, UDP, TCP and ICMP in any order and depth;
+everything else is payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from v6t.base.errors import TesterError
+from v6t.packets import checksum
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.packets.arrays import U8, U32
+
+MIN_FRAME_OCTETS = 60
+"""Length to which Ethernet frames are padded, FCS off."""
+ETHERTYPES_VLAN = (0x8100, 0x88A8)
+_BY_ETHERTYPE = {0x0800: "IPv4", 0x86DD: "IPv6", 0x6558: "Ethernet"}
+_BY_PROTOCOL = {
+    1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6",
+}  # fmt: skip
+_OPTIONS = (0, 60)
+"""Hop-by-hop and destination options: the only extension headers that change nothing else."""
+_SHORTEST = {
+    "Ethernet": 14, "IPv4": 20, "IPv6": 40, "GRE": 4, "UDP": 8, "TCP": 20, "ICMP": 4, "ICMPv6": 4,
+}  # fmt: skip
+_VERSIONS = {"IPv4": 4, "IPv6": 6}
+_ADDRESSES = {4: (12, 4), 6: (8, 16)}
+"""First octet of an IP header's source address, and its length; the destination follows."""
+_CHECKSUMS = {"ICMP": 2, "ICMPv6": 2, "UDP": 6, "TCP": 16, "GRE": 4}
+"""Octet of a header where its checksum begins."""
+TRANSPORTS = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
+"""Protocols whose checksum covers a pseudo header."""
+_PORTS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
+"""Octets of a transport header where the numbers of source and destination begin."""
+_DECIDING = {
+    "IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (4, 5, 6), "UDP": (4, 5), "TCP": (12,), "ICMP": (0,),
+    "ICMPv6": (0,),
+}  # fmt: skip
+"""Octets of a header that decide where and what the next one is."""
+_ICMP_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
+
+
+class FrameHeader(NamedTuple):
+    """One header of a frame, in octets from the frame's first.
+
+    Attributes:
+        name: of the protocol.
+        start: the first octet.
+        end: the first octet after it.
+        limit: the first octet after what it says it holds, if it says so.
+    """
+
+    name: str
+    start: int
+    end: int
+    limit: int
+
+
+def walk(frame: bytes, first: str = "Ethernet") -> tuple[FrameHeader, ...]:
+    """Return the headers of a frame (FCS off), or of a packet that begins with another header."""
+    return tuple(_walk(frame, first, 0, len(frame)))
+
+
+def walk_with_quote(frame: bytes) -> tuple[FrameHeader, ...]:
+    """Return the headers of a frame, and those of the packet that an ICMP error quotes."""
+    headers = walk(frame)
+    error = headers[-1] if headers else None
+    if error is None or frame[error.start] not in _ICMP_ERRORS.get(error.name, ()):
+        return headers
+    first = "IPv4" if error.name == "ICMP" else "IPv6"
+    return (*headers, *_walk(frame, first, error.start + 8, error.limit))
+
+
+def _walk(frame: bytes, name: str | None, start: int, limit: int) -> Iterator[FrameHeader]:
+    while name is not None and limit - start >= _SHORTEST[name]:
+        end, own_limit, following = _READERS[name](frame, start, limit)
+        yield FrameHeader(name, start, end, own_limit)
+        start, limit, name = end, min(limit, own_limit), following
+
+
+def _number(frame: bytes, at: int) -> int:
+    return int.from_bytes(frame[at : at + 2], "big")
+
+
+_Extent = tuple[int, int, "str | None"]
+"""End and limit of a header, and the name of the next one."""
+
+
+def _ethernet(frame: bytes, at: int, limit: int) -> _Extent:
+    kind = at + 12
+    while _number(frame, kind) in ETHERTYPES_VLAN and kind + 6 <= limit:
+        kind += 4
+    return kind + 2, limit, _BY_ETHERTYPE.get(_number(frame, kind))
+
+
+def _ipv4(frame: bytes, at: int, limit: int) -> _Extent:
+    end = at + 4 * (frame[at] & 15)
+    fragment = _number(frame, at + 6) & 0x3FFF
+    following = None if fragment or end > limit else _BY_PROTOCOL.get(frame[at + 9])
+    return min(end, limit), at + _number(frame, at + 2), following
+
+
+def _ipv6(frame: bytes, at: int, limit: int) -> _Extent:
+    end, protocol = at + 40, frame[at + 6]
+    while protocol in _OPTIONS and end + 8 <= limit:
+        protocol, end = frame[end], end + 8 + 8 * frame[end + 1]
+    return end, at + 40 + _number(frame, at + 4), _BY_PROTOCOL.get(protocol)
+
+
+def _gre(frame: bytes, at: int, limit: int) -> _Extent:
+    optional = sum(bool(frame[at] & bit) for bit in (0x80, 0x20, 0x10))
+    return at + 4 + 4 * optional, limit, _BY_ETHERTYPE.get(_number(frame, at + 2))
+
+
+def _udp(frame: bytes, at: int, limit: int) -> _Extent:
+    return at + 8, at + _number(frame, at + 4), None
+
+
+def _tcp(frame: bytes, at: int, limit: int) -> _Extent:
+    return at + 4 * (frame[at + 12] >> 4), limit, None
+
+
+def _icmp(frame: bytes, at: int, limit: int) -> _Extent:
+    return min(at + 8, limit), limit, None
+
+
+_READERS = {
+    "Ethernet": _ethernet, "IPv4": _ipv4, "IPv6": _ipv6, "GRE": _gre, "UDP": _udp, "TCP": _tcp,
+    "ICMP": _icmp, "ICMPv6": _icmp,
+}  # fmt: skip
+
+
+def group_by_headers(
+    frames: U8, walker: Callable[[bytes], tuple[FrameHeader, ...]] = walk
+) -> Iterator[tuple[NDArray[np.intp], tuple[FrameHeader, ...]]]:
+    """Group equally long frames whose headers begin at the same octets.
+
+    Args:
+        frames: ``(n, length)``.
+        walker: :func:`walk` or :func:`walk_with_quote`.
+
+    Yields:
+        Row numbers, and the headers of these rows.
+    """
+    import numpy as np
+
+    rows = np.arange(len(frames))
+    while len(rows):
+        first = frames[rows[0]]
+        headers = walker(first.tobytes())
+        octets = _deciding_octets(headers, len(first))
+        alike = (frames[rows][:, octets] == first[octets]).all(axis=1)
+        yield rows[alike], headers
+        rows = rows[~alike]
+
+
+def _deciding_octets(headers: Sequence[FrameHeader], length: int) -> list[int]:
+    octets: set[int] = set()
+    for header in headers:
+        if header.name == "Ethernet":
+            octets |= set(range(header.start + 12, header.end))
+        elif header.name == "GRE":
+            octets |= set(range(header.start, header.start + 4))
+        else:
+            octets |= {header.start + at for at in _DECIDING[header.name]}
+        if header.name == "IPv6":
+            octets |= set(range(header.start + 40, header.end))
+    return sorted(octet for octet in octets if octet < length)
+
+
+class Network(NamedTuple):
+    """An IP header: its version, and the octet where it begins."""
+
+    version: int
+    start: int
+
+    def address(self, *, source: bool) -> slice:
+        """Return the octets of the source or the destination address."""
+        offset, size = _ADDRESSES[self.version]
+        first = self.start + offset + (0 if source else size)
+        return slice(first, first + size)
+
+    @property
+    def addresses(self) -> slice:
+        """The octets of both addresses."""
+        return slice(self.address(source=True).start, self.address(source=False).stop)
+
+
+@dataclass(frozen=True)
+class FrameLayout:
+    """Where equally long frames have their headers and the endpoints of their connections.
+
+    A translator tells connections apart by the ports of UDP and TCP and by the identifier of ICMP
+    queries, which replaces both ports (RFC 5508, section 3.1; RFC 6146, section 3.5.3).
+
+    Attributes:
+        networks: IP headers, outermost first.
+        transport: name of the protocol after the last of them; empty if none is known.
+        start: octet where the transport header begins.
+        end: the first octet after the last header.
+        limit: the first octet after the transport's data.
+    """
+
+    networks: tuple[Network, ...]
+    transport: str
+    start: int
+    end: int
+    limit: int
+
+    @property
+    def version(self) -> int:
+        """Version of the innermost IP header."""
+        return self.networks[-1].version
+
+    def address(self, *, source: bool) -> slice:
+        """Return the octets of the innermost source or destination address."""
+        return self.networks[-1].address(source=source)
+
+    def port(self, *, source: bool) -> slice:
+        """Return the octets of a port, or of the identifier of an ICMP query."""
+        first = self.start + _PORTS[self.transport][0 if source else 1]
+        return slice(first, first + 2)
+
+    @cached_property
+    def row(self) -> slice | list[int]:
+        """Octets of innermost addresses and ports; a slice, which is fast, if they are neighbors."""
+        return self._columns(self.networks[-1:])
+
+    @cached_property
+    def tunnel_row(self) -> slice | list[int]:
+        """The same with the addresses of tunnels before the inner ones."""
+        return self._columns(self.networks)
+
+    def _columns(self, networks: Sequence[Network]) -> slice | list[int]:
+        ends = (True, False)
+        places = [network.address(source=end) for end in ends for network in networks]
+        places += [self.port(source=end) for end in ends]
+        octets = [octet for place in places for octet in range(place.start, place.stop)]
+        whole = range(octets[0], octets[0] + len(octets))
+        return slice(whole.start, whole.stop) if octets == list(whole) else octets
+
+    @cached_property
+    def swapped_row(self) -> list[int]:
+        """Octets of a row with source and destination exchanged."""
+        size = _ADDRESSES[self.version][1]
+        ports = 2 * size
+        return [*range(size, ports), *range(size), ports + 2, ports + 3, ports, ports + 1]
+
+    @property
+    def checksum(self) -> int:
+        """Octet where the transport checksum begins."""
+        return self.start + _CHECKSUMS[self.transport]
+
+    @cached_property
+    def row_checksums(self) -> list[tuple[int, slice]]:
+        """Octet of each checksum that covers a row, and which 16-bit words of the row it covers."""
+        outer = self.networks[-1].start + 10
+        places = [(outer, slice(None, -2))] if self.version == 4 else []
+        words = slice(None) if self.transport in ("UDP", "TCP") else slice(None, -1)
+        if self.transport == "ICMP":
+            words = slice(-1, None)
+        return [*places, (self.checksum, words)]
+
+    def write_checksum(self, frames: U8) -> None:
+        """Compute the transport checksum of each frame."""
+        frames[:, self.checksum : self.checksum + 2] = 0
+        self.write_sum(frames, self.checksum, self.sum_transport(frames))
+
+    def write_sum(self, frames: U8, at: int, sums: U32) -> None:
+        """Write the complement of sums as a checksum of the row; for UDP, 0 becomes 0xFFFF."""
+        udp = self.transport == "UDP" and at == self.checksum
+        checksum.write_sum(frames, at, sums, udp=udp)
+
+    def sum_transport(self, frames: U8) -> U32:
+        """Return the sums of pseudo header, transport header and data; 0xFFFF folded if valid."""
+        end = min(self.limit, frames.shape[1])
+        sums = checksum.sum_columns(frames, self.start, end)
+        return sums + self.sum_pseudo_header(frames) if self.transport in TRANSPORTS else sums
+
+    def sum_pseudo_header(self, frames: U8) -> U32:
+        """Return the sums of addresses, length and protocol (RFC 8200, section 8.1)."""
+        both = self.networks[-1].addresses
+        length = max(0, min(self.limit, frames.shape[1]) - self.start)
+        sums = checksum.sum_columns(frames, both.start, both.stop)
+        return sums + (TRANSPORTS[self.transport] + length)
+
+
+def locate_headers(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
+    """Return where a frame, or a packet that begins with another header, has its headers."""
+    return build_layout(walk(bytes(frame), first))
+
+
+def build_layout(headers: Sequence[FrameHeader]) -> FrameLayout:
+    """Return the layout of frames whose headers were walked."""
+    networks = tuple(Network(_VERSIONS[h.name], h.start) for h in headers if h.name in _VERSIONS)
+    if not headers:
+        return FrameLayout((), "", 0, 0, 0)
+    last = headers[-1]
+    transport = last.name if networks and last.name in _PORTS else ""
+    return FrameLayout(
+        networks, transport, last.start if transport else last.end, last.end, last.limit
+    )
+
+
+def locate_endpoints(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
+    """Return where a frame has the endpoints of its connection.
+
+    Raises:
+        TesterError: it has neither ports nor the identifier of a query.
+    """
+    layout = locate_headers(frame, first)
+    if not layout.transport:
+        raise TesterError(
+            "a frame without ports or query identifier belongs to no connection",
+            code="invalid-traffic-model",
+        )
+    return layout
+
+
+def find_problems(frame: bytes) -> list[str]:
+    """Describe lengths that do not fit and checksums that are wrong; an empty list if there are none."""
+    problems: list[str] = []
+    limit = len(frame)
+    network: FrameHeader | None = None
+    for header in walk(frame):
+        name = header.name
+        if name in _VERSIONS:
+            label = name if network is None else f"inner {name}"
+            padded = network is None and header.limit < limit == MIN_FRAME_OCTETS
+            network = header
+            if frame[header.start] >> 4 != _VERSIONS[name]:
+                problems.append(f"{label}: the version is {frame[header.start] >> 4}")
+            if header.limit != limit and not padded:
+                field = "total length" if name == "IPv4" else "payload length"
+                problems.append(f"{label}: {field} is wrong by {header.limit - limit}")
+            if name == "IPv4" and checksum.compute_checksum(frame[header.start : header.end]):
+                problems.append(f"{label}: the header checksum is wrong")
+            limit = min(limit, header.limit)
+        elif name == "UDP" and header.limit != limit:
+            problems.append(f"UDP: the length is wrong by {header.limit - limit}")
+        problems += _check_transport(frame, header, limit, network)
+    return problems if network else [*problems, "the frame has no IP packet"]
+
+
+def _check_transport(
+    frame: bytes, header: FrameHeader, limit: int, network: FrameHeader | None
+) -> list[str]:
+    at = _CHECKSUMS.get(header.name)
+    if at is None or (header.name == "GRE" and not frame[header.start] & 0x80):
+        return []
+    if header.name == "UDP" and not _number(frame, header.start + at):
+        # none was computed (RFC 768); over IPv6 there must be one (RFC 8200, section 8.1)
+        six = network is not None and network.name == "IPv6"
+        return ["UDP: the checksum is missing"] if six else []
+    covered = frame[header.start : limit]
+    if header.name in TRANSPORTS and network is not None:
+        both = Network(_VERSIONS[network.name], network.start).addresses
+        length, protocol = limit - header.start, TRANSPORTS[header.name]
+        covered += b"\0" * (len(covered) % 2)
+        covered += checksum.build_pseudo_header(frame[both], length, protocol)
+    return (
+        [] if not checksum.compute_checksum(covered) else [f"{header.name}: the checksum is wrong"]
+    )

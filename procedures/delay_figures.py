@@ -1,0 +1,79 @@
+"""Figures of latency, PDV and IPDV (RFC 8219, sections 7.2 and 7.3).
+
+Latency: of at least 500 tagged frames, spread evenly from 60 s on over a stream of at least 120 s,
+typical latency (TL) is the median delay and worst case latency (WCL) the 99.9th percentile. The
+default of 50,000 tags keeps the 99.9th percentile away from the maximum.
+
+PDV: of all frames of a stream of at least 60 s, ``D99.9 - Dmin``.
+
+IPDV: of all pairs of consecutive frames of such a stream, minimum, median and maximum of
+``D(i) - D(i-1)``; pairs with a lost member are skipped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from v6t.trials.delays import Distribution
+
+Figures = Mapping[str, float]
+"""Figures of one distribution by name [ns]; infinite where undefined."""
+
+
+def latency_figures(delays: Distribution) -> Figures:
+    """Return typical and worst case latency and the extremes of tagged frames."""
+    return {
+        "tl": delays.median_ns(),
+        "wcl": delays.percentile_ns(99.9),
+        "min": delays.minimum_ns,
+        "max": delays.maximum_ns,
+    }
+
+
+def pdv_figures(delays: Distribution) -> Figures:
+    """Return PDV and the delays it is computed from; infinite if the rank is a lost frame's."""
+    low, high = delays.minimum_ns, delays.percentile_ns(99.9)
+    return {
+        # infinity minus infinity is not a number, for a stream that was lost completely
+        "pdv": high if math.isinf(high) else high - low,
+        "min": low,
+        "p99_9": high,
+        "max": delays.maximum_ns,
+    }
+
+
+def ipdv_figures(differences: Distribution) -> Figures:
+    """Return smallest, middle and largest difference; infinite if no pair is complete."""
+    return {
+        "min": differences.minimum_ns,
+        "med": differences.median_ns(include_lost=False),
+        "max": differences.maximum_ns,
+    }
+
+
+COMPUTE_FIGURES: Mapping[str, Callable[[Distribution], Figures]] = {
+    "latency": latency_figures,
+    "pdv": pdv_figures,
+    "ipdv": ipdv_figures,
+}
+"""Function of each benchmark."""
+
+
+def find_tag_conflict(
+    tags: int, first_tag_s: float, duration_s: float, rate_fps: float
+) -> str | None:
+    """Return why tagged frames do not fit a stream, or None if they do."""
+    if tags < 1:
+        return f"{tags} tagged frames give no latency"
+    if first_tag_s < 0:
+        return f"the first tag cannot be {first_tag_s:g} s after the start"
+    if duration_s <= first_tag_s:
+        return f"a stream of {duration_s:g} s ends before the first tag at {first_tag_s:g} s"
+    frames = int(rate_fps * duration_s) - int(rate_fps * first_tag_s)
+    if frames < tags:
+        return (
+            f"{tags} tags do not fit the {frames} frames that {rate_fps:,.0f} fps send in "
+            f"{duration_s - first_tag_s:g} s"
+        )
+    return None

@@ -1,0 +1,146 @@
+"""Allowed header fields: one frame for each case, built by scapy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from v6t.packets.header_policy import (
+    Change,
+    HeaderPolicy,
+    classify_change,
+    combine_ecn,
+    describe_violation,
+    merge_policies,
+    tolerate,
+)
+
+ETHER = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01")
+TUNNEL = {"src": "2001:db8::1", "dst": "2001:db8:1::2"}
+HOSTS = {"src": "192.0.2.1", "dst": "198.51.100.2"}
+DATA = UDP(sport=1024, dport=53000) / Raw(b"0123456789")
+ANY = HeaderPolicy()
+
+
+def row(packet) -> np.ndarray:
+    return np.frombuffer(bytes(ETHER / packet), np.uint8)[None, :]
+
+
+def encapsulated(tc=0xB8, fl=0, hlim=64):
+    return row(IPv6(tc=tc, fl=fl, hlim=hlim, **TUNNEL) / IP(tos=0xB8, ttl=63, **HOSTS) / DATA)
+
+
+def translated(tos=0xB8, number=0, flags=0, ttl=63):
+    return row(IP(tos=tos, id=number, flags=flags, ttl=ttl, **HOSTS) / DATA)
+
+
+PLAIN = row(IP(tos=0xB8, ttl=64, **HOSTS) / DATA)
+PLAIN6 = row(IPv6(tc=0xB8, hlim=64, **TUNNEL) / DATA)
+ENCAPSULATED = (PLAIN, encapsulated())
+TRANSLATED = (PLAIN6, translated())
+
+
+@pytest.mark.parametrize(
+    ("policy", "pair", "received"),
+    [
+        (ANY, ENCAPSULATED, encapsulated(tc=0)),
+        (ANY, ENCAPSULATED, encapsulated(fl=0x12345, hlim=1)),
+        (HeaderPolicy(outer_dscp=10), ENCAPSULATED, encapsulated(tc=40)),
+        (ANY, TRANSLATED, translated(tos=0, number=77)),
+        (HeaderPolicy(dont_fragment="either"), TRANSLATED, translated(flags="DF")),
+    ],
+    ids=["DSCP 0", "flow label, hop limit", "DSCP 10", "TOS 0, identification", "DF"],
+)
+def test_tolerate_allowed_value_becomes_the_references(policy, pair, received):
+    sent, expected = pair
+    tolerated = tolerate(policy, sent, expected, received)
+    assert tolerated.allowed.all()
+    assert (tolerated.frames == expected).all()
+    assert describe_violation(policy, sent, expected, received) == ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "pair", "received", "field"),
+    [
+        (ANY, ENCAPSULATED, encapsulated(tc=40), "outer DSCP"),
+        (ANY, ENCAPSULATED, encapsulated(tc=0xBB), "outer ECN"),
+        (ANY, ENCAPSULATED, encapsulated(hlim=0), "outer hop limit"),
+        (HeaderPolicy(flow_label="zero"), ENCAPSULATED, encapsulated(fl=1), "outer flow label"),
+        (HeaderPolicy(traffic_class="copied"), TRANSLATED, translated(tos=0), "TOS"),
+        (HeaderPolicy(identification="zero"), TRANSLATED, translated(number=1), "identification"),
+    ],
+)
+def test_tolerate_forbidden_value_is_not_allowed(policy, pair, received, field):
+    sent, expected = pair
+    assert not tolerate(policy, sent, expected, received).allowed.any()
+    assert describe_violation(policy, sent, expected, received).partition(":")[0] == field
+
+
+@pytest.mark.parametrize("received", [translated(ttl=62), translated(flags="DF")])
+def test_tolerate_exact_field_stays_different(received):
+    sent, expected = TRANSLATED
+    assert not (tolerate(ANY, sent, expected, received).frames == expected).all()
+
+
+def test_tolerate_wrong_header_checksum_stays_wrong():
+    sent, expected = TRANSLATED
+    received = translated(number=77).copy()
+    received[0, 24] ^= 1
+    assert not (tolerate(ANY, sent, expected, received).frames == expected).all()
+    assert "checksum" in describe_violation(ANY, sent, expected, received)
+
+
+@pytest.mark.parametrize(
+    ("policy", "same"), [(ANY, False), (HeaderPolicy(absent_checksum=True), True)]
+)
+def test_tolerate_absent_udp_checksum_needs_a_policy(policy, same):
+    sent, expected = TRANSLATED
+    received = expected.copy()
+    received[0, 40:42] = 0
+    assert bool((tolerate(policy, sent, expected, received).frames == expected).all()) is same
+
+
+def test_tolerate_counts_the_behavior_that_a_frame_shows():
+    sent, expected = ENCAPSULATED
+    behaviors = tolerate(ANY, sent, expected, encapsulated(tc=0, hlim=9)).behaviors
+    assert behaviors["outer DSCP: zero"] == 1
+    assert behaviors["outer hop limit: 9"] == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ((4, 100), (6, 140), Change.PUT_IN),
+        ((6, 140), (4, 100), Change.TAKEN_OUT),
+        ((6, 100), (4, 120), Change.PUT_IN),
+        ((4, 120), (6, 100), Change.TAKEN_OUT),
+        ((4, 100), (6, 120), Change.TRANSLATED),
+        ((6, 128), (4, 100), Change.TRANSLATED),
+        ((4, 100), (4, 100), Change.FORWARDED),
+    ],
+)
+def test_classify_change_by_version_and_length(before, after, change):
+    assert classify_change(before, after) is change
+
+
+def test_combine_ecn_equals_the_table_of_rfc6040():
+    # section 4.2: rows are Not-ECT, ECT(0), ECT(1), CE inside; columns the same outside
+    table = {0: [0, 0, 0], 2: [2, 2, 1, 3], 1: [1, 1, 1, 3], 3: [3, 3, 3, 3]}
+    for inner, combined in table.items():
+        outer = np.array([0, 2, 1, 3][: len(combined)])
+        assert combine_ecn(np.full(len(outer), inner), outer).tolist() == combined
+
+
+@pytest.mark.parametrize(("direction", "df"), [("forward", "either"), ("reverse", "exact")])
+def test_for_direction_applies_one_directions_df(direction, df):
+    assert HeaderPolicy(dont_fragment="forward").for_direction(direction).dont_fragment == df
+
+
+def test_merge_policies_device_overrides_what_it_sets():
+    merged = merge_policies(
+        HeaderPolicy(outer_dscp="copied", flow_label="zero"), HeaderPolicy(outer_dscp=3)
+    )
+    assert merged == HeaderPolicy(outer_dscp=3, flow_label="zero")

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.reference import (
+    COMMON_REASONS,
+    EXHAUSTED,
+    FORWARDED,
+    DropReason,
+    Expected,
+    ReferenceTranslation,
+    list_drop_reasons,
+    translate_frames,
+)
+
+
+class Drop(DropReason):
+    SHORT = "shorter than four octets"
+    LONG = "longer than six octets"
+
+
+class Reversing(ReferenceTranslation):
+    """Emits the octets backwards; drops frames whose first octet is 0."""
+
+    def expect(self, direction, frames):
+        reason = np.where(frames[:, 0] == 0, EXHAUSTED, FORWARDED).astype(np.uint8)
+        length = np.where(reason == FORWARDED, frames.shape[1], 0).astype(np.int32)
+        return Expected(frames[:, ::-1], length, reason)
+
+
+def test_drop_reasons_are_numbered_after_the_common_ones():
+    assert [int(reason) for reason in Drop] == [4, 5]
+    assert Drop(5) is Drop.LONG
+    reasons = np.zeros(2, np.uint8)
+    reasons[1] = Drop.LONG
+    assert reasons.tolist() == [0, 5]
+
+
+def test_list_drop_reasons_has_all_texts_by_number():
+    texts = list_drop_reasons(Drop)
+    assert texts[:4] == COMMON_REASONS
+    assert texts[Drop.SHORT] == Drop.SHORT.text == "shorter than four octets"
+    assert list_drop_reasons(Drop, "no such packet")[2] == "no such packet"
+
+
+def test_translate_frames_of_several_lengths_keeps_their_order():
+    frames = [b"\1\2\3", b"\0\1\2", b"\4\5", b"\6\7\x08"]
+    assert translate_frames(Reversing(), "forward", frames) == [
+        b"\3\2\1", None, b"\5\4", b"\x08\7\6"
+    ]  # fmt: skip
+
+
+def test_reference_without_a_policy_has_the_default_one():
+    assert Reversing().header_policy == HeaderPolicy()
+
+
+def test_reference_without_expect_is_abstract():
+    with pytest.raises(TypeError):
+        type("Incomplete", (ReferenceTranslation,), {})()
