@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.base.entry_points import Extensions
-from v6t.intent.device import DeviceRequirements, Links
+from v6t.intent.requirements import DeviceRequirements
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.repeated import Repeated
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.plan import Plan
+    from v6t.intent.device import Links
     from v6t.trials.trial import Trial
 
 

@@ -238,9 +238,9 @@ def test_a_port_set_with_little_headroom_is_remarked_upon(ports, said):
     """DD-03: more than nine tenths of 8192 ports."""
     wanted = {"min": 1024, "max": 1023 + ports}
     plugin, _ = dual("map-t", initiator_ports=wanted)
-    assert any("DD-03" in line for line in plugin.cautions) == said
+    assert any("port set" in line for line in plugin.cautions) == said
     assert (plugin.params.used_ports > HEADROOM) == said
-    assert not any("DD-03" in line for line in dual("464xlat", initiator_ports=wanted)[0].cautions)
+    assert not any("port set" in line for line in dual("464xlat", initiator_ports=wanted)[0].cautions)
 
 
 REFUSED = {
