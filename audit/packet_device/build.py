@@ -5,18 +5,18 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, TypeVar
 
-from v6t.audit.packet_device.device import PacketDevice, Ports, Router
-from v6t.audit.packet_device.maps import BindingTable, MapDomain, MapSharing, PrefixMap
+from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, RoutingDevice
+from v6t.audit.packet_device.maps import MapDomain, MapSharing, PrefixMap, SoftwireSharing
 from v6t.audit.packet_device.nat import AftrDevice, Nat64Device, NatDevice
 from v6t.audit.packet_device.prefix import PrefixDevice
 from v6t.audit.packet_device.relays import (
     MapTCustomerEdge,
-    MapTRelay,
+    MapTRelayDevice,
     TunnelCustomerEdge,
     TunnelRelay,
 )
 from v6t.audit.packet_device.six_in_four import SixInFourDevice
-from v6t.audit.packet_device.translator import StatelessTranslator
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
 
@@ -30,7 +30,7 @@ View = TypeVar("View")
 
 def build_device(technology: Technology) -> PacketDevice:
     """Return a device that behaves as the RFCs require."""
-    roles, ports = technology.audit_views(), Ports.from_technology(technology)
+    roles, ports = technology.audit_views(), DeviceLinks.from_technology(technology)
     relay, edge = find(roles, views.SharedAddressRelay), find(roles, views.CustomerEdge)
     translator, nat = find(roles, views.Translator), find(roles, views.Nat)
     if nat is not None:
@@ -40,7 +40,7 @@ def build_device(technology: Technology) -> PacketDevice:
     if edge is not None:
         return build_customer_edge(ports, edge)
     if translator is not None and translator.table is not None:
-        return StatelessTranslator(
+        return StatelessTranslatingDevice(
             ports, translator.six_side, translator.lowest_ipv6_mtu, translator.table
         )
     prefix = find(roles, views.PrefixTranslator)
@@ -55,7 +55,7 @@ def build_device(technology: Technology) -> PacketDevice:
             "choose a device that forwards packets",
             code="no-clauses",
         )
-    return Router(ports)
+    return RoutingDevice(ports)
 
 
 def find(roles: Sequence[views.AuditView], view: type[View]) -> View | None:
@@ -63,10 +63,10 @@ def find(roles: Sequence[views.AuditView], view: type[View]) -> View | None:
     return next((v for v in roles if isinstance(v, view)), None)
 
 
-def build_relay(ports: Ports, view: views.SharedAddressRelay) -> PacketDevice:
+def build_relay(ports: DeviceLinks, view: views.SharedAddressRelay) -> PacketDevice:
     """Return a MAP-E or MAP-T border relay, or an lwAFTR."""
     if view.softwires is not None:
-        device = TunnelRelay(ports, BindingTable(view.softwires, view.relays))
+        device = TunnelRelay(ports, SoftwireSharing(view.softwires, view.relays))
         device.reports_sources = True
         return device
     is_mapt = view.dmr is not None
@@ -74,10 +74,10 @@ def build_relay(ports: Ports, view: views.SharedAddressRelay) -> PacketDevice:
     sharing = MapSharing(domains, view.relay, view.relays)
     if view.dmr is None:
         return TunnelRelay(ports, sharing)
-    return MapTRelay(ports, sharing, PrefixMap(view.dmr), view.lowest_ipv6_mtu)
+    return MapTRelayDevice(ports, sharing, PrefixMap(view.dmr), view.lowest_ipv6_mtu)
 
 
-def build_customer_edge(ports: Ports, view: views.CustomerEdge) -> PacketDevice:
+def build_customer_edge(ports: DeviceLinks, view: views.CustomerEdge) -> PacketDevice:
     """Return a MAP-E CE, a MAP-T CE or an lwB4."""
     if view.dmr is None or view.rule is None:
         return TunnelCustomerEdge(ports, view)
@@ -85,7 +85,7 @@ def build_customer_edge(ports: Ports, view: views.CustomerEdge) -> PacketDevice:
     return MapTCustomerEdge(ports, view, sharing, PrefixMap(view.dmr))
 
 
-def build_nat(ports: Ports, view: views.Nat) -> PacketDevice:
+def build_nat(ports: DeviceLinks, view: views.Nat) -> PacketDevice:
     """Return a NAT44, NAT66, NAT64 or the AFTR of DS-Lite."""
     if view.prefix is not None:
         return Nat64Device(ports, view, PrefixMap(view.prefix))

@@ -36,7 +36,7 @@ Sent: TypeAlias = "tuple[SideName, IPPacket]"
 
 
 @dataclass
-class Ports:
+class DeviceLinks:
     """Both links of a device, the device's addresses on them, and its routes.
 
     Attributes:
@@ -50,7 +50,7 @@ class Ports:
     routes: list[tuple[IPv4Network | IPv6Network, SideName]] = field(default_factory=list)
 
     @classmethod
-    def from_technology(cls, technology: Technology) -> Ports:
+    def from_technology(cls, technology: Technology) -> DeviceLinks:
         """Read the addresses and routes that a technology wants its device to have."""
         ports, intent = cls(technology.links), technology.dut_intent()
         for side in SIDES:
@@ -82,7 +82,7 @@ class Ports:
 class PacketDevice(ABC):
     """A device with two links that handles one frame at a time."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: DeviceLinks) -> None:
         self.ports = ports
         self.now_s = 0.0
         self.reassembly = Reassembly()
@@ -185,7 +185,7 @@ def error_packet(source: str, about: IPPacket, error: Packet) -> IPPacket:
     return IPv6(src=source, dst=about.src, hlim=HOP_LIMIT) / error / quoted
 
 
-class Router(PacketDevice):
+class RoutingDevice(PacketDevice):
     """A plain router."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:

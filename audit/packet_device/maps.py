@@ -240,7 +240,7 @@ class MapSharing:
 
 
 @dataclass
-class BindingTable:
+class SoftwireSharing:
     """lwB4s by the rows of a binding table (RFC 7596)."""
 
     softwires: Callable[[IPv4Address], Sequence[Softwire]]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from scapy.layers.inet import ICMP, IP, TCP
 from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6PacketTooBig, IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit.packet_device.device import PacketDevice, Ports, Sent, error_packet
+from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import AddressMap, HostMap, PrefixMap
 from v6t.audit.packet_device.packets import (
     ICMP4,
@@ -33,7 +33,7 @@ from v6t.audit.packet_device.packets import (
     with_payload,
 )
 from v6t.audit.packet_device.relays import TunnelDevice
-from v6t.audit.packet_device.translator import Translator, has_source_route, read_error
+from v6t.audit.packet_device.translator import TranslatingDevice, has_source_route, read_error
 from v6t.plugins.audit_views import Nat, SideName
 
 RESET_S, UDP_S = 240.0, 300.0
@@ -44,7 +44,7 @@ INSIDE_IPV4 = "0.0.0.1"
 FIN, SYN, RST = 0x01, 0x02, 0x04
 
 
-class Endpoint(NamedTuple):
+class NatEndpoint(NamedTuple):
     """An address and a port or identifier."""
 
     address: str
@@ -68,15 +68,15 @@ class Translated(NamedTuple):
 
 
 @dataclass
-class Mapping:
+class NatMapping:
     """An inside endpoint and its public one."""
 
     protocol: int
     inside: Inside
-    public: Endpoint
+    public: NatEndpoint
     lifetime_s: float
     used_s: float
-    servers: set[Endpoint] = field(default_factory=set)
+    servers: set[NatEndpoint] = field(default_factory=set)
     syn_sides: set[str] = field(default_factory=set)
     next_sequence: int = 0
     """Sequence number that the server sends next."""
@@ -88,7 +88,7 @@ class NatTable:
     def __init__(self, view: Nat) -> None:
         self.view = view
         self.pool = [str(address) for address in view.pool]
-        self.mappings: list[Mapping] = []
+        self.mappings: list[NatMapping] = []
         self.hosts: list[str] = []
         self.now_s = 0.0
 
@@ -101,18 +101,18 @@ class NatTable:
         """Remove all mappings."""
         self.mappings = []
 
-    def find_inside(self, proto: int, inside: Inside, server: Endpoint) -> Mapping | None:
+    def find_inside(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping | None:
         """Return the mapping of an inside endpoint: the same for all servers."""
         del server
         matches = (m for m in self.mappings if (m.protocol, m.inside) == (proto, inside))
         return next(matches, None)
 
-    def find_public(self, proto: int, public: Endpoint) -> Mapping | None:
+    def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
         """Return the mapping of a public endpoint."""
         matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
         return next(matches, None)
 
-    def create(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def create(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         """Add a mapping.
 
         Raises:
@@ -126,11 +126,11 @@ class NatTable:
         if number is None:
             return self.handle_exhaustion(proto, inside, server)
         lifetime_s = self.initial_lifetime_s(proto)
-        mapping = Mapping(proto, inside, Endpoint(address, number), lifetime_s, self.now_s)
+        mapping = NatMapping(proto, inside, NatEndpoint(address, number), lifetime_s, self.now_s)
         self.mappings.append(mapping)
         return mapping
 
-    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         """Refuse a mapping and tell the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
         raise Drop(unreachable(6 if ":" in inside.address else 4))
 
@@ -153,7 +153,7 @@ class NatTable:
         low += self.view.block * (self.host_number(inside) // len(self.pool))
         return low, low + self.view.block - 1
 
-    def used_ports(self, proto: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
+    def used_ports(self, proto: int, inside: Inside, address: str, server: NatEndpoint) -> set[int]:
         """Return the ports of a public address that other mappings have."""
         del inside, server
         return {
@@ -162,7 +162,9 @@ class NatTable:
             if (m.protocol, m.public.address) == (proto, address)
         }
 
-    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+    def choose_port(
+        self, proto: int, inside: Inside, address: str, server: NatEndpoint
+    ) -> int | None:
         """Return the inside port if it is free, else one of its parity, else any; None if full."""
         low, high = self.port_range(inside)
         used = self.used_ports(proto, inside, address, server)
@@ -177,17 +179,19 @@ class NatTable:
             return self.view.udp_timeout_s or UDP_S
         return self.view.tcp_transitory_s if proto == TCP6 else self.view.icmp_timeout_s
 
-    def refresh(self, mapping: Mapping, side: SideName) -> None:
+    def refresh(self, mapping: NatMapping, side: SideName) -> None:
         """Restart the timer of a mapping that a packet from a side uses."""
         del side
         mapping.used_s = self.now_s
 
-    def accepts(self, mapping: Mapping, server: Endpoint) -> bool:
+    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
         """Return whether a server may reach a mapping: endpoint-independent filtering."""
         del mapping, server
         return True
 
-    def follow(self, mapping: Mapping, packet: IPPacket, side: SideName, server: Endpoint) -> None:
+    def follow(
+        self, mapping: NatMapping, packet: IPPacket, side: SideName, server: NatEndpoint
+    ) -> None:
         """Follow a TCP connection (RFC 5382, REQ-5; RFC 7857, section 2).
 
         Raises:
@@ -208,12 +212,12 @@ class NatTable:
         elif mapping.lifetime_s == RESET_S and len(mapping.syn_sides) == 2:
             mapping.lifetime_s = self.view.tcp_established_s
 
-    def is_in_window(self, mapping: Mapping, segment: Packet) -> bool:
+    def is_in_window(self, mapping: NatMapping, segment: Packet) -> bool:
         """Return whether a server's segment may be accepted by the client."""
         expected = mapping.next_sequence
         return not expected or abs(segment.seq - expected) < WINDOW
 
-    def follow_reset(self, mapping: Mapping, side: SideName, *, fits: bool) -> None:
+    def follow_reset(self, mapping: NatMapping, side: SideName, *, fits: bool) -> None:
         """Shorten the lifetime after an RST that an end accepts."""
         del side
         if fits:
@@ -246,7 +250,7 @@ class NatTable:
             return self.hairpin(packet, translated)
         return [Translated("right", translated)]
 
-    def translate_source(self, packet: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_source(self, packet: IPPacket, mapping: NatMapping) -> IPPacket:
         """Return a packet from the public endpoint."""
         return replace_endpoint(packet, mapping.public, is_source=True)
 
@@ -268,14 +272,14 @@ class NatTable:
             return self.hairpin_error(changed, about)
         return [Translated("right", replace_quoted_packet(changed, about))]
 
-    def translate_quoted_destination(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_quoted_destination(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         """Return the packet that a host's error quotes, to the public endpoint."""
         return replace_endpoint(quoted, mapping.public, is_source=False)
 
     def hairpin_error(self, packet: IPPacket, about: IPPacket) -> list[Translated]:
         """Send a host's ICMP error to the host that it is about (RFC 5508, REQ-7)."""
         source = endpoint(about, is_source=True)
-        mapping = self.find_public(transport_of(about), Endpoint(packet.dst, source.port))
+        mapping = self.find_public(transport_of(about), NatEndpoint(packet.dst, source.port))
         if mapping is None:
             raise Drop
         inner = replace_endpoint(about, mapping.inside[1:], is_source=True)
@@ -306,7 +310,7 @@ class NatTable:
         """Drop a packet to a public endpoint without a mapping."""
         raise Drop
 
-    def handle_stranger(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
+    def handle_stranger(self, packet: IPPacket, server: NatEndpoint) -> list[Translated]:
         """Drop a packet of a server that may not reach a mapping."""
         raise Drop
 
@@ -327,7 +331,7 @@ class NatTable:
         """Return whether the checksum of an ICMP error is right (RFC 5508, REQ-3)."""
         return is_valid_message(packet)
 
-    def translate_quoted_source(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         """Return the packet that an error quotes, as its host sent it."""
         return replace_endpoint(quoted, mapping.inside[1:], is_source=True)
 
@@ -346,12 +350,12 @@ def transport_of(packet: IPPacket) -> int:
     raise Drop
 
 
-def endpoint(packet: IPPacket, *, is_source: bool) -> Endpoint:
+def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
     """Return the source or destination of a packet; an echo's remote end has port 0."""
     number = port(packet, is_source=is_source)
     if number is None:
         raise Drop
-    return Endpoint(packet.src if is_source else packet.dst, number)
+    return NatEndpoint(packet.src if is_source else packet.dst, number)
 
 
 def unreachable(version: int) -> Packet:
@@ -385,7 +389,7 @@ class NatDevice(PacketDevice):
 
     table_class = NatTable
 
-    def __init__(self, ports: Ports, view: Nat) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
         super().__init__(ports)
         self.table = self.table_class(view)
         self.version = view.pool[0].version
@@ -427,12 +431,12 @@ def fit_mtu(packet: IPPacket, mtu: int) -> list[IPPacket]:
     return [packet]
 
 
-class Nat64Device(Translator):
+class Nat64Device(TranslatingDevice):
     """A NAT64 (RFC 6146): a translator in front of mappings."""
 
     table_class = NatTable
 
-    def __init__(self, ports: Ports, view: Nat, prefix: PrefixMap) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat, prefix: PrefixMap) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         self.table, self.prefix = self.table_class(view), prefix
 
@@ -489,7 +493,7 @@ class AftrDevice(TunnelDevice):
     copies_dscp = True
     table_class = NatTable
 
-    def __init__(self, ports: Ports, view: Nat) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
         super().__init__(ports)
         self.table = self.table_class(view)
         self.relays = [view.aftr] if view.aftr else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv6Address, IPv6Network
 
-from v6t.audit.packet_device.device import PacketDevice, Ports, Sent
+from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import bits_of, ipv6_from, prefix_bits
 from v6t.audit.packet_device.packets import (
     Drop,
@@ -46,7 +46,7 @@ def translate_prefix(address: IPv6Address, old: IPv6Network, new: IPv6Network) -
 class PrefixDevice(PacketDevice):
     """Inside hosts on the left link have an internal prefix, and an external one on the right."""
 
-    def __init__(self, ports: Ports, view: PrefixTranslator) -> None:
+    def __init__(self, ports: DeviceLinks, view: PrefixTranslator) -> None:
         super().__init__(ports)
         self.internal, self.external = view.internal, view.external
 

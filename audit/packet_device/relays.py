@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from scapy.layers.inet import ICMP, IP
 from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
-from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Ports, Sent
+from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import (
     AddressMap,
     HostMap,
@@ -28,7 +28,7 @@ from v6t.audit.packet_device.packets import (
     read_packet,
     skip_extensions,
 )
-from v6t.audit.packet_device.translator import Translator
+from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import CustomerEdge, SideName
 
 NOT_ECT, CONGESTION = 0b00, 0b11
@@ -127,7 +127,7 @@ class TunnelRelay(TunnelDevice):
     reports_sources = False
     """Send ICMPv6 errors about sources that are not the customer's (RFC 7596, section 6.2)."""
 
-    def __init__(self, ports: Ports, sharing: Sharing) -> None:
+    def __init__(self, ports: DeviceLinks, sharing: Sharing) -> None:
         super().__init__(ports)
         self.sharing = sharing
         self.relays = sharing.relays
@@ -171,7 +171,7 @@ class TunnelRelay(TunnelDevice):
 class TunnelCustomerEdge(TunnelDevice):
     """A MAP-E CE or lwB4 without its NAPT: the customer's hosts are on the right link."""
 
-    def __init__(self, ports: Ports, view: CustomerEdge) -> None:
+    def __init__(self, ports: DeviceLinks, view: CustomerEdge) -> None:
         super().__init__(ports)
         self.edge = view
         self.relays = (view.ipv6,)
@@ -208,11 +208,11 @@ def has_port(edge: CustomerEdge, number: int | None) -> bool:
     return psid is not None and int(psid, 2) == ports.psid
 
 
-class MapTRelay(Translator):
+class MapTRelayDevice(TranslatingDevice):
     """A MAP-T border relay: the CE that owns the port, everybody else behind the DMR."""
 
     def __init__(
-        self, ports: Ports, sharing: MapSharing, dmr: PrefixMap, lowest_ipv6_mtu: int
+        self, ports: DeviceLinks, sharing: MapSharing, dmr: PrefixMap, lowest_ipv6_mtu: int
     ) -> None:
         super().__init__(ports, "left", lowest_ipv6_mtu)
         self.sharing, self.dmr = sharing, dmr
@@ -267,11 +267,11 @@ class MapTRelay(Translator):
         return super().emit_ipv4(arrived, packet)
 
 
-class MapTCustomerEdge(Translator):
+class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(
-        self, ports: Ports, view: CustomerEdge, sharing: MapSharing, dmr: PrefixMap
+        self, ports: DeviceLinks, view: CustomerEdge, sharing: MapSharing, dmr: PrefixMap
     ) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         self.edge, self.sharing, self.dmr = view, sharing, dmr

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import ICMPv6PacketTooBig, IPv6
-from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Ports, Sent
+from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.packets import Drop, IPPacket, address_of, payload, read_packet
 from v6t.audit.packet_device.relays import decapsulated_ecn
 from v6t.plugins.audit_views import SideName, TunnelEnd
@@ -17,7 +17,7 @@ IPV6_IN_IPV4 = 41
 class SixInFourDevice(PacketDevice):
     """A tunnel end whose other ends are found by the inner address."""
 
-    def __init__(self, ports: Ports, view: TunnelEnd) -> None:
+    def __init__(self, ports: DeviceLinks, view: TunnelEnd) -> None:
         super().__init__(ports)
         self.tunnel = view
 

@@ -19,7 +19,7 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.packet_device.device import PacketDevice, Ports, Sent, expiry_error
+from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent, expiry_error
 from v6t.audit.packet_device.maps import AddressMap, ExplicitMap, HostMap, TableMap
 from v6t.audit.packet_device.packets import (
     DONT_FRAGMENT,
@@ -78,7 +78,7 @@ ICMPV6_ERRORS = {
 }
 
 
-class Translator(PacketDevice):
+class TranslatingDevice(PacketDevice):
     """A translator between an IPv6 and an IPv4 link."""
 
     echo_to_ipv6: ClassVar[Mapping[int, type[Packet]]] = {8: ICMPv6EchoRequest, 0: ICMPv6EchoReply}
@@ -88,7 +88,7 @@ class Translator(PacketDevice):
 
     checks_global = True
 
-    def __init__(self, ports: Ports, six_side: SideName, lowest_ipv6_mtu: int) -> None:
+    def __init__(self, ports: DeviceLinks, six_side: SideName, lowest_ipv6_mtu: int) -> None:
         super().__init__(ports)
         self.six_side = six_side
         self.four_side: SideName = "right" if six_side == "left" else "left"
@@ -329,11 +329,11 @@ class Translator(PacketDevice):
         raise Drop
 
 
-class StatelessTranslator(Translator):
+class StatelessTranslatingDevice(TranslatingDevice):
     """SIIT or CLAT with an address table; hosts with explicit mappings reach each other."""
 
     def __init__(
-        self, ports: Ports, six_side: SideName, lowest_ipv6_mtu: int, table: AddressTable
+        self, ports: DeviceLinks, six_side: SideName, lowest_ipv6_mtu: int, table: AddressTable
     ) -> None:
         super().__init__(ports, six_side, lowest_ipv6_mtu)
         self.table = TableMap(table)

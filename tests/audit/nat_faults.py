@@ -9,10 +9,10 @@ from scapy.layers.inet import ICMP, IP, TCP
 from v6t.audit.packet_device.device import Sent
 from v6t.audit.packet_device.nat import (
     RESET_S,
-    Endpoint,
     Inside,
-    Mapping,
     NatDevice,
+    NatEndpoint,
+    NatMapping,
     NatTable,
     Translated,
     transport_of,
@@ -60,7 +60,7 @@ def plant_flows(
 
 
 class ByDestination(FlowTable):
-    def find_inside(self, proto: int, inside: Inside, server: Endpoint) -> Mapping | None:
+    def find_inside(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping | None:
         if not self.is_faulty(proto):
             return super().find_inside(proto, inside, server)
         mine = (m for m in self.mappings if (m.protocol, m.inside) == (proto, inside))
@@ -74,30 +74,34 @@ class ContendedByDestination(ByDestination):
 
 
 class Overloads(FlowTable):
-    def used_ports(self, proto: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
+    def used_ports(self, proto: int, inside: Inside, address: str, server: NatEndpoint) -> set[int]:
         used = super().used_ports(proto, inside, address, server)
         mine = {m.public.port for m in self.mappings if m.inside[:2] == inside[:2]}
         return mine if self.is_faulty(proto) else used
 
 
 class OverloadsByServer(Overloads):
-    def used_ports(self, proto: int, inside: Inside, address: str, server: Endpoint) -> set[int]:
+    def used_ports(self, proto: int, inside: Inside, address: str, server: NatEndpoint) -> set[int]:
         used = super().used_ports(proto, inside, address, server)
         return used | {
             m.public.port for m in self.mappings if server[0] in {s[0] for s in m.servers}
         }
 
-    def find_public(self, proto: int, public: Endpoint) -> Mapping | None:
+    def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
         return next((m for m in reversed(self.mappings) if (m.protocol, m.public) == (proto, public)), None)  # fmt: skip
 
 
 class ParityLost(NatTable):
-    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+    def choose_port(
+        self, proto: int, inside: Inside, address: str, server: NatEndpoint
+    ) -> int | None:
         return super().choose_port(proto, inside._replace(port=inside.port + 1), address, server)
 
 
 class PortNotPreserved(NatTable):
-    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+    def choose_port(
+        self, proto: int, inside: Inside, address: str, server: NatEndpoint
+    ) -> int | None:
         return super().choose_port(proto, inside._replace(port=inside.port + 2), address, server)
 
 
@@ -112,7 +116,7 @@ class Unpaired(NatTable):
 
 
 class WrongChecksum(FlowTable):
-    def translate_source(self, packet: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_source(self, packet: IPPacket, mapping: NatMapping) -> IPPacket:
         translated = super().translate_source(packet, mapping)
         octets, at = bytearray(payload(translated)), {UDP17: 7, TCP6: 17}.get(mapping.protocol, 0)
         octets[at] ^= 1
@@ -141,12 +145,12 @@ plant_flows("wrong checksum", WrongChecksum, "REQ-1-mapped", "tcp-exchange")
 
 
 class StrictFilter(FlowTable):
-    def accepts(self, mapping: Mapping, server: Endpoint) -> bool:
+    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
         return not self.is_faulty(mapping.protocol) or server in mapping.servers
 
 
 class AddressFilter(FlowTable):
-    def accepts(self, mapping: Mapping, server: Endpoint) -> bool:
+    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
         return not self.is_faulty(mapping.protocol) or server[0] in {s[0] for s in mapping.servers}
 
 
@@ -180,19 +184,19 @@ plant("hairpinned errors dropped", "hairpinned-error", NoHairpinnedErrors)
 
 
 class ErrorsDropped(FlowTable):
-    def translate_quoted_source(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         if self.is_faulty(mapping.protocol):
             raise Drop
         return super().translate_quoted_source(quoted, mapping)
 
 
 class QuotedKept(FlowTable):
-    def translate_quoted_source(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         return quoted if self.is_faulty(mapping.protocol) else super().translate_quoted_source(quoted, mapping)  # fmt: skip
 
 
 class ErrorsEndMappings(FlowTable):
-    def translate_quoted_source(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         if self.is_faulty(mapping.protocol):
             self.mappings.remove(mapping)
         return super().translate_quoted_source(quoted, mapping)
@@ -215,7 +219,7 @@ class NoErrorsOut(NatTable):
 
 
 class QuotedDestinationKept(NatTable):
-    def translate_quoted_destination(self, quoted: IPPacket, mapping: Mapping) -> IPPacket:
+    def translate_quoted_destination(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         return quoted
 
 
@@ -287,7 +291,7 @@ class DropsSegments(NatTable):
 
     side: ClassVar[str]
 
-    def follow(self, mapping: Mapping, packet: IPPacket, side: Any, server: Endpoint) -> None:
+    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
         if segment_of(packet).flags.R and side == self.side:
             raise Drop
         super().follow(mapping, packet, side, server)
@@ -302,14 +306,14 @@ class ResetOutDropped(DropsSegments):
 
 
 class FinForgets(NatTable):
-    def follow(self, mapping: Mapping, packet: IPPacket, side: Any, server: Endpoint) -> None:
+    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
         super().follow(mapping, packet, side, server)
         if segment_of(packet).flags.F:
             self.mappings.remove(mapping)
 
 
 class NoSimultaneousOpen(NatTable):
-    def accepts(self, mapping: Mapping, server: Endpoint) -> bool:
+    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
         return "left" not in mapping.syn_sides or len(mapping.syn_sides) == 2 or not self.is_syn
 
     def send_in(self, packet: IPPacket, *, is_hairpinned: bool = False) -> list[Translated]:
@@ -318,13 +322,13 @@ class NoSimultaneousOpen(NatTable):
 
 
 class ResetForgets(NatTable):
-    def follow_reset(self, mapping: Mapping, side: Any, *, fits: bool) -> None:
+    def follow_reset(self, mapping: NatMapping, side: Any, *, fits: bool) -> None:
         if fits:
             self.mappings.remove(mapping)
 
 
 class StrayResetForgets(NatTable):
-    def follow_reset(self, mapping: Mapping, side: Any, *, fits: bool) -> None:
+    def follow_reset(self, mapping: NatMapping, side: Any, *, fits: bool) -> None:
         mapping.lifetime_s = RESET_S
         if not fits:
             self.mappings.remove(mapping)
@@ -333,7 +337,7 @@ class StrayResetForgets(NatTable):
 class AnswersStrangers(AddressFilter):
     only = TCP6
 
-    def handle_stranger(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
+    def handle_stranger(self, packet: IPPacket, server: NatEndpoint) -> list[Translated]:
         answer = with_payload(packet, payload(packet))
         answer.src, answer.dst = packet.dst, packet.src
         return [Translated("right", answer)]
@@ -342,11 +346,11 @@ class AnswersStrangers(AddressFilter):
 class RemembersStrangers(AddressFilter):
     only = TCP6
 
-    def handle_stranger(self, packet: IPPacket, server: Endpoint) -> list[Translated]:
+    def handle_stranger(self, packet: IPPacket, server: NatEndpoint) -> list[Translated]:
         self.strangers = {server}
         raise Drop
 
-    def follow(self, mapping: Mapping, packet: IPPacket, side: Any, server: Endpoint) -> None:
+    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
         if server in getattr(self, "strangers", ()):
             raise Drop
         super().follow(mapping, packet, side, server)
@@ -371,23 +375,23 @@ class NoBlockLimit(NatTable):
 
 
 class ErrorsAreSilent(NatTable):
-    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         raise Drop
 
 
 class WrongError(NatTable):
-    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         raise Drop(ICMP(type=3, code=3))
 
 
 class OldestReplaced(NatTable):
-    def handle_exhaustion(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         self.mappings.pop(0)
         return self.create(proto, inside, server)
 
 
 class TableGrows(NatTable):
-    def create(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def create(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         kept, self.mappings = self.mappings, []
         mapping = super().create(proto, inside, server)
         self.mappings = [*kept, mapping]
@@ -395,7 +399,9 @@ class TableGrows(NatTable):
 
 
 class Scattered(NatTable):
-    def choose_port(self, proto: int, inside: Inside, address: str, server: Endpoint) -> int | None:
+    def choose_port(
+        self, proto: int, inside: Inside, address: str, server: NatEndpoint
+    ) -> int | None:
         return 1024 + 64 * len(self.mappings)
 
 
@@ -430,7 +436,7 @@ class Dies(NatTable):
         self.is_dead = packet.proto == ICMP4
         raise Drop
 
-    def create(self, proto: int, inside: Inside, server: Endpoint) -> Mapping:
+    def create(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
         if self.is_dead:
             raise Drop
         return super().create(proto, inside, server)
@@ -453,33 +459,33 @@ class Lifetime(FlowTable):
 
 
 class NoRefreshOut(NatTable):
-    def refresh(self, mapping: Mapping, side: Any) -> None:
+    def refresh(self, mapping: NatMapping, side: Any) -> None:
         if side != "left":
             super().refresh(mapping, side)
 
 
 class NoRefreshIn(NatTable):
-    def refresh(self, mapping: Mapping, side: Any) -> None:
+    def refresh(self, mapping: NatMapping, side: Any) -> None:
         if side != "right":
             super().refresh(mapping, side)
 
 
 class AnsweredShort(NatTable):
-    def refresh(self, mapping: Mapping, side: Any) -> None:
+    def refresh(self, mapping: NatMapping, side: Any) -> None:
         super().refresh(mapping, side)
         if (mapping.protocol, side) == (UDP17, "right"):
             mapping.lifetime_s = 100
 
 
 class ClosingShort(NatTable):
-    def follow(self, mapping: Mapping, packet: IPPacket, side: Any, server: Endpoint) -> None:
+    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
         super().follow(mapping, packet, side, server)
         if segment_of(packet).flags.F:
             mapping.lifetime_s = 60
 
 
 class ConnectionShort(NatTable):
-    def follow(self, mapping: Mapping, packet: IPPacket, side: Any, server: Endpoint) -> None:
+    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
         super().follow(mapping, packet, side, server)
         mapping.lifetime_s = min(mapping.lifetime_s, 3600)
 

@@ -9,8 +9,8 @@ from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 from v6t.audit.packet_device.maps import MapSharing
 from v6t.audit.packet_device.packets import with_hop_limit
-from v6t.audit.packet_device.relays import MapTRelay, TunnelDevice, TunnelRelay
-from v6t.audit.packet_device.translator import Translator
+from v6t.audit.packet_device.relays import MapTRelayDevice, TunnelDevice, TunnelRelay
+from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
 from v6t.tests.audit.faulty import Fault, Octets, added, header_summed, version
 
@@ -75,7 +75,7 @@ def mapt() -> list[Fault]:
     port = Fault(
         "source port not checked",
         "source-port-udp",
-        patch=(MapTRelay, "is_own_port", lambda _: lambda self, packet, ce: True),
+        patch=(MapTRelayDevice, "is_own_port", lambda _: lambda self, packet, ce: True),
     )
     later = Fault("later fragments dropped", "fragments-in-order",
                   arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x1F | p[7] > 0))  # fmt: skip
@@ -89,7 +89,7 @@ def mapt() -> list[Fault]:
     alone = Fault(
         "CEs do not reach each other",
         "hairpin",
-        patch=(MapTRelay, "emit_ipv4", lambda _: Translator.emit_ipv4),
+        patch=(MapTRelayDevice, "emit_ipv4", lambda _: TranslatingDevice.emit_ipv4),
     )
     named = Fault("CEs reach each other by wrong names", "hairpin", leaving=_renamed)
     return [silent, port, later, echo, edge, alone, named]

@@ -8,7 +8,7 @@ import pytest
 from v6t.audit.clause import Clause, subject_of
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.relays import MapTCustomerEdge
-from v6t.audit.packet_device.translator import StatelessTranslator, Translator
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
 from v6t.audit.translation import TranslationSuite
 from v6t.plugins.audit_views import (
     OVERLAPPING_MAPPINGS,
@@ -111,7 +111,7 @@ def test_ce_that_ignores_its_port_set_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("fault", ["none", "by the mapping", "errors"])
 def test_wrong_hairpin_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    correct = StatelessTranslator.emit_ipv4
+    correct = StatelessTranslatingDevice.emit_ipv4
 
     def by_the_mapping(self, arrived, packet):
         return [(self.six_side, p) for p in self.to_ipv6(packet, self.table)]
@@ -120,11 +120,11 @@ def test_wrong_hairpin_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> 
         return [] if arrived.nh == 58 else correct(self, arrived, packet)
 
     wrong = {
-        "none": Translator.emit_ipv4,
+        "none": TranslatingDevice.emit_ipv4,
         "by the mapping": by_the_mapping,
         "errors": without_errors,
     }
-    monkeypatch.setattr(StatelessTranslator, "emit_ipv4", wrong[fault])
+    monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
     technology = with_params(Siit(), **Siit().audit_variants()[PREFIX_BESIDE_MAPPINGS])
     clauses = list(SUITE.variant_clauses(subject_of(technology), PREFIX_BESIDE_MAPPINGS))
     expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS

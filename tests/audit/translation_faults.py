@@ -8,7 +8,7 @@ from typing import Any
 from scapy.layers import inet
 from scapy.layers.inet6 import ICMPv6EchoRequest, ICMPv6Unknown
 from v6t.audit.packet_device.packets import Drop
-from v6t.audit.packet_device.translator import Translator
+from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.tests.audit.faulty import (
     Fault,
     Octets,
@@ -202,23 +202,25 @@ def _drops() -> Iterator[Fault]:
                 arriving=_reforwarded(b"\x7f\0\0\x01", 12, bytes([198, 19, 0, 2])))  # fmt: skip
     yield Fault("packets from 0.0.0.0 forwarded", "4.1-illegal-source-this-network",
                 arriving=_reforwarded(bytes(4), 12, bytes([198, 19, 0, 2])))  # fmt: skip
-    yield Fault("IGMP forwarded", "4.2-igmp", patch=(Translator, "untranslated", lambda _: ()))
+    yield Fault(
+        "IGMP forwarded", "4.2-igmp", patch=(TranslatingDevice, "untranslated", lambda _: ())
+    )
     yield Fault(
         "timestamp requests forwarded",
         "4.2-query-13",
-        patch=(Translator, "echo_to_ipv6", lambda e: {**e, 13: ICMPv6EchoRequest}),
+        patch=(TranslatingDevice, "echo_to_ipv6", lambda e: {**e, 13: ICMPv6EchoRequest}),
     )
     yield Fault(
         "unknown ICMP types forwarded",
         "4.2-query-42",
-        patch=(Translator, "echo_to_ipv6", lambda e: {**e, 42: ICMPv6EchoRequest}),
+        patch=(TranslatingDevice, "echo_to_ipv6", lambda e: {**e, 42: ICMPv6EchoRequest}),
     )
     yield Fault("neighbour solicitations forwarded", "5.2-single-hop-135",
-                patch=(Translator, "echo_to_ipv4", lambda e: {**e, 135: 13}))  # fmt: skip
+                patch=(TranslatingDevice, "echo_to_ipv4", lambda e: {**e, 135: 13}))  # fmt: skip
     yield Fault(
         "MLD forwarded",
         "5.2-single-hop-130",
-        patch=(Translator, "echo_to_ipv4", lambda e: {**e, 130: 13}),
+        patch=(TranslatingDevice, "echo_to_ipv4", lambda e: {**e, 130: 13}),
     )
 
 
@@ -233,7 +235,7 @@ def _translator(**changed: Any) -> tuple[Any, str, Callable[[Any], Any]]:
 
         return patched
 
-    return Translator, "__init__", made
+    return TranslatingDevice, "__init__", made
 
 
 def _fragments() -> Iterator[Fault]:
@@ -288,7 +290,7 @@ def _fragments() -> Iterator[Fault]:
     yield Fault("atomic fragments dropped", "5.1.1-atomic-fragment",
                 arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT and p[42:44] == b"\0\0"))  # fmt: skip
     yield Fault("fragments that name an extension header forwarded", "5.1.1-fragment-extension",
-                patch=(Translator, "forbidden_in_fragments", lambda _: ()))  # fmt: skip
+                patch=(TranslatingDevice, "forbidden_in_fragments", lambda _: ()))  # fmt: skip
     yield Fault("first fragments without checksum forwarded", "4.5-fragment-no-checksum",
                 arriving=lambda p: p[:26] + b"\x12\x34" + p[28:]
                 if version(p) == 4 and p[0] == 0x45 and p[9] == UDP and p[6] & 0x20 and p[26:28] == b"\0\0" else p)  # fmt: skip
@@ -314,7 +316,7 @@ def _six(
 
         return wrong
 
-    return Translator, "error_to_ipv6", make
+    return TranslatingDevice, "error_to_ipv6", make
 
 
 def _four(change: Callable[[int, int, int, Told], Told]) -> tuple[Any, str, Callable[[Any], Any]]:
@@ -332,7 +334,7 @@ def _four(change: Callable[[int, int, int, Told], Told]) -> tuple[Any, str, Call
 
         return wrong
 
-    return Translator, "error_to_ipv4", make
+    return TranslatingDevice, "error_to_ipv4", make
 
 
 def _told(correct: Any, *args: Any) -> Told:
@@ -352,12 +354,12 @@ def _messages() -> Iterator[Fault]:
     yield Fault(
         "echo replies dropped",
         "4.2-echo-reply",
-        patch=(Translator, "echo_to_ipv6", lambda e: {8: ICMPv6EchoRequest}),
+        patch=(TranslatingDevice, "echo_to_ipv6", lambda e: {8: ICMPv6EchoRequest}),
     )
     yield Fault(
         "ICMPv6 echo replies dropped",
         "5.2-echo-reply",
-        patch=(Translator, "echo_to_ipv4", lambda e: {128: 8}),
+        patch=(TranslatingDevice, "echo_to_ipv4", lambda e: {128: 8}),
     )
     for code in (0, 3, 9, 13, 15):
         yield Fault(f"ICMP unreachable code {code} becomes 1/3", f"4.2-unreachable-{code}",
@@ -406,7 +408,7 @@ def _messages() -> Iterator[Fault]:
     yield Fault("unknown options forwarded", "5.2-dropped-4-2",
                 patch=_four(lambda k, c, r, t: (12, 0, 0) if (k, c) == (4, 2) else t))  # fmt: skip
     yield Fault("unknown errors forwarded", "5.2-dropped-50-0",
-                patch=(Translator, "echo_to_ipv4", lambda e: {**e, 50: 3}))  # fmt: skip
+                patch=(TranslatingDevice, "echo_to_ipv4", lambda e: {**e, 50: 3}))  # fmt: skip
 
 
 def _error6(p: bytes) -> bool:
@@ -446,7 +448,7 @@ def _inner() -> Iterator[Fault]:
     yield Fault(
         "nested errors forwarded",
         "4.3-nested",
-        patch=(Translator, "echo_to_ipv6", lambda e: {**e, 3: ICMPv6EchoRequest}),
+        patch=(TranslatingDevice, "echo_to_ipv6", lambda e: {**e, 3: ICMPv6EchoRequest}),
     )
     yield Fault("inner TTL decremented", "5.3-inner", leaving=_within(4, 8, -1))
     yield Fault("inner IPv4 header checksum wrong", "5.3-inner", leaving=_within(4, 10, 1))
@@ -459,5 +461,5 @@ def _inner() -> Iterator[Fault]:
     yield Fault(
         "nested ICMPv6 errors forwarded",
         "5.3-nested",
-        patch=(Translator, "echo_to_ipv4", lambda e: {**e, 1: 3}),
+        patch=(TranslatingDevice, "echo_to_ipv4", lambda e: {**e, 1: 3}),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.device import PacketDevice
-from v6t.audit.packet_device.translator import Translator
+from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links, Technology
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -47,7 +47,7 @@ class MapeDrop(IntEnum):
 def packet_device(technology: Technology) -> PacketDevice:
     """The packet-level device of a technology; the reference translation accepts private servers, too."""
     device = build_device(technology)
-    if isinstance(device, Translator):
+    if isinstance(device, TranslatingDevice):
         device.checks_global = False
     return device
 

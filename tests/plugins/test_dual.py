@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import Ports
+from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.maps import PrefixMap
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
-from v6t.audit.packet_device.translator import StatelessTranslator
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
@@ -55,11 +55,13 @@ class DualDevice(NatDevice):
     """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
 
     def __init__(self, plugin):
-        p, ports = plugin.params, Ports(plugin.links)
+        p, ports = plugin.params, DeviceLinks(plugin.links)
         pool = tuple(p.public_first + n for n in range(p.publics))
         super().__init__(ports, Nat((), (), pool, public=(p.outside.min, p.outside.max)))
         self.is_translating = p.variant in TRANSLATING
-        self.hop = StatelessTranslator(ports, "left", 1500, AddressTable(prefix=INSIDE.prefix))
+        self.hop = StatelessTranslatingDevice(
+            ports, "left", 1500, AddressTable(prefix=INSIDE.prefix)
+        )
 
     def decrement(self, packet):
         if not self.is_translating:
@@ -71,7 +73,9 @@ class DualDevice(NatDevice):
 def nat_part(nat, pool_first, count, ports):
     """The NAT among the parts of a chain."""
     pool = tuple(pool_first + n for n in range(count))
-    return NatDevice(Ports(nat.intent.links), Nat((), (), pool, public=(ports.min, ports.max)))
+    return NatDevice(
+        DeviceLinks(nat.intent.links), Nat((), (), pool, public=(ports.min, ports.max))
+    )
 
 
 def dual(variant, links=None, **given):
@@ -332,7 +336,7 @@ def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(Ports.from_technology(plugin), view)
+    device = BlindAftr(DeviceLinks.from_technology(plugin), view)
     _, _, learned = sent(plugin, device, 104)
     memory = MemoryFile(learned.size)
     try:

@@ -7,9 +7,9 @@ from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import Ports
+from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.nat import NatTable
-from v6t.audit.packet_device.translator import StatelessTranslator
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
 from v6t.packets.walker import locate_headers
@@ -33,13 +33,13 @@ TAGGED = Links(
 )
 
 
-class Nat46Device(StatelessTranslator):
+class Nat46Device(StatelessTranslatingDevice):
     """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
 
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable((p.mapping,), p.prefix)
-        super().__init__(Ports.from_technology(plugin), "right", 1500, table)
+        super().__init__(DeviceLinks.from_technology(plugin), "right", 1500, table)
         self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
 
     def is_ipv4_destination(self, destination):
