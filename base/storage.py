@@ -76,7 +76,7 @@ def acquire_lock(directory: Path) -> FileLock:
         raise UsageError(f"another v6t process uses {directory}", code="directory-locked") from exc
     except OSError as exc:
         raise UsageError(
-            f"{directory} cannot be written: {exc.strerror}", code="file-unwritable"
+            f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
         ) from exc
     return lock
 

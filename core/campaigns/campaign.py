@@ -176,7 +176,7 @@ def start(campaign: Campaign, directory: Path) -> None:
         write_plan(directory, campaign)
     except OSError as exc:
         raise UsageError(
-            f"{directory} cannot be made: {exc.strerror}", code="file-unwritable"
+            f"cannot create {directory}: {exc.strerror}", code="file-unwritable"
         ) from exc
 
 
@@ -212,9 +212,7 @@ def opened(directory: Path) -> Campaign:
             code="no-campaign",
         ) from exc
     except (OSError, ValueError, AttributeError, TypeError) as exc:
-        raise UsageError(
-            f"{directory / PLAN} cannot be read: {exc}", code="file-unreadable"
-        ) from exc
+        raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc
 
 
 def write_plan(directory: Path, campaign: Campaign) -> None:

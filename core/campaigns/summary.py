@@ -78,9 +78,7 @@ def write_summary(
                 write_atomically(place / FILES[kind], texts[kind]())
                 written.append(place / FILES[kind])
     except OSError as exc:
-        raise UsageError(
-            f"{place} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
 
 

@@ -79,7 +79,9 @@ def command(
             f"unknown direction '{direction}'", "forward or reverse", code="unknown-name"
         )
     if kind not in FORMATS:
-        raise UsageError(f"unknown format '{kind}'", ", ".join(FORMATS), code="unknown-name")
+        raise UsageError(
+            f"unknown format '{kind}'", "one of " + ", ".join(FORMATS), code="unknown-name"
+        )
     if count is not None and count < 1:
         raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:
@@ -171,9 +173,7 @@ def _write_capture(
     try:
         written = write_pcap(path, frames, rate_fps, overwrite=force)
     except OSError as exc:
-        raise UsageError(
-            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
     print(f"{written} frames in {path}", file=sys.stderr)
 
 
@@ -196,9 +196,7 @@ def _write(path: Path, text: str, force: bool) -> None:
     try:
         write_atomically(path, text, private=False)
     except OSError as exc:
-        raise UsageError(
-            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
 
 
 def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:

@@ -105,7 +105,5 @@ def write_file(path: Path, text: str) -> None:
     try:
         write_atomically(path, text)
     except OSError as exc:
-        raise UsageError(
-            f"{path} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
     print(path, file=sys.stderr)

@@ -13,7 +13,7 @@ from v6t.core.benchmarks import kinds, registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers.registry import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.mixes import canonical, is_mix
 

@@ -10,7 +10,7 @@ from v6t.core.benchmarks import kinds
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.technology import links_of, on_device, params_of
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers.registry import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
 from v6t.intent.requirements import DeviceRequirements

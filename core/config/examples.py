@@ -98,6 +98,6 @@ def write_files(wanted: Mapping[Path, str]) -> list[Path]:
         for path in created:
             path.unlink(missing_ok=True)
         raise UsageError(
-            f"{path.parent} cannot be written: {exc.strerror}", code="file-unwritable"
+            f"cannot write {path.parent}: {exc.strerror}", code="file-unwritable"
         ) from exc
     return list(wanted)

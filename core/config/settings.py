@@ -119,7 +119,7 @@ def procedure_model() -> type[ProcedureSettings]:
         raise ExtensionError(
             f"the settings of {whose} stand below procedure.{name}, where v6t's own are",
             "its author must choose another section",
-            code="unknown-setting",
+            code="duplicate",
         )
     return _composed(tuple(sections.items()))
 

@@ -67,7 +67,8 @@ def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, .
     for number, name in enumerate(names):
         require_known(known, name, what, (number,))
     if len(set(names)) != len(names):
-        raise UsageError(f"a {what} is given twice", code="duplicate")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the {what} '{twice}' is given twice", code="duplicate")
     return tuple(names)
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.base.entry_points import Extensions
+from v6t.intent.device import Links
 from v6t.intent.requirements import DeviceRequirements
 from v6t.profiles.model import Traffic
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from v6t.core.modifiers.repeated import Repeated
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.plan import Plan
-    from v6t.intent.device import Links
     from v6t.trials.trial import Trial
 
 
@@ -77,8 +76,3 @@ class Modifier(ABC):
             f"{self.name}: {right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
             + (f"; first trouble: {why}" if why else "")
         ]
-
-
-MODIFIERS: Extensions[Modifier] = Extensions(
-    "v6t.modifiers", "v6t.core.modifiers.base:Modifier", "modifier"
-)

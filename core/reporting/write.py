@@ -117,9 +117,7 @@ def write(
                 write_atomically(target, text)
             written.append(target)
     except OSError as exc:
-        raise UsageError(
-            f"{place} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
 
 

@@ -289,14 +289,14 @@ def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSessi
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
-            code="device-absent",
+            code="missing-device",
         )
     gone = [lab.name for lab in labs if not lab.running()]
     if gone and not partly:
         raise UsageError(
             f"the lab device {' and '.join(gone)} does not stand",
             "it stands while a run uses it",
-            code="device-absent",
+            code="missing-device",
         )
     session = driver.session(bound.intent, keep, bound.again, standing)
     if session is None:

@@ -62,9 +62,7 @@ class Journal:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
         except OSError as exc:
-            raise UsageError(
-                f"{path} cannot be opened: {exc.strerror}", code="file-unreadable"
-            ) from exc
+            raise UsageError(f"cannot open {path}: {exc.strerror}", code="file-unreadable") from exc
         try:
             self._read()
         except BaseException:

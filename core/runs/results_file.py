@@ -34,7 +34,7 @@ def read_results(directory: Path) -> dict[str, Any]:
     except NotADirectoryError as exc:
         raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
     except (OSError, UsageError) as exc:
-        words = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
+        words = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
         raise UsageError(
             words,
             "move it away; `v6t resume` writes it again from the journal",

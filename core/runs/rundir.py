@@ -126,7 +126,7 @@ class RunDir:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise UsageError(
-                f"{self.path} cannot be made: {exc.strerror or exc}", code="file-unwritable"
+                f"cannot create {self.path}: {exc.strerror or exc}", code="file-unwritable"
             ) from exc
 
     def _check_free(self) -> None:

@@ -35,9 +35,10 @@ Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 def _one_pair(value: Any) -> Any:
     """Refuse interfaces of several pairs in one list."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
-        raise ValueError(
+        raise InvalidValue(
             f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
-            "pairs, for example pairs: [{ports: [2, 3], interfaces: [LEFT, RIGHT]}]"
+            "pairs, for example pairs: [{ports: [2, 3], interfaces: [LEFT, RIGHT]}]",
+            code="wrong-length",
         )
     return value
 
@@ -48,7 +49,7 @@ def _distinct_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | Non
     for name in value:
         check_interface(name)
     if device_of(value[0]) == device_of(value[1]):
-        raise ValueError(f"left and right are the same interface {value[0]}")
+        raise InvalidValue(f"left and right are the same interface {value[0]}", code="duplicate")
     return value
 
 
@@ -201,7 +202,7 @@ class TrexOptions(StrictModel):
         if self.lab and self.pairs:
             raise InvalidValue("the lab has one pair of cables", code="conflict")
         if len(set(self.all_ports)) < len(self.all_ports):
-            raise ValueError("two pairs share a port")
+            raise InvalidValue("two pairs share a port", code="duplicate")
         self._check_pairs()
         if self.cache and self.rows:
             raise InvalidValue(
@@ -234,28 +235,30 @@ class TrexOptions(StrictModel):
 
     def _check_pairs(self) -> None:
         if self.pairs and self.interfaces and self.all_interfaces is None:
-            raise ValueError("a pair lacks its interfaces")
+            raise InvalidValue("a pair lacks its interfaces", code="missing-setting")
         devices = [device_of(name) for name in self.all_interfaces or ()]
         if len(set(devices)) < len(devices):
             twice = next(name for name in devices if devices.count(name) > 1)
-            raise ValueError(f"two pairs share the interface {twice}")
+            raise InvalidValue(f"two pairs share the interface {twice}", code="duplicate")
 
     def _check_cores(self) -> None:
         if self.hardware_filter and self.cores == 1:
-            raise ValueError(
+            raise InvalidValue(
                 "hardware_filter: true is for several cores; a server with one has no software mode "
-                "with counting: ports"
+                "with counting: ports",
+                code="conflict",
             )
         pairs = 1 + len(self.pairs)
         needed = self.cores * pairs + 2
         if self.core_list and len(self.core_list) != needed:
-            raise ValueError(
+            raise InvalidValue(
                 f"core_list: {_counted(len(self.core_list), 'CPU')} given, {needed} needed: master, "
                 f"latency, {_counted(self.cores, 'core')} for "
-                + (f"each of {pairs} pairs" if self.pairs else "the data path")
+                + (f"each of {pairs} pairs" if self.pairs else "the data path"),
+                code="wrong-length",
             )
         if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
-            raise ValueError("threads can share a CPU with cores: 1 only")
+            raise InvalidValue("threads can share a CPU with cores: 1 only", code="duplicate")
 
     def _check_starting(self) -> None:
         if self.elsewhere and (self.lab or self.restart or self.start == "always"):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.base.errors import EnvironmentLacking
+from v6t.base.errors import EnvironmentLacking, InvalidValue
 
 RING_FRAMES = 8192
 """Frames of a ring between TRex and a Linux interface. With DPDK's own 512 the ring overflows while
@@ -46,25 +46,28 @@ def check_interface(name: str) -> None:
     """Refuse what TRex could not open, or what would become a port of an interface that cannot exist.
 
     Raises:
-        ValueError: the reason.
+        InvalidValue: the reason.
     """
     if is_pci(name) or _VDEV.fullmatch(name):
         return
     if name == "dummy":
-        raise ValueError("a dummy port carries no frames: name an interface")
+        raise InvalidValue("a dummy port carries no frames: name an interface", code="conflict")
     if _PCI_LIKE.fullmatch(name):
         if "/" in name:
-            raise ValueError(
-                f"'{name}' is one of several ports behind one PCI address, which v6t does not support"
+            raise InvalidValue(
+                f"'{name}' is one of several ports behind one PCI address, which v6t does not support",
+                code="conflict",
             )
-        raise ValueError(
+        raise InvalidValue(
             f"'{name}' is not a PCI address: write domain:bus:device.function, for example "
-            "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7"
+            "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7",
+            code="wrong-form",
         )
     if name.startswith("-") or name in (".", "..") or not _LINUX_NAME.fullmatch(name):
-        raise ValueError(
+        raise InvalidValue(
             f"'{name}' is not an interface: write a PCI address, a name of Linux (up to 15 letters, "
-            "digits, and any of . _ @ -) or --vdev=..."
+            "digits, and any of . _ @ -) or --vdev=...",
+            code="wrong-form",
         )
 
 

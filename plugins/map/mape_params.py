@@ -24,7 +24,7 @@ class MapEDrop(DropReason):
     BAD_SOURCE = "inner source address contradicts the outer one"
     BAD_PORT = "inner source port outside the CE's port set"
     NO_DESTINATION = "no rule for the IPv4 destination"
-    NO_PORT = "destination port belongs to no CE"
+    NO_PORT = "destination port does not belong to a CE"
     TOO_BIG = "too big for the IPv6 link"
     UNMARKED = UNMARKABLE
 

@@ -23,7 +23,7 @@ class MapTDrop(DropReason):
     BAD_IID = "interface identifier contradicts the EA bits"
     BAD_PORT = "source port outside the CE's port set"
     NO_DESTINATION = "no rule for the IPv4 destination"
-    NO_PORT = "destination port belongs to no CE"
+    NO_PORT = "destination port does not belong to a CE"
     TOO_BIG = "too big, or to be fragmented"
 
 

@@ -18,7 +18,7 @@ from ipaddress import (
 )
 
 from pydantic import Field, model_validator
-from v6t.base.errors import UsageError
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
@@ -46,7 +46,9 @@ class HostRange(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> HostRange:
         if self.last is not None and self.last < self.first:
-            raise ValueError(f"the last host {self.last} comes before the first {self.first}")
+            raise InvalidValue(
+                f"the last host {self.last} comes before the first {self.first}", code="conflict"
+            )
         for network in self.networks():
             refuse_unforwarded(network, partly=True)
         return self

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
+from v6t.base.errors import InvalidValue
 from v6t.plugins.audit_views import (
     GLOBAL_HOST,
     MAPPED_HOST,
@@ -39,8 +40,8 @@ class EamEntry(PluginParams):
             return value
         four, equals, six = (part.strip() for part in value.partition("="))
         if not equals:
-            raise ValueError("an IPv4 and an IPv6 prefix are wanted, for example "
-                             "198.18.0.0/24 = 2001:2::/120")  # fmt: skip
+            raise InvalidValue("an IPv4 and an IPv6 prefix are wanted, for example "
+                             "198.18.0.0/24 = 2001:2::/120", code="wrong-form")  # fmt: skip
         return {"ipv4": four, "ipv6": six}
 
     def __str__(self) -> str:

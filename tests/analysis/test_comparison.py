@@ -51,20 +51,20 @@ def test_the_first_line_says_how_large_a_difference_could_be():
     same = line(values, values)
     told = lead(Comparison(("one", "other"), (same,), (), {}))
     most = max(same.effect.high - 1, 1 - same.effect.low)
-    assert told == f"1 quantity against one: 1 no difference shown (none above {most:.1%})."
+    assert f"{most:.1%}" in told
     in_units = line(values, values, share=True)
     assert "none above" not in lead(Comparison(("one", "other"), (same, in_units), (), {}))
 
 
 def test_numbers_agree_with_their_nouns():
-    assert line([5.0], [5.0]).words.startswith("undecided: 1.00 times, but single")
-    assert line([5.0], [None]).words == "cannot be compared: 1 repetition is undefined"
-    assert line([None], [None]).words == "cannot be compared: 2 repetitions are undefined"
+    assert line([5.0], [5.0]).words.startswith("undecided: 1.00 times")
+    assert "1 repetition" in line([5.0], [None]).words
+    assert "2 repetitions" in line([None], [None]).words
 
 
 def test_loads_that_differ_are_said():
     values = [100.0 + n for n in range(8)]
-    assert "measured at 5 fps and 6 fps" in line(values, values, at=("5 fps", "6 fps")).words
+    assert "5 fps and 6 fps" in line(values, values, at=("5 fps", "6 fps")).words
     assert "measured" not in line(values, values, at=("5 fps", "5 fps")).words
 
 
@@ -81,5 +81,5 @@ def test_two_media_are_unlike():
         for rate in (1e9, 10e9)
     ]
     (odd,) = unlike_runs(*runs)
-    assert str(odd) == "medium, bit/s: 1000000000.0 and 10000000000.0"
+    assert str(odd).endswith(": 1000000000.0 and 10000000000.0")
     assert unlike_runs(runs[0], runs[0]) == []

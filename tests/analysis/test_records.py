@@ -10,6 +10,7 @@ from v6t.analysis.presentation import Presentation, Presentations
 from v6t.analysis.records.base import RateRecord, Record
 from v6t.core.benchmarks.kinds import names
 from v6t.core.benchmarks.registry import presentations, results_schema
+from v6t.tests.expect import expect_error
 
 ANALYSIS = Path(v6t.analysis.presentation.__file__).parent
 UNITS = {
@@ -134,7 +135,7 @@ def test_what_a_record_is_read_as(changes, kind):
 
 
 def test_what_is_no_record_is_refused():
-    with pytest.raises(ValueError, match="frame_sizes"):
+    with expect_error("missing-setting", mentions="frame_sizes", kind=ValueError):
         presentations().read({k: v for k, v in HEAD.items() if k != "frame_sizes"})
 
 

@@ -37,7 +37,7 @@ def test_a22_overlay_models():
     assert overlay_min(300.0, 900.0, 0.0) == 900.0
     assert overlay_min(300.0, 900.0, 1.0) == 300.0
     assert residual_percent(660.0, 600.0) == pytest.approx(10.0)
-    with pytest.raises(ValueError, match="share from 0 to 1"):
+    with pytest.raises(ValueError, match="from 0 to 1"):
         overlay_min(300.0, 900.0, 1.5)
 
 

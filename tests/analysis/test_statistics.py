@@ -34,7 +34,7 @@ def test_two_modes_are_told():
     low, high = two_modes(values)
     assert max(low) == 61
     assert min(high) == 99
-    assert "bimodal: 5 repetitions around 60 fps, 5 around 100 fps" in notes(values, "fps")
+    assert any("5 repetitions around 60 fps" in note for note in notes(values, "fps"))
 
 
 def test_one_mode_is_not_two():
@@ -46,13 +46,13 @@ def test_one_mode_is_not_two():
 def test_outliers_are_told():
     values = [100.0, 101, 99, 100, 102, 98, 150]
     assert outliers(values) == [150]
-    assert any("1 outlying repetition: 150" in note for note in notes(values))
+    assert any(note.endswith(": 150") for note in notes(values))
     assert outliers([100.0] * 10 + [100.5]) == []
     assert outliers([100.0] * 10 + [90.0]) == [90.0]
 
 
 def test_a_wide_spread_is_told():
-    assert "dispersion 20.0 % is above 10 %" in notes([90.0, 95, 100, 100, 105, 110])[0]
+    assert "20.0 %" in notes([90.0, 95, 100, 100, 105, 110])[0]
     assert notes([99.0, 100, 101, 100, 99, 101]) == []
 
 
@@ -63,5 +63,6 @@ def test_one_of_two_hundred_is_no_dispersion():
 
 
 def test_undefined_repetitions_are_counted():
-    assert notes([math.inf, 1.0, 1.0]) == ["1 of 3 repetitions are undefined"]
-    assert notes([math.inf]) == ["1 of 1 repetitions are undefined"]
+    for values, share in (([math.inf, 1.0, 1.0], "1 of 3 "), ([math.inf], "1 of 1 ")):
+        (note,) = notes(values)
+        assert note.startswith(share)

@@ -9,7 +9,9 @@ The profiles take turns within one run: compare ratios, the machine's noise is i
 from __future__ import annotations
 
 import os
+import statistics
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 from v6t.core.config.bound import bind
@@ -22,12 +24,29 @@ from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.precompute import with_rows
 
-from .common import in_turn, show
-
 MEMIF = ("--vdev=net_memif0,id=0,role=server", "--vdev=net_memif1,id=0,role=client")
 OFFERED_FPS = 30e6
 SECONDS = 2.0
 ROWS = 10_000
+
+
+def in_turn(works: dict[str, Callable[[], float]], rounds: int = 5) -> dict[str, list[float]]:
+    """Figures of several works, measured alternately so that noise hits all alike."""
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            found[name].append(work())
+    return found
+
+
+def show(title: str, figures: dict[str, list[float]], unit: str) -> None:
+    """Minimum, median and maximum of each."""
+    print(f"{title} [{unit}], {len(next(iter(figures.values())))} rounds in turn")
+    for name, values in figures.items():
+        print(
+            f"  {name:<42} min {min(values):>12,.0f}  median {statistics.median(values):>12,.0f}"
+            f"  max {max(values):>12,.0f}"
+        )
 
 
 def profiles() -> dict[str, StreamSet]:

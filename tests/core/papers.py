@@ -261,9 +261,7 @@ def _workers(first: str, *further: int) -> list[Values]:
 
 MAPPERF = {
     "loopback": Series(
-        "Table 3",
-        {**_MAPPERF, "dut.driver": "cable"},
-        axis("line_rate_bps", 10 * G, 25 * G),
+        "Table 3", {**_MAPPERF, "dut.driver": "cable"}, axis("line_rate_bps", 10 * G, 25 * G)
     ),
     "delays": Series(
         "Tables 5 and 6",

@@ -83,12 +83,7 @@ class Play:
         return sum(held) / max(1, len(held))
 
 
-def play(
-    flags: Mapping[str, Any],
-    device: Mapping[str, Any],
-    machine: Machine,
-    seed: int,
-) -> Play:
+def play(flags: Mapping[str, Any], device: Mapping[str, Any], machine: Machine, seed: int) -> Play:
     """Carry a run out.
 
     Args:

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from v6t.base.errors import V6tError
 from v6t.core.cli import main
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
@@ -45,7 +43,8 @@ class Done:
 _CODE = re.compile(r"^(v6t: .*) \[([a-z0-9-]+)\]$", re.MULTILINE)
 
 
-def _done(status: int, out: str, err: str) -> Done:
+def done_of(status: int, out: str, err: str) -> Done:
+    """Separate the printed error code from the messages of a command."""
     codes = _CODE.findall(err)
     return Done(status, out, _CODE.sub(r"\1", err), codes[-1][1] if codes else "")
 
@@ -59,7 +58,7 @@ def v6t(*arguments: object) -> Done:
         except SystemExit as exc:
             status = exc.code
     assert isinstance(status, int)
-    return _done(status, out.getvalue(), err.getvalue())
+    return done_of(status, out.getvalue(), err.getvalue())
 
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
@@ -71,7 +70,7 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
         check=False,
         env={**os.environ, **environment},
     )
-    return _done(done.returncode, done.stdout, done.stderr)
+    return done_of(done.returncode, done.stdout, done.stderr)
 
 
 @contextlib.contextmanager
@@ -105,26 +104,3 @@ def tree(directory: Path) -> dict[str, bytes | None]:
         str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
         for p in sorted(directory.rglob("*"))
     }
-
-
-@contextlib.contextmanager
-def expect_error(code, *, path=None, kind=V6tError):
-    """Expect an error with a code, and with a path from the top of the file if one is given."""
-    with pytest.raises(kind) as error:
-        yield error
-    assert error.value.code == code
-    if path is not None:
-        assert error.value.path == tuple(path)
-
-
-def complaint(done: Done, status: int = 2) -> str:
-    """The message of a command that refused: checked for its form, returned as one text."""
-    assert done.status == status, done
-    assert done.out == ""
-    lines = done.err.splitlines()
-    assert 1 <= len(lines) <= 2, done.err
-    assert lines[0].startswith("v6t: ") and len(lines[0]) > len("v6t: ")
-    assert all(line.startswith("     ") for line in lines[1:])
-    assert "Traceback" not in done.err
-    assert "internal error" not in done.err
-    return done.err

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from v6t.tests.core.support import complaint, v6t
+from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_refusal
 
 BACKGROUND = """\
 links:
@@ -35,7 +36,7 @@ def test_impossible_address_is_refused(command, words):
     plugin, *given = words
     more = {"run": ["--dry-run"], "compile": ["--count", "8"]}[command]
     settings = [word for text in given for word in ("--set", text)]
-    complaint(v6t(command, "--plugin", plugin, *settings, *more))
+    expect_refusal(v6t(command, "--plugin", plugin, *settings, *more))
 
 
 @pytest.mark.parametrize(
@@ -51,15 +52,20 @@ def test_background_vlan_of_the_testbed_file_is_checked(tmp_path, background):
     testbed = tmp_path / "testbed.yaml"
     testbed.write_text(BACKGROUND.format(background))
     done = v6t("run", "--plugin", "ipv6-router", "--testbed", str(testbed), "--dry-run")
-    complaint(done)
+    expect_refusal(done)
 
 
 def test_parameter_of_a_run_file_is_named_with_its_line(tmp_path):
     run = tmp_path / "run.yaml"
     run.write_text("plugin: mape-br\nparams:\n  tester_left_ipv6: 2001:db8:9::2\n")
-    assert complaint(v6t("run", str(run), "--dry-run")).startswith(f"v6t: {run}:3: ")
+    assert expect_refusal(v6t("run", str(run), "--dry-run"), "invalid-intent").startswith(
+        f"v6t: {run}:3: "
+    )
 
 
 def test_parameter_that_the_device_alone_has_is_checked():
     wrong = ("--set-dut", "tester_left_ipv6=2001:db8:9::2")
-    complaint(v6t("run", "--plugin", "mape-br", "--dut", "reference", *wrong, "--dry-run"))
+    expect_refusal(
+        v6t("run", "--plugin", "mape-br", "--dut", "reference", *wrong, "--dry-run"),
+        "invalid-intent",
+    )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.lab.privilege import available
+from v6t.tests.expect import expect_refusal
 
-from .support import complaint, v6t
+from .support import v6t
 
 PLUGIN = """
 from v6t.plugins.map.mape_br import MapEBorderRelay
@@ -77,9 +79,9 @@ def test_an_error_of_a_plugins_own_code(where, install, tmp_path):
     if where == "dut_intent":
         arguments = (*RUN, "--tester", "sim", "--dry-run")
     done = v6t(*arguments)
-    said = complaint(done)
+    said = expect_refusal(done)
     assert done.status == 2
-    assert "'faulty' of odd-things failed: KeyError: 'here'" in said
+    assert "'faulty' of odd-things" in said
     assert f"{module}, line {line_of(module, 'here')}" in said
     assert "not of v6t" in said
     assert "defect of v6t" not in said
@@ -92,7 +94,7 @@ def test_an_error_in_a_receivers_process(install, tmp_path):
     module = install(f"{PLUGIN}\n    {text}\n", plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "-o", str(tmp_path / "out"))
     assert done.status == 2, done.err
-    assert "'faulty' of odd-things failed: KeyError: 'here'" in done.err
+    assert "'faulty' of odd-things" in done.err
     assert f"{module}, line {line_of(module, 'here')}" in done.err
     assert "defect of v6t" not in done.err
 
@@ -108,7 +110,7 @@ def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
     module = install(f"{PLUGIN}\n    {text}\n", plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "-o", str(tmp_path / "out"))
     assert done.status == 2, done.err
-    assert "'faulty' of odd-things failed: KeyError: 'here'" in done.err
+    assert "'faulty' of odd-things" in done.err
     assert f"{module}, line {line_of(module, 'here')}" in done.err
 
 
@@ -119,32 +121,32 @@ def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
     for command in ((*RUN, "--tester", "sim", "-o", out), ("compile", "--plugin", "faulty")):
         done = v6t(*command)
         assert done.status == 2
-        assert "an IPv6 frame of 5 octets holds no IPv4 frame" in complaint(done)
-        assert place in complaint(done)
+        assert done.code == "frame-too-small"
+        assert place in expect_refusal(done)
 
 
 def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
     install(PLUGIN, plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
     assert done.status == 2
-    assert "rule_ipv6" in complaint(done) or "'foo' is not an IPv6 prefix" in complaint(done)
-    assert "odd" not in complaint(done)
+    assert done.code == "not-a-prefix"
+    assert "odd" not in expect_refusal(done)
 
 
 def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
     text = PLUGIN + f"\n    {FAULTS['traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
     module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
     done = v6t(*RUN, "--tester", "sim", "--dry-run")
-    assert (done.status, done.code) == (2, "extension-broken")
-    assert "code of odd-things failed" in complaint(done)
-    assert f"({module}, line {line_of(module, 'here')})" in complaint(done)
+    said = expect_refusal(done, "extension-broken")
+    assert "odd-things" in said
+    assert f"({module}, line {line_of(module, 'here')})" in said
 
 
 def test_an_error_of_a_validator(install):
     module = install(PLUGIN, plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "--tester", "sim", "--set", "seed_of_trouble=1", "--dry-run")
     assert done.status == 2
-    assert f"({module}, line {line_of(module, 'validators')})" in complaint(done)
+    assert f"({module}, line {line_of(module, 'validators')})" in expect_refusal(done)
 
 
 MRR = Path(__file__).parents[1] / "example_benchmark" / "v6t_mrr.py"
@@ -175,13 +177,15 @@ def test_a_name_that_is_not_the_entry_points(install):
     install(PLUGIN, plugins="other = odd_things:Faulty")
     done = v6t("plugins", "--check", "other")
     assert done.status == 2
-    assert "it is called 'faulty', its entry point 'other'" in done.out
+    assert "'faulty'" in done.out
+    assert "'other'" in done.out
 
 
 def test_where_a_module_fails_to_load(install):
     module = install("import json\n\n1 / 0\n", plugins="faulty = odd_things:Faulty")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert f"ZeroDivisionError: division by zero ({module}, line 3)" in rows["faulty"]["error"]
+    assert "ZeroDivisionError" in rows["faulty"]["error"]
+    assert f"({module}, line 3)" in rows["faulty"]["error"]
     assert rows["faulty"]["distribution"] == "odd-things"
 
 
@@ -189,7 +193,7 @@ def test_a_module_that_ends_the_program_does_not(install):
     install("raise SystemExit(7)\n", plugins="faulty = odd_things:Faulty")
     done = v6t("plugins")
     assert done.status == 0
-    assert "BROKEN: the plugin 'faulty' of odd-things cannot be loaded: SystemExit: 7" in done.out
+    assert "SystemExit: 7" in done.out
 
 
 def test_what_an_incomplete_class_lacks(install):
@@ -198,7 +202,9 @@ def test_what_an_incomplete_class_lacks(install):
     )
     install(text, plugins="faulty = odd_things:Faulty")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert "lacks dut_intent, expect, ip_versions, overhead" in rows["faulty"]["error"]
+    assert {"dut_intent", "expect", "ip_versions", "overhead"} <= set(
+        re.findall(r"\w+", rows["faulty"]["error"])
+    )
     assert "title" in rows["faulty"]["error"]
 
 
@@ -206,13 +212,14 @@ def test_doctor_lists_a_broken_driver(install):
     install("1 / 0\n", duts="faulty = odd_things:Faulty")
     said = v6t("doctor").out
     assert "device driver faulty" in said
-    assert "the device driver 'faulty' of odd-things cannot be loaded: ZeroDivisionError" in said
+    assert "'faulty' of odd-things" in said
+    assert "ZeroDivisionError" in said
     rows = {row.name: row for row in DRIVERS.listing()}
     assert rows["faulty"].kind is None
     assert rows["nftables"].kind is not None
     refused = v6t("dut", "plan", "--plugin", "nat44", "--driver", "faulty")
     assert refused.status == 2
-    assert "ZeroDivisionError" in complaint(refused)
+    assert "ZeroDivisionError" in expect_refusal(refused)
 
 
 def test_completion_lists_a_broken_one_with_its_error(install):

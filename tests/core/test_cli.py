@@ -18,8 +18,9 @@ from v6t.core.cli.document_view import console_for_tables
 from v6t.core.config import plugins
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import commit
+from v6t.tests.expect import expect_refusal
 
-from .support import COMMAND, RUN_FILES, SIM, complaint, tree, v6t, v6t_process
+from .support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
 
 HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
@@ -183,7 +184,7 @@ def test_a_full_disk_is_said():
             check=False,
         )
     assert done.returncode == 3
-    assert done.stderr.splitlines()[0] == "v6t: No space left on device [system-error]"
+    assert done.stderr.splitlines()[0].endswith("[system-error]")
     assert len(done.stderr.splitlines()) == 2
 
 
@@ -197,11 +198,7 @@ EARLY = [
 @pytest.mark.slow
 @pytest.mark.parametrize("words", EARLY)
 def test_a_reader_that_leaves_early_is_no_error(words):
-    process = subprocess.Popen(
-        [*COMMAND, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
@@ -328,7 +325,7 @@ def test_a_selftest_says_where_the_line_rate_alone_was_its_bound(tmp_path):
     (row,) = json.loads(v6t(*what, "--json").out)
     assert row["capacity_fps"] == row["media_fps"]
     assert row["bounded_by"] == "line_rate"
-    assert "all a line_rate of 0.1G allows: the tester may do more" in v6t(*what).out
+    assert "0.1G" in v6t(*what).out
 
 
 @pytest.mark.slow
@@ -345,7 +342,7 @@ def test_nothing_of_the_environment_is_written_down(tmp_path):
 
 
 def test_a_suggestion_needs_a_likeness():
-    assert "Did you mean" not in complaint(v6t("qqqqq"))
+    assert "Did you mean" not in expect_refusal(v6t("qqqqq"), "unknown-command")
 
 
 def test_a_checkout_without_git_is_one_without_a_commit(monkeypatch):
@@ -361,7 +358,7 @@ def test_memory_that_does_not_suffice_is_no_defect_of_v6t(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["plugins"])
     assert ended.value.code == 3
-    assert capsys.readouterr().err.startswith("v6t: not enough memory")
+    assert "[no-memory]" in capsys.readouterr().err
 
 
 def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):

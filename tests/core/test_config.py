@@ -19,8 +19,9 @@ from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES
+from v6t.tests.expect import expect_error, expect_refusal
 
-from .support import complaint, tree, v6t
+from .support import tree, v6t
 
 DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 
@@ -138,12 +139,11 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     # no departure: where, and how frames are counted
     shared, told, marks = caveats(bind(resolve(flags=rfc)))
     assert shared == SHARED_CORES
-    assert told.startswith("TRex tells frames apart by a trailer")
-    assert marks.startswith("where nothing times frames, the trailer is a mark")
+    assert "trailer" in told
+    assert "trailer" in marks
     attached = Flags(plugin="mape-br", tester="trex", preset="rfc")
     said = " ".join(caveats(bind(resolve(flags=attached))))
-    assert "a server that runs already and has several data path cores counts by its ports" in said
-    assert "capacity is not measured in this run" in said
+    assert "by its ports" in said
     said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
         assert word in said
@@ -154,9 +154,7 @@ def test_fewer_tags_than_the_rfcs_are_a_departure(tmp_path, tags, told):
     latency = {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}
     run = resolved(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
     said = " ".join(caveats(bind(run)))
-    assert (
-        f"latency by {tags} tagged frames, not at least 500 (RFC 8219 section 7.2)" in said
-    ) == told
+    assert (f"latency by {tags} tagged" in said) == told
 
 
 # -- what is refused, and where it stands ------------------------------------------------------
@@ -365,7 +363,7 @@ BED_COMPLAINTS = [
 def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
     links = "left: {vlan: 5, background: {vlan: 6}}, right: {vlan: 5, background: {vlan: 6}}"
     (tmp_path / "bed.yaml").write_text(f"dut: {{driver: openbsd-pf}}\nlinks: {{{links}}}")
-    with pytest.raises(UsageError, match="the openbsd-pf driver does not support separate VLANs"):
+    with expect_error("no-background", path=["dut", "driver"]):
         resolve(None, tmp_path / "bed.yaml", Flags("ipv4-router"))
 
 
@@ -400,11 +398,11 @@ def test_wrong_testbed_file_has_code_line_and_path(text, code, place, path, tmp_
 
 
 def test_a_plugin_or_tester_of_a_file_that_does_not_exist(tmp_path):
-    with pytest.raises(UsageError, match=r"run\.yaml:2: unknown plugin 'mapebr'"):
+    with expect_error("unknown-name", path=["plugin"]):
         resolved(tmp_path, "seed: 1\nplugin: mapebr", plugin=None)
-    with pytest.raises(UsageError, match=r"bed\.yaml:2: unknown tester 'simm'"):
+    with expect_error("unknown-name", path=["tester", "kind"]):
         resolved(tmp_path, None, "tester:\n  kind: simm", tester=None)
-    with pytest.raises(UsageError, match=r"bed\.yaml:2: the trex tester has no option 'corse'"):
+    with expect_error("unknown-setting", path=["tester", "options", "corse"]):
         resolved(tmp_path, None, "tester:\n  options: {corse: 1}", tester="trex")
 
 
@@ -433,7 +431,7 @@ def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
 )
 def test_a_file_that_is_no_text(data, tmp_path):
     (tmp_path / "run.yaml").write_bytes(data)
-    with pytest.raises(UsageError, match=r"run\.yaml is not UTF-8 text"):
+    with expect_error("not-text", mentions="run.yaml"):
         Document(tmp_path / "run.yaml")
 
 
@@ -449,7 +447,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path):
 )
 def test_a_file_that_is_too_deep_or_too_long(text, tmp_path):
     (tmp_path / "run.yaml").write_text(text)
-    with pytest.raises(UsageError, match=r"run\.yaml(:1)?: "):
+    with expect_error("invalid-yaml", mentions="run.yaml"):
         Document(tmp_path / "run.yaml")
 
 
@@ -573,7 +571,7 @@ def test_garbage_that_is_hardly_yaml(tmp_path_factory, run, bed):
     arguments = ["run", home / "run.yaml", "--testbed", home / "bed.yaml", "--plugin", "mape-br"]
     done = v6t(*arguments, "--tester", "sim", "--dry-run")
     if done.status:
-        complaint(done)
+        expect_refusal(done)
     else:
         assert "trials" in done.out
     assert tree(home) == before
@@ -589,6 +587,6 @@ def test_garbage_of_flags(params, options):
     arguments = [f"--set={text}" for text in params] + [f"--set-tester={t}" for t in options]
     done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "--dry-run", *arguments)
     if done.status:
-        complaint(done)
+        expect_refusal(done)
     else:
         assert "trials" in done.out

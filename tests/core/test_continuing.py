@@ -7,7 +7,7 @@ import shutil
 import zlib
 
 import pytest
-from v6t.base.errors import TesterError, UsageError
+from v6t.base.errors import TesterError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.runs.continuing import check_order
@@ -16,10 +16,11 @@ from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.model import Role
 from v6t.profiles.streams import ORDER, Stream, StreamSet
+from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-from .support import bound_by_permissions, complaint, tree, v6t
+from .support import bound_by_permissions, tree, v6t
 from .test_run import comparable, journal_keys, results, simulated
 
 
@@ -97,7 +98,7 @@ def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_
     else:
         (path / "journal.jsonl").write_text("")
     before = tree(path)
-    said = complaint(v6t("resume", path))
+    said = expect_refusal(v6t("resume", path))
     assert str(path / "journal.jsonl") in said
     assert tree(path) == before
 
@@ -109,7 +110,7 @@ def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(compl
     content = results(complete) | {"status": "running"}
     (complete / "results.json").write_text(json.dumps(content))
     before = tree(complete)
-    with pytest.raises(UsageError, match="not the one this run asks for"):
+    with expect_error("journal-mismatch"):
         resume(complete, Silent())
     kept = {name: text for name, text in tree(complete).items() if name != "log.txt"}
     assert kept == {name: text for name, text in before.items() if name != "log.txt"}
@@ -164,9 +165,8 @@ def without_a_count(entry):
 def test_a_journal_of_another_version_is_a_sentence(command, change, complete):
     rewrite(complete, change)
     before = tree(complete)
-    said = complaint(v6t(command, *([complete] * (2 if command == "compare" else 1))))
-    assert f"{complete / 'journal.jsonl'}:1: " in said
-    assert ("another version" in said) == (change is of_the_future)
+    code = "journal-other-version" if change is of_the_future else "journal-corrupt"
+    expect_refusal(v6t(command, *([complete] * (2 if command == "compare" else 1))), code)
     assert tree(complete) == before
 
 
@@ -176,8 +176,10 @@ def test_results_of_another_version_are_a_sentence(schema, command, complete):
     content = results(complete) | {"schema": schema}
     (complete / "results.json").write_text(json.dumps(content))
     before = tree(complete)
-    said = complaint(v6t(command, *([complete] * (2 if command == "compare" else 1))))
-    assert "results.json is of another version" in said
+    said = expect_refusal(
+        v6t(command, *([complete] * (2 if command == "compare" else 1))), "journal-other-version"
+    )
+    assert "results.json" in said
     assert tree(complete) == before
 
 
@@ -192,7 +194,7 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
     if same:
         assert measure(asked) == TrialResult({})
     else:
-        with pytest.raises(UsageError, match="not the one this run asks for"):
+        with expect_error("journal-mismatch"):
             measure(asked)
 
 
@@ -216,7 +218,7 @@ def test_frames_that_now_come_in_another_order_are_not_mixed_with_those_of_befor
     before = tree(begun)
     try:
         if refused:
-            with pytest.raises(UsageError, match="in the order of an earlier version"):
+            with expect_error("damaged-file"):
                 check_order(directory, [StreamSet("forward", (stream,))])
         else:
             check_order(directory, [StreamSet("forward", (stream,))])

@@ -41,34 +41,31 @@ def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "code"),
     [
-        (
-            ["--variant", "6rd"],
-            "must be '464xlat', 'ds-lite', 'lw4o6', 'map-e' or 'map-t' ('6rd' given)",
-        ),
-        (["--variant", "map-t", "--set", "variant=map-e"], "contradict each other"),
-        (["--variant", "lw4o6", "--set", "psid_len=5"], "4096 source ports do not fit"),
-        (["--set", "m=1"], "background between two IPv4 networks"),
-        (["--dut", "nftables"], "the nftables driver cannot make a device for ipv4aas"),
-        (["--dut", "reference"], "no reference device exists for ipv4aas"),
-        (["--set-procedure", "connections.count=5000000"], "needs as many four-tuples"),
-        (["--set", "enumerate_ports=3", "--set", "enumerate_ips=1"], "different modes"),
-        (["--set", "prefix=64:ff9b::/96", "--dry-run"], "TAYGA does not translate"),
+        (["--variant", "6rd"], "unknown-name"),
+        (["--variant", "map-t", "--set", "variant=map-e"], "conflicting-options"),
+        (["--variant", "lw4o6", "--set", "psid_len=5"], "not-enough-addresses"),
+        (["--set", "m=1"], "no-background"),
+        (["--dut", "nftables"], "unsupported-technology"),
+        (["--dut", "reference"], "missing-reference"),
+        (["--set-procedure", "connections.count=5000000"], "not-enough-addresses"),
+        (["--set", "enumerate_ports=3", "--set", "enumerate_ips=1"], "conflict"),
+        (["--set", "prefix=64:ff9b::/96", "--dry-run"], "unsupported-by-device"),
     ],
 )
-def test_bad_input_is_one_sentence(arguments, words):
+def test_bad_input_is_one_sentence(arguments, code):
     done = v6t(*RUN, *arguments)
     assert done.status == 2
-    assert words in done.err
+    assert done.code == code
     assert done.err.count("v6t: ") == 1
 
 
 def test_the_stateful_device_and_little_headroom_are_said_beside_the_numbers():
     given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
     said = caveats(bind(resolve(flags=Flags("ipv4aas", params=given))))
-    assert any("the CE is stateful" in line for line in said)
-    assert any("take 97% of the CE's port set of 8192" in line for line in said)
+    assert any("CE is stateful" in line for line in said)
+    assert any("97%" in line and "8192" in line for line in said)
     said = caveats(bind(resolve(flags=Flags("ipv4aas"))))
-    assert any("the PE is stateful" in line for line in said)
+    assert any("PE is stateful" in line for line in said)
     assert not any("port set" in line for line in said)

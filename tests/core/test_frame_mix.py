@@ -21,6 +21,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import canonical, sequence_of
+from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
@@ -194,12 +195,12 @@ def test_it_is_resumed_exported_and_compared(rehearsed):
 
 @pytest.mark.parametrize("benchmark", ["capacity", "teardown"])
 def test_connections_are_counted_with_one_size(benchmark):
-    with pytest.raises(UsageError, match="mix of frame sizes"):
+    with expect_error("invalid-frame-size-mix", path=["procedure"]):
         resolve(flags=Flags("nat44", tester="sim", frame_sizes=("imix",), benchmarks=(benchmark,)))
 
 
 def test_queries_have_one_size():
-    with pytest.raises(UsageError, match="mix of frame sizes"):
+    with expect_error("invalid-frame-size-mix", path=["frame_sizes", 0]):
         resolve(flags=Flags("dns64", frame_sizes=("imix",)))
 
 

@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from v6t.base.errors import EnvironmentLacking, UsageError
+from v6t.base.errors import EnvironmentLacking
 from v6t.base.quantities import in_unit_of, is_bit_rate
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.files import Flags
@@ -14,9 +14,10 @@ from v6t.core.config.flags import expanded
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import make_tester
+from v6t.tests.expect import expect_error, expect_refusal
 
 from .reportruns import made
-from .support import SIM, complaint, v6t
+from .support import SIM, v6t
 
 NUMBERS = {
     ("duration_s", "60s"): "60",
@@ -70,7 +71,7 @@ def test_flags_take_units():
     ],
 )
 def test_a_wrong_unit_is_told_which_there_are(flag, text, wanted):
-    with pytest.raises(UsageError, match="must be a") as told:
+    with expect_error("not-a-number") as told:
         bound(of_settings={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
 
@@ -85,9 +86,9 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.given_fps(104) == pytest.approx(1e9 / 8 / 124)
-    with pytest.raises(UsageError, match="more than the"):
+    with expect_error("out-of-range", path=["procedure"]):
         bound(of_settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
-    with pytest.raises(UsageError, match="in fps and in bit/s"):
+    with expect_error("conflict", path=["procedure"]):
         bound(
             of_settings={"--rate": "1Gbps"},
             procedure_texts={"delay_variation.rate_fps": "5"},
@@ -113,7 +114,7 @@ def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
     check_capabilities(run, make_tester(run))
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
-    assert "note: left out of 'all': mlrsearch needs the MLRsearch library" in done.out
+    assert "'all': mlrsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
         run = bound(benchmarks=named)
         with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
@@ -139,7 +140,7 @@ def test_nothing_at_all_is_help_and_the_demonstration():
     assert shown.status == 0
     assert "Commands:" in shown.out
     planned = v6t("run", "--dry-run")
-    assert planned.out.startswith("mape-br with the embedded tester, reference device")
+    assert planned.out.startswith("mape-br ")
 
 
 def test_the_latest_run(tmp_path, monkeypatch):
@@ -154,7 +155,7 @@ def test_the_latest_run(tmp_path, monkeypatch):
     told = json.loads(v6t("compare", "runs/b", "--json").out)
     assert told == json.loads(v6t("compare", "runs/b", "runs/a", "--json").out)
     assert told == json.loads(v6t("compare", "--json").out)  # the latest two
-    assert "needs two runs" in complaint(v6t("compare", "latest"))
+    expect_refusal(v6t("compare", "latest"), "no-such-run")
 
 
 @pytest.mark.parametrize(
@@ -182,10 +183,12 @@ def test_line_rate_needs_no_quotes(tmp_path, value):
     assert found.settings.line_rate_bps == 10e9
 
 
-@pytest.mark.parametrize("value", ["true", "10GB/s", "[10]"])
-def test_line_rate_that_is_not_bits_is_refused(tmp_path, value):
+@pytest.mark.parametrize(
+    ("value", "code"), [("true", "not-text"), ("10GB/s", "not-a-number"), ("[10]", "not-text")]
+)
+def test_line_rate_that_is_not_bits_is_refused(tmp_path, value, code):
     (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
-    with pytest.raises(UsageError, match="line_rate|line rate"):
+    with expect_error(code, path=["line_rate"]):
         resolve_and_bind(None, tmp_path / "bed.yaml", Flags(plugin="mape-br"))
 
 

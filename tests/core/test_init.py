@@ -17,8 +17,9 @@ from v6t.core.config.yaml_document import Document
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.map.mape_params import MapEParams
+from v6t.tests.expect import expect_refusal
 
-from .support import complaint, tree, v6t
+from .support import tree, v6t
 
 
 @pytest.fixture
@@ -101,14 +102,13 @@ def test_names_in_the_example_exist():
 @pytest.mark.parametrize("existing", ["run.yaml", "testbed.yaml"])
 def test_nothing_is_overwritten(existing, tmp_path):
     (tmp_path / existing).write_text("mine")
-    said = complaint(v6t("init", "--dir", tmp_path))
-    assert f"{tmp_path / existing} exists already" in said
+    expect_refusal(v6t("init", "--dir", tmp_path), "file-exists")
     assert tree(tmp_path) == {existing: b"mine"}
 
 
 def test_a_link_to_nowhere_is_not_followed(tmp_path):
     (tmp_path / "testbed.yaml").symlink_to(tmp_path / "elsewhere")
-    complaint(v6t("init", "--dir", tmp_path))
+    expect_refusal(v6t("init", "--dir", tmp_path), "file-exists")
     assert [p.name for p in tmp_path.iterdir()] == ["testbed.yaml"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from v6t.base.errors import DutError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
@@ -18,6 +17,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.options import TrexOptions
 from v6t.intent.device import Link, Links
 from v6t.profiles.expand import Expander
+from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 BED = """
@@ -65,7 +65,7 @@ def test_a_device_wired_the_other_way_is_told_by_the_files_names(run):
     facts = Facts("Linux 6.1", "1", interfaces=ports)
     check_interfaces(bound.driver.options, bound.intent, facts)
     ports["eth2"] = Interface("02:00:00:00:0c:01")
-    with pytest.raises(DutError, match="the right interface eth2 has the MAC") as told:
+    with expect_error("wrong-interface") as told:
         check_interfaces(bound.driver.options, bound.intent, facts)
     assert "links.right.dut_mac" in str(told.value.hint)
 
@@ -100,7 +100,7 @@ def test_it_survives_the_files_of_a_run(run, tmp_path):
 
 
 def test_a_port_that_is_none():
-    with pytest.raises(UsageError, match="middle"):
+    with expect_error("unknown-name", mentions="middle"):
         resolve(flags=Flags(plugin="nat44", initiator="middle"))
 
 

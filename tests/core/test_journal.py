@@ -1,8 +1,8 @@
 """The journal survives being cut anywhere and notices being changed."""
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.runs.journal import Journal, JournaledMeasure
+from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
@@ -54,7 +54,7 @@ def test_a_damaged_line_in_the_middle_is_refused(tmp_path):
     data = bytearray(written(tmp_path / "j"))
     data[len(data) // 3] ^= 1
     (tmp_path / "j").write_bytes(bytes(data))
-    with pytest.raises(UsageError, match="damaged"):
+    with expect_error("journal-corrupt"):
         Journal(tmp_path / "j")
 
 
@@ -76,5 +76,5 @@ def test_known_trials_are_not_measured_again(tmp_path):
 def test_another_trial_under_a_known_key_is_refused(tmp_path):
     measure = JournaledMeasure(Journal(tmp_path / "j"), lambda _: counted())
     measure(trial(1, rate=1000.0))
-    with pytest.raises(UsageError, match="not the one this run asks for"):
+    with expect_error("journal-mismatch"):
         measure(trial(1, rate=2000.0))

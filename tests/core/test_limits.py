@@ -11,6 +11,7 @@ from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.requirements import DeviceRequirements
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 TWO_CLIENTS = {
@@ -106,7 +107,7 @@ def test_pool_below_the_source_ports_of_all_clients_is_refused(plugin):
 def test_sessions_option_below_the_connections_is_refused(driver):
     device = make_driver(driver, {"sessions": 999})
     told = replace(Nat44().dut_intent(), requirements=DeviceRequirements(sessions=1000))
-    with pytest.raises(UsageError) as caught:
+    with expect_error("out-of-range") as caught:
         device.plan(told, device.example(told))
     assert caught.value.dut_params == {"sessions": 1000}
 
@@ -127,7 +128,7 @@ def test_udp_timeout_below_the_trial_is_refused_without_a_driver(tmp_path):
         return resolve(testbed_path=testbed, flags=flags)
 
     by_hand()
-    with pytest.raises(UsageError) as caught:
+    with expect_error("idle-timeout", path=["procedure"]) as caught:
         by_hand(udp_timeout_s="5")
     assert "5 s" in caught.value.message
 

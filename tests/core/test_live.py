@@ -13,7 +13,6 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.campaigns import summary
 from v6t.core.campaigns.campaign import carry_out, lay_out, start
 from v6t.core.campaigns.states import States
@@ -24,6 +23,7 @@ from v6t.core.reporting.live import LiveView, address_of, is_own
 from v6t.core.reporting.live_page import PAGE
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
+from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.verdict import Verdict
 
 from . import warm
@@ -96,7 +96,7 @@ def test_addresses(text, address):
     "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x", "[::1"]
 )
 def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path):
-    with pytest.raises(UsageError, match="ADDRESS:PORT"):
+    with expect_error("not-an-endpoint", mentions="ADDRESS:PORT"):
         address_of(text)
     done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "-o", tmp_path / "out",
                f"--live={text}")  # fmt: skip
@@ -157,7 +157,7 @@ def test_only_other_addresses_are_warned_of(tmp_path):
 
 def test_a_taken_port_is_one_sentence(view, tmp_path):
     port = urlsplit(view.url).port
-    with pytest.raises(UsageError, match=f"port {port}"):
+    with expect_error("socket-failed"):
         LiveView(("127.0.0.1", port), tmp_path, Heard())
 
 
@@ -194,7 +194,7 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
         state = json.loads(asked(view.url, "/now")[2])
         _, _, report = asked(view.url, "/report")
     assert made and set(made) == {tmp_path / "seen"}
-    assert "MAP-E border relay on reference device" in report and "<svg" not in report
+    assert "MAP-E border relay" in report and "<svg" not in report
     assert state["title"] == "v6t: seen" and state["version"] >= 1
     assert state["trials"][0].startswith("104/forward 3/3")
     # making it takes a twentieth of the time at most: not once for each trial
@@ -240,7 +240,7 @@ def test_a_browser_follows_the_run(tmp_path):
         finally:
             ended.set()
             running.join()
-    assert "MAP-E border relay on reference device" in page
+    assert "MAP-E border relay" in page
     assert re.search(r'<ul id="trials"><li>104/forward \d/3 step', page)
     assert re.search(r'<p id="now"[^>]*>[^<]*104', page)
 
@@ -286,7 +286,7 @@ def test_a_browser_follows_a_campaign(tmp_path):
         finally:
             campaign.terminate()
     assert state["title"] == "v6t: out"
-    assert "A campaign that is followed" in page and "1 of 2 runs are complete" in page
+    assert "A campaign that is followed" in page and "1 of 2" in page
     assert re.search(r'<p id="now"[^>]*>002-customers-30: ', page)
     assert "report.html" not in page  # what is not served is not linked
 
@@ -317,7 +317,7 @@ def test_a_taken_port_is_said_before_a_campaign_begins(view, tmp_path, text):
     page = "--live=" + urlsplit(view.url).netloc
     (tmp_path / "campaign.yaml").write_text(text)
     done = v6t("campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out", page)
-    assert done.status == 2 and "nothing can be served" in done.err
+    expect_refusal(done, "socket-failed")
     assert not (tmp_path / "out").exists()
     _, directory = campaign_in(tmp_path, text)
     for wrong in (page, "--live=host:80"):
@@ -344,8 +344,9 @@ def test_two_testbeds_are_followed(tmp_path):
             page = asked(url, "/report")[2]
         finally:
             campaign.terminate()
-    assert told[-1]["now"] == "1 of 2 runs are complete; now 001-first"
-    assert "Two at a time" in page and "1 of 2 runs are complete" in page
+    assert told[-1]["now"].startswith("1 of 2 ")
+    assert told[-1]["now"].endswith("001-first")
+    assert "Two at a time" in page and "1 of 2" in page
     assert told[-1]["version"] == 1
 
 
@@ -369,7 +370,8 @@ def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
         view.begun("002-second")
         view.say("run 2 of 2")
         state = json.loads(asked(view.url, "/now")[2])
-        assert (state["now"], state["trials"]) == ("002-second: run 2 of 2", [])
+        assert state["now"].startswith("002-second: ")
+        assert state["trials"] == []
         view.begun("")
         view.say("the report")
         assert json.loads(asked(view.url, "/now")[2])["now"] == "the report"
@@ -386,16 +388,18 @@ def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_p
         page = summary.page_of(directory, campaign, kept)
     first, second = (run.directory for run in campaign.runs)
     assert read.count(first) == 1 and read.count(second) == 3
-    assert f"{second}: it cannot be read: " in page
-    assert "1 of 2 runs are complete" in page
+    assert f"{second}" in page
+    assert "1 of 2" in page
 
 
 def test_states_are_read_again_only_when_they_changed(tmp_path, monkeypatch):
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
     states = States(directory, campaign)
-    assert states.told() == ("0 of 2 runs are complete; now none has a result yet", 0)
+    words, complete = states.told()
+    assert (words.startswith("0 of 2 "), complete) == (True, 0)
     assert carry_out(directory, campaign.runs[:1], Heard()) == []
-    assert states.told() == ("1 of 2 runs are complete; now none has a result yet", 1)
+    words, complete = states.told()
+    assert (words.startswith("1 of 2 "), complete) == (True, 1)
     monkeypatch.setattr("v6t.core.campaigns.states.status_of", None)  # would be called
     assert states.told()[1] == 1
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.analysis.presentations.common import UNCOVERED, footnotes
 from v6t.analysis.remarks import remarks
-from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageError
+from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
@@ -32,6 +32,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
+from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import Trial
 
@@ -327,62 +328,42 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "code"),
     [
-        (["--duration", "0"], "trial_duration_s"),
-        (["--duration", "-1"], "trial_duration_s"),
-        (["--measure", "latncy"], "did you mean 'latency'"),
-        (["--measure", "latency,latency"], "given twice"),
-        (["--measure", "latency,"], "separated by commas"),
-        (["--measure", "latency", "--tags", "0"], "latency.tags"),
-        (
-            [
-                "--measure",
-                "latency",
-                "--tags",
-                "5000",
-                "--set-procedure",
-                "latency.duration_s=0.3004",
-            ],
-            "do not fit",
-        ),
-        (["--measure", "latency", "--rate", "100", "--tags", "500"], "do not fit the 70 frames"),
-        (["--measure", "latency", "--rate", "1e9"], "the medium carries"),
-        (["--rate", "1000"], "--rate is for latency, pdv, ipdv"),
-        (
-            ["--measure", "latency", "--set-procedure", "latency.first_tag_s=5"],
-            "ends before the first tag",
-        ),
-        (["--measure", "latency", "--set-procedure", "latency.duration_s=0"], "duration_s"),
-        (["--measure", "latency", "--set-procedure", "latency.length=5"], "unknown setting"),
-        (["--measure", "pdv", "--set-procedure", "delay_variation.duration_s=-3"], "duration_s"),
-        (["--measure", "frame-loss", "--set-procedure", "frame_loss.step=0.2"], "frame_loss.step"),
-        (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "no rates"),
-        (["--adaptive", "--measure", "throughput,pdv"], "adaptive repetition is for throughput"),
-        (["--measure", "frame-loss-frame-timeout"], "frame-loss-frame-timeout needs a deadline"),
-        (
-            ["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"],
-            "must be below 550 ms",
-        ),
-        (["--measure", "throughput-frame-timeout"], "needs a deadline"),
-        (
-            ["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"],
-            "never ends before the trial",
-        ),
-        (["--frame-timeout", "10"], "is for throughput-frame-timeout, frame-loss-frame-timeout"),
-        (["--search", "quick"], "search"),
-        (["--measure", "reset", "--set-procedure", "reset.at_s=9"], "not within a stream"),
-        (["--measure", "reset", "--set-procedure", "reset.hook=kick"], "no reset 'kick'"),
-        (["--set", "n=4", "--set", "m=2"], "common divisor"),
-        (["--frame-size", "60"], "holds no IPv4 frame"),
-        (["--frame-size", "9000"], "does not fit"),
+        (["--duration", "0"], "out-of-range"),
+        (["--duration", "-1"], "out-of-range"),
+        (["--measure", "latncy"], "unknown-name"),
+        (["--measure", "latency,latency"], "duplicate"),
+        (["--measure", "latency,"], "not-name-and-value"),
+        (["--measure", "latency", "--tags", "0"], "out-of-range"),
+        (["--measure", "latency", "--tags", "5000", "--set-procedure", "latency.duration_s=0.3004"],
+            "out-of-range"),
+        (["--measure", "latency", "--rate", "100", "--tags", "500"], "out-of-range"),
+        (["--measure", "latency", "--rate", "1e9"], "out-of-range"),
+        (["--rate", "1000"], "setting-without-effect"),
+        (["--measure", "latency", "--set-procedure", "latency.first_tag_s=5"], "out-of-range"),
+        (["--measure", "latency", "--set-procedure", "latency.duration_s=0"], "out-of-range"),
+        (["--measure", "latency", "--set-procedure", "latency.length=5"], "unknown-setting"),
+        (["--measure", "pdv", "--set-procedure", "delay_variation.duration_s=-3"], "out-of-range"),
+        (["--measure", "frame-loss", "--set-procedure", "frame_loss.step=0.2"], "out-of-range"),
+        (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "not-a-number"),
+        (["--adaptive", "--measure", "throughput,pdv"], "conflict"),
+        (["--measure", "frame-loss-frame-timeout"], "missing-setting"),
+        (["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"], "out-of-range"),
+        (["--measure", "throughput-frame-timeout"], "missing-setting"),
+        (["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"], "out-of-range"),
+        (["--frame-timeout", "10"], "setting-without-effect"),
+        (["--search", "quick"], "unknown-name"),
+        (["--measure", "reset", "--set-procedure", "reset.at_s=9"], "out-of-range"),
+        (["--measure", "reset", "--set-procedure", "reset.hook=kick"], "unknown-name"),
+        (["--set", "n=4", "--set", "m=2"], "out-of-range"),
+        (["--frame-size", "60"], "frame-too-small"),
+        (["--frame-size", "9000"], "frame-too-long"),
     ],
-)
-def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, says):
+)  # fmt: skip
+def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, code):
     done = v6t(*SIM, *arguments, "-o", tmp_path / "out")
-    assert done.status == 2
-    assert says in done.err
-    assert len(done.err.strip().splitlines()) <= 2
+    expect_refusal(done, code)
     assert not (tmp_path / "out").exists()
 
 
@@ -394,14 +375,14 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
         bind(wanted("latency", **QUICK_LATENCY)),
         make_tester(bind(wanted("latency", **QUICK_LATENCY))),
     )
-    with pytest.raises(EnvironmentLacking, match="the sim tester cannot measure pdv"):
+    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(bind(wanted("pdv", **QUICK_LATENCY)), tmp_path / "out", Silent())
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
-    with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
+    with expect_error("missing-program"):
         check_capabilities(
             bind(wanted("throughput", search="mlrsearch")),
             make_tester(bind(wanted("throughput", search="mlrsearch"))),
@@ -419,19 +400,18 @@ def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
     run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
     execute(bind(run), tmp_path / "out", Silent())
     record = by_benchmark(tmp_path / "out")["back-to-back"]
-    assert "would not be back to back" in record["not_measured"]
+    assert record["not_measured"]
     assert record["average"] is None
     assert record["trials"] == []
     run = wanted("back-to-back", device=device, **QUICK_LATENCY)
     execute(bind(run), tmp_path / "tester", Silent())
     record = by_benchmark(tmp_path / "tester")["back-to-back"]
-    assert record["title"] == "Back-to-back frames at the tester's maximum rate"
+    assert record["title"] != "Back-to-back frames"
     assert record["average"] > 0
 
 
 @pytest.mark.parametrize(
-    ("verifications", "search"),
-    [(0, "binary search"), (3, "binary search with loss verification")],
+    ("verifications", "search"), [(0, "binary search"), (3, "binary search with loss verification")]
 )
 def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, search):
     """RFC 9004 section 6.2: the algorithm and its input parameters MUST be reported."""
@@ -471,24 +451,21 @@ def test_hooks_run_beside_the_trial(tmp_path):
         during.sends(asked)
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [("false", "failed with status 1"), ("/nowhere/at-all", "cannot be run"), ("'", "cannot be")],
-)
-def test_hooks_that_fail(command, says):
-    with pytest.raises(DutError, match=says):
+@pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
+def test_hooks_that_fail(command):
+    with expect_error("hook-failed"):
         run_hook("software-reset", Hook(command=command))
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                   device_event=DeviceEvent("software-reset", 0.0))  # fmt: skip
     with (
-        pytest.raises(DutError, match=says),
+        expect_error("hook-failed"),
         DuringTrial(asked, {"software-reset": Hook(command=command)}) as during,
     ):
         during.sends(asked)
 
 
 def test_a_hook_that_hangs():
-    with pytest.raises(DutError, match="longer than"):
+    with expect_error("timeout"):
         run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
 
 
@@ -496,7 +473,7 @@ def test_a_hook_is_tried_again_as_often_as_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(hooks, "RETRY_AFTER_S", 0.0)
     script = tmp_path / "third.sh"
     script.write_text(f"echo x >> {tmp_path / 'tries'}; test $(wc -l < {tmp_path / 'tries'}) = 3\n")
-    with pytest.raises(DutError, match="failed with status 1, tried 2 times"):
+    with expect_error("hook-failed"):
         run_hook("flush", Hook(command=f"sh {script}", tries=2))
     (tmp_path / "tries").unlink()
     run_hook("flush", Hook(command=f"sh {script}", tries=5))
@@ -519,7 +496,7 @@ def test_a_driven_device_has_hooks_that_reset_it_and_no_others():
     hooks = {"software-reset": "ssh dut systemctl restart tayga"}
     driver = make_driver("tayga", {"hooks": hooks})
     assert driver.hooks == {"software-reset": Hook(command=hooks["software-reset"])}
-    with pytest.raises(UsageError, match="the driver does that itself"):
+    with expect_error("conflict", path=["hooks"]):
         make_driver("tayga", {"hooks": {"flush": "ssh dut flush"}})
 
 
@@ -531,10 +508,7 @@ def said_of(values):
 def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     """The tester carries less than was asked for: no delay, and no count of lost frames either."""
     run = wanted(
-        "latency",
-        device={"tester_fps": 40_000},
-        latency={"rate_fps": 100_000.0},
-        **QUICK_LATENCY,
+        "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
     )
     execute(bind(run), tmp_path / "out", Silent())
     (record,) = [r for r in write.load(tmp_path / "out").records if r.benchmark == "latency"]

@@ -8,8 +8,9 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.migrate import maptperf, siitperf
+from v6t.tests.expect import expect_refusal
 
-from .support import complaint, tree, v6t
+from .support import tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -318,7 +319,7 @@ def test_a_stateful_nat64(tmp_path):
     assert plugin.params.combinations == 4_000_000 == run.procedure.connections.count
     ports = plugin.params.initiator_ports
     assert (ports.min, ports.max) == (1024, 41023)
-    assert "Source ports 1-40000 begin at 1024 here" in (tmp_path / "here/run.yaml").read_text()
+    assert "1-40000 begin at 1024" in (tmp_path / "here/run.yaml").read_text()
     assert run.benchmarks == ("connection-rate", "throughput")
     assert run.procedure.connections.reading == "pseudorandom"
     assert run.links_left.tester_mac == "a0:36:9f:c5:fa:1c"
@@ -353,14 +354,16 @@ def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):
     text = NAT64.replace("Enumerate-ports 3", "Enumerate-ports 0")
     run = taken(tmp_path, text, peer="siitperf")
     assert bind(run).technology.params.enumerate_ports == 3
-    assert "enumerates neither ports nor addresses" in (tmp_path / "here/run.yaml").read_text()
+    assert "enumerates neither" in (tmp_path / "here/run.yaml").read_text()
 
 
 def test_what_trex_cannot_enumerate_is_refused_at_once(tmp_path):
     source = tmp_path / "siitperf.conf"
     source.write_text(NAT64.replace("Fwd-sport-max 40000", "Fwd-sport-max 39990"))
-    said = complaint(v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"))
-    assert "cannot be converted to a run: 39990 values of initiator_ports and 100" in said
+    said = expect_refusal(
+        v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"), "wrong-kind-of-file"
+    )
+    assert "39990" in said
     assert not (tmp_path / "here").exists()
 
 
@@ -388,40 +391,35 @@ def test_a_parameter_that_is_not_known_is_said(tmp_path):
     source.write_text(SIITPERF + "IP-L-Ver 6\n")
     done = v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here")
     assert done.status == 0
-    assert "line 27: IP-L-Ver is not known to v6t, left out; did you mean IP-L-Vers?" in done.err
-    assert "IP-L-Ver 6 -> not known to v6t" in (tmp_path / "here" / "run.yaml").read_text()
+    assert "line 27: IP-L-Ver " in done.err
+    assert "IP-L-Vers?" in done.err
+    assert "IP-L-Ver 6 ->" in (tmp_path / "here" / "run.yaml").read_text()
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "code", "place"),
     [
-        ("IP-L-Vers 5\n", "siitperf.conf:1: IP-L-Vers cannot be 5"),
-        ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "siitperf.conf:1: Num-L-Nets is no number"),
-        ("Forward 0\nReverse 0\n", "nothing is sent"),
-        ("Stateful 2\n", "from IPv4 to IPv6 cannot be converted"),
-        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "from IPv4 to IPv6 cannot be converted"),
-        ("Stateful 3\n", "siitperf.conf:1: Stateful cannot be 3"),
-        ("Stateful 1\nIPv6-R-Virt x\n", "siitperf.conf:2: IPv6-R-Virt is not an IPv6 address: x"),
-        ("IPv4-R-Real ::\nStateful 1\n", "siitperf.conf:1: IPv4-R-Real is not an IPv4 address: ::"),
-        (
-            "IPv4-R-Real .inf\nStateful 1\n",
-            "siitperf.conf:1: IPv4-R-Real is not an IPv4 address: .inf",
-        ),
-        (
-            "IPv6-L-Real 1.2.3.4\nStateful 1\n",
-            "siitperf.conf:1: IPv6-L-Real is not an IPv6 address",
-        ),
-        ("IP-L-Vers\n", "siitperf.conf:1: a parameter and its value"),
-        ("Hello world\n", "holds no parameter that is known"),
-        ("IPv6-L-Real nonsense\n", "cannot be converted to a run"),
-        ("MAC-L-DUT nonsense\n", "is no MAC address"),
+        ("IP-L-Vers 5\n", "invalid-foreign-file", ":1: IP-L-Vers "),
+        ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "not-a-number", ":1: Num-L-Nets "),
+        ("Forward 0\nReverse 0\n", "invalid-foreign-file", ""),
+        ("Stateful 2\n", "invalid-foreign-file", ""),
+        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "invalid-foreign-file", ""),
+        ("Stateful 3\n", "invalid-foreign-file", ":1: Stateful "),
+        ("Stateful 1\nIPv6-R-Virt x\n", "not-an-address", ":2: IPv6-R-Virt "),
+        ("IPv4-R-Real ::\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
+        ("IPv4-R-Real .inf\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
+        ("IPv6-L-Real 1.2.3.4\nStateful 1\n", "not-an-address", ":1: IPv6-L-Real "),
+        ("IP-L-Vers\n", "invalid-foreign-file", ":1: "),
+        ("Hello world\n", "wrong-kind-of-file", ""),
+        ("IPv6-L-Real nonsense\n", "wrong-kind-of-file", ""),
+        ("MAC-L-DUT nonsense\n", "wrong-kind-of-file", ""),
     ],
 )
-def test_refusals_name_the_line(text, words, tmp_path):
+def test_refusals_name_the_line(text, code, place, tmp_path):
     source = tmp_path / "siitperf.conf"
     source.write_text(text)
-    said = complaint(v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"))
-    assert words in said
+    done = v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here")
+    assert place in expect_refusal(done, code)
     assert list(tree(tmp_path)) == ["siitperf.conf"]
 
 
@@ -429,18 +427,19 @@ def test_refused_arguments(tmp_path):
     source = tmp_path / "x.conf"
     source.write_text(MAPPERF)
     both = ("--from-siitperf", source, "--from-maptperf", source)
-    assert "one file at a time" in complaint(v6t("init", *both))
-    assert "--plugin goes with" in complaint(v6t("init", "--plugin", "mape-br"))
-    assert "mape-br or mapt-br" in complaint(
-        v6t("init", "--from-maptperf", source, "--plugin", "siit", "--dir", tmp_path)
+    expect_refusal(v6t("init", *both), "conflicting-options")
+    expect_refusal(v6t("init", "--plugin", "mape-br"), "conflicting-options")
+    expect_refusal(
+        v6t("init", "--from-maptperf", source, "--plugin", "siit", "--dir", tmp_path),
+        "wrong-kind-of-file",
     )
-    assert "cannot be read" in complaint(v6t("init", "--from-maptperf", tmp_path / "none.conf"))
+    expect_refusal(v6t("init", "--from-maptperf", tmp_path / "none.conf"), "file-not-found")
 
 
 def test_nothing_is_overwritten(tmp_path):
     source = tmp_path / "mapperf.conf"
     source.write_text(MAPPERF)
     (tmp_path / "run.yaml").write_text("mine")
-    assert "exists already" in complaint(v6t("init", "--from-maptperf", source, "--dir", tmp_path))
+    expect_refusal(v6t("init", "--from-maptperf", source, "--dir", tmp_path), "file-exists")
     assert (tmp_path / "run.yaml").read_text() == "mine"
     assert not (tmp_path / "testbed.yaml").exists()

@@ -15,13 +15,13 @@ from v6t.analysis.published.conditions import conditions
 from v6t.analysis.published.library import facts_of
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.modifiers import management
-from v6t.core.modifiers.base import MODIFIERS
 from v6t.core.modifiers.management import Management
+from v6t.core.modifiers.registry import MODIFIERS
 from v6t.core.modifiers.repeated import Repeated
 from v6t.core.modifiers.routing import Routing
 from v6t.core.reporting import write
@@ -41,6 +41,7 @@ from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
+from v6t.tests.expect import expect_error
 from v6t.trials.codec import result_from_json, result_to_json
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -88,15 +89,15 @@ def test_results_say_what_went_on(tmp_path):
     assert {r["conditions"]["modifier"] for r in results["results"]} == {"broadcast"}
     assert any("1 frame in 100 is a broadcast" in said for said in results["caveats"])
     write.write(tmp_path / "out", formats=["html", "md"])
-    assert "RFC 2544 section 11.1" in (tmp_path / "out" / "report.html").read_text()
+    assert "section 11.1" in (tmp_path / "out" / "report.html").read_text()
     assert resume(tmp_path / "out", Silent()).status == "complete"
     assert run_file(run)["modifier"] == "broadcast"
     plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
     assert "modifier" not in run_file(plain)
     execute(bind(plain), tmp_path / "plain", Silent())
     both = (tmp_path / "plain", tmp_path / "out")
-    assert "differ: modifier: None and broadcast" in v6t("compare", *both).err
-    assert "modifier: None and broadcast" in v6t("compare", "--anyway", *both).out
+    assert v6t("compare", *both).code == "not-comparable"
+    assert "None and broadcast" in v6t("compare", "--anyway", *both).out
     facts = facts_of(run.model_dump(mode="json"), {}, simulated=False)
     record = records_of(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
@@ -110,14 +111,14 @@ def test_a_device_that_forwards_broadcasts_fails(tmp_path):
         *("--set-tester", "forwards_negative=true", "-o", tmp_path / "out"),
     )
     assert done.status == 6
-    assert "frames of broadcast were forwarded but must be dropped" in done.err
+    assert done.code == "translation-incorrect"
 
 
 def test_an_unknown_modifier():
-    with pytest.raises(UsageError, match="unknown modifier 'broadcasts'"):
+    with expect_error("unknown-name", path=["modifier"]):
         resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
     assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
-    with pytest.raises(UsageError, match="dns64 uses queries"):
+    with expect_error("unsuitable-modifier", path=["modifier"]):
         resolve(flags=Flags("dns64", tester="sim", modifier="broadcast"))
 
 
@@ -201,7 +202,7 @@ def test_addresses_read_back_as_nftables_writes_them():
 def test_a_device_without_nftables_makes_no_filters():
     driver = make_driver("linux-router", {})
     intent = replace(ROUTER4, requirements=DeviceRequirements(filters=1))
-    with pytest.raises(DutError, match="lacks the program nft"):
+    with expect_error("missing-program"):
         driver.plan(intent, replace(driver.example(intent), programs=frozenset({"ip", "sysctl"})))
 
 
@@ -252,32 +253,32 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
     assert plan.beside.look != plan.updates.look
 
 
-@pytest.mark.parametrize(("plugin", "dut", "modifier", "why"), [
-    ("siit", "reference", "management", "needs a device driver"),
-    ("ipv4-router", "command", "management", "does not read back"),
-    ("siit", "jool", "filters-25", "does not create filters for siit"),
-    ("mape-br", "vpp", "filters-1", "does not create filters"),
-    ("ipv4aas", "chain", "routing", "does not change routes"),
-    ("mape-br", "vpp", "snmp", "does not start an SNMP agent"),
-    ("mape-br", "vpp", "bgp", "does not change routes under traffic by BGP"),
+@pytest.mark.parametrize(("plugin", "dut", "modifier", "code"), [
+    ("siit", "reference", "management", "missing-driver"),
+    ("ipv4-router", "command", "management", "unsupported-operation"),
+    ("siit", "jool", "filters-25", "unsupported-operation"),
+    ("mape-br", "vpp", "filters-1", "unsupported-operation"),
+    ("ipv4aas", "chain", "routing", "unsupported-operation"),
+    ("mape-br", "vpp", "snmp", "unsupported-operation"),
+    ("mape-br", "vpp", "bgp", "unsupported-operation"),
 ])  # fmt: skip
-def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, why):
+def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, code):
     own = {"base": "false"} if dut == "command" else {}
-    with pytest.raises(UsageError, match=why):
+    with expect_error(code):
         plan_of(plugin, dut, modifier, dut_params=own)
 
 
 @pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
 def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
     for name in ("connection-rate", "teardown"):
-        with pytest.raises(UsageError, match=f"{name} does not send"):
+        with expect_error("unsuitable-modifier", path=["modifier"]):
             plan_of("nat44", "nftables", modifier, benchmarks=("throughput", name))
     assert plan_of("nat44", "nftables", modifier, benchmarks=("throughput",))
     assert plan_of("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
 
 
 def test_several_devices_have_no_route_that_is_changed():
-    with pytest.raises(DutError, match="a chain cannot change routes"):
+    with expect_error("unsupported-operation", kind=DutError):
         ChainSession("chain", []).update_routes()
 
 
@@ -322,7 +323,7 @@ def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
     session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
-    with pytest.raises(UsageError, match="no read-back's answer fits into one frame"):
+    with expect_error("unsupported-operation"):
         Management().during(trial, SimpleNamespace(devices=lambda: [("it", session)]))
 
 
@@ -464,7 +465,7 @@ def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
     alone = Sending(session=False)
     assert not bench_of(monkeypatch, alone, loopback=True).measure(trial).modifier
     assert alone.log == ["open", "load", "measure"]
-    with pytest.raises(DutError, match="no driver is configured"):
+    with expect_error("missing-driver"):
         bench_of(monkeypatch, Sending(session=False)).measure(trial)
 
 
@@ -476,7 +477,7 @@ def test_a_simulated_device_is_asked_nothing(tmp_path):
     assert outcome.status == "complete"
     assert not any(said.startswith("management:") for said in outcome.caveats)
     (words,) = [said for said in outcome.caveats if said.startswith("under a modifier")]
-    assert words.endswith(": not carried out: the device is simulated")
+    assert words.endswith("simulated")
 
 
 @pytest.mark.lab
@@ -514,7 +515,6 @@ def test_a_real_router_under_each(modifier, tmp_path):
     )
     (said,) = [said for said in outcome.caveats if said.startswith(f"{modifier}: ")]
     assert f"{sum(m['times'] for m in done):,} right" in said
-    assert "what goes on beside the traffic is verified" in report
     assert said in resume(tmp_path / "out", Silent()).caveats
     if modifier in ("routing", "bgp"):
         ways = [t["result"]["modifier"]["what"] for t in beside]
@@ -538,13 +538,13 @@ def test_what_filters_deny_does_not_pass_and_all_is_as_before():
         for number, (src, dst) in enumerate([(1, 101), (50, 150)]):
             assert not passes(f"{net}.{src}", f"{net}.{dst}", b"denied %d" % number)
         session.transport.run("nft flush chain inet v6t_filters forward")
-        with pytest.raises(DutError, match="not the 25 filters"):
+        with expect_error("check-failed", mentions="25"):
             session.verify()
         assert passes(f"{net}.1", f"{net}.101", b"without the filters")
         session.restore()
         left = session.transport.run("nft list tables; ip route show proto 86").out
         assert "v6t_filters" not in left and net not in left
         session.transport.run(f"ip route add blackhole {net}.0/24")
-        with pytest.raises(DutError, match="not v6t's own, in the way of 'a route"):
+        with expect_error("foreign-configuration"):
             session.apply()
         assert "blackhole" in session.transport.run(f"ip route show {net}.0/24").out

@@ -14,8 +14,9 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.wording import duration
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import halvings
+from v6t.tests.expect import expect_refusal
 
-from .support import SIM, complaint, tree, v6t
+from .support import SIM, tree, v6t
 
 RESOLUTION_FPS = 10_000
 MEDIA_104_FPS = 10_080_645
@@ -30,14 +31,13 @@ def test_words(tmp_path, monkeypatch):
     done = v6t("run", "--plugin", "mape-br", "--dry-run", "-o", "out")
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[0] == "mape-br with the embedded tester, reference device"
+    assert lines[0].startswith("mape-br ")
     for mode in ("bidirectional", "forward", "reverse"):
         (line,) = [x for x in lines if x.startswith(f"     104/64 octets, {mode}")]
         assert " trials, about " in line
-        assert "the medium carries 10,080,645 fps per direction" in line
+        assert "10,080,645 fps" in line
     assert any("together " in x and " trials, about " in x for x in lines)
-    assert "  104/64 forward: fg (foreground), 100.0% of the frames" in lines
-    assert "The device must be" in lines
+    assert any(line.startswith("  104/64 forward: fg ") and "100.0%" in line for line in lines)
     for word in ('"br_address": "2001:db8:6::1"', '"ipv6_prefix": "2001:db8:ce::/51"', '"mtu"'):
         assert word in done.out
     assert any(x.startswith("DEMONSTRATION") for x in lines)
@@ -80,7 +80,7 @@ def test_nothing_is_opened(monkeypatch):
 
 
 def test_a_bad_run_is_refused_like_a_real_one():
-    complaint(v6t(*SIM, "--dry-run", "--frame-size", 5))
+    expect_refusal(v6t(*SIM, "--dry-run", "--frame-size", 5), "frame-too-small")
 
 
 def test_trials_follow_from_search_repetitions_and_confirmations():

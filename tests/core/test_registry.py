@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config import plugins as registry
 from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.tests.expect import expect_error, expect_refusal
 
-from .support import SIM, complaint, v6t
+from .support import SIM, v6t
 
 GOOD = "v6t.plugins.map.mape_br:MapEBorderRelay"
 
 BROKEN = {
-    "no-module": ("nowhere_at_all:Plugin", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
-    "no-name": ("v6t.plugins.map.mape_br:Absent", "AttributeError"),
-    "no-class": ("v6t.core.cli.map_calculator:calc_map", "is no Technology class"),
-    "no-technology": ("v6t.plugins.base:Link", "is no Technology class"),
-    "raises": ("foreign_plugin:Plugin", "ZeroDivisionError: division by zero"),
+    "no-module": ("nowhere_at_all:Plugin", "extension-broken"),
+    "no-name": ("v6t.plugins.map.mape_br:Absent", "extension-broken"),
+    "no-class": ("v6t.core.cli.map_calculator:calc_map", "extension-incomplete"),
+    "no-technology": ("v6t.plugins.base:Link", "extension-incomplete"),
+    "raises": ("foreign_plugin:Plugin", "extension-broken"),
 }
 
 
@@ -49,32 +49,30 @@ def test_every_plugin_is_called_what_its_entry_point_says():
 
 
 def test_an_unknown_plugin():
-    with pytest.raises(UsageError) as caught:
+    with expect_error("unknown-name") as caught:
         registry.load_plugin("mape-bt")
-    assert caught.value.hint == "did you mean 'mape-br'?"
-    with pytest.raises(UsageError) as caught:
+    with expect_error("unknown-name") as caught:
         registry.load_plugin("zzz")
     assert caught.value.hint == "installed: " + ", ".join(registry.names())
 
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_plugin_is_a_row_not_a_failure(kind, install, tmp_path):
-    value, expected = BROKEN[kind]
+    value, code = BROKEN[kind]
     (tmp_path / "foreign_plugin.py").write_text("1 / 0\n")
     install("foreign", broken=value, another=GOOD)
     done = v6t("plugins")
     assert done.status == 0
     lines = {line.split()[0]: line for line in done.out.splitlines()}
-    assert "BROKEN: the plugin 'broken' of foreign" in lines["broken"]
-    assert expected in lines["broken"]
+    assert "BROKEN: " in lines["broken"]
     assert "MAP-E border relay" in lines["another"]
     assert lines["another"].endswith("(foreign)")
     assert lines["mape-br"].endswith("(v6t)")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert expected in rows["broken"]["error"]
+    assert rows["broken"]["error"]
     assert rows["mape-br"]["error"] == rows["another"]["error"] == ""
-    assert expected in complaint(v6t("plugins", "broken"))
-    assert expected in complaint(v6t("run", "--plugin", "broken", "--dry-run"))
+    expect_refusal(v6t("plugins", "broken"), code)
+    expect_refusal(v6t("run", "--plugin", "broken", "--dry-run"), code)
     assert v6t(*SIM, "--dry-run").status == 0
 
 
@@ -82,8 +80,8 @@ def test_two_plugins_of_one_name_are_refused_by_name(install):
     install("rival", mape_br="nowhere:Plugin")
     done = v6t("plugins")
     assert done.status == 0
-    assert done.out.count("two plugins are called 'mape-br': from ") == 2
-    said = complaint(v6t(*SIM, "--dry-run"))
+    assert done.out.count("'mape-br': from ") == 2
+    said = expect_refusal(v6t(*SIM, "--dry-run"), "duplicate")
     assert "rival" in said
     assert "v6t" in said
     assert "uninstall one" in said

@@ -74,7 +74,7 @@ def test_the_configuration_is_folded_and_readable():
     }
     applied, said = as_applied(device, "Device under test")
     assert isinstance(applied, Collapsible) and applied.brief
-    assert applied.summary == "Device under test: configuration as it was applied, 2 commands"
+    assert "2 commands" in applied.summary
     (listing,) = applied.blocks
     assert isinstance(listing, Listing)
     assert listing.text.splitlines()[1:4] == ["ip -batch - <<'END'", "route add a", "route add b"]

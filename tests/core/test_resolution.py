@@ -10,12 +10,13 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import max_covered_qps
+from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.queries import Answers, Queries
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Trial
 
-from .support import complaint, v6t
+from .support import v6t
 
 SIM = ("run", "--plugin", "dns64", "--tester", "sim")
 
@@ -66,7 +67,7 @@ def test_the_required_combination_is_first_and_none_is_measured_that_cannot_diff
 def test_the_table_of_both_shares_stands_in_report_and_on_the_screen(matrix):
     out, done = matrix
     assert v6t("report", out).status == 0
-    assert "median (P1 to P99)" in " ".join(done.out.split())
+    assert "P1 to P99" in " ".join(done.out.split())
     report = (out / "report.md").read_text()
     for word in (
         "DNS resolution performance",
@@ -85,9 +86,7 @@ def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
     allowed = record["selftest"]["covered_qps"]
     assert allowed == pytest.approx(record["selftest"]["capacity_qps"] / 2.2)
     assert record["combinations"][0]["median"] == pytest.approx(allowed)
-    assert (
-        f"refused: the device answers at least {allowed:,.0f} queries/s" in record["not_measured"]
-    )
+    assert f"{allowed:,.0f}" in record["not_measured"]
     assert "refused" in " ".join(done.out.split())
     assert v6t("report", tmp_path / "out").status == 0
     assert "covers no more" in (tmp_path / "out" / "report.html").read_text()
@@ -109,24 +108,21 @@ def test_a_single_answer_that_comes_too_late_fails_the_rate(tmp_path):
 def test_a_wrong_record_ends_the_run(tmp_path):
     done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", tmp_path / "out")
     assert done.status == 6
-    assert "wrong AAAA record" in done.err
+    assert done.code == "translation-incorrect"
 
 
 def test_what_is_not_possible_is_refused_in_a_sentence(tmp_path):
-    said = complaint(v6t(*SIM, "--measure", "throughput"))
-    assert "throughput needs frames, but dns64 uses queries" in said
-    said = complaint(v6t("run", "--plugin", "siit", "--tester", "sim", "--measure", "resolution"))
-    assert "resolution needs queries" in said
-    assert "needs a device" in complaint(v6t("run", "--plugin", "dns64", "--dut", "cable"))
-    assert "a query is a frame of 114 octets" in complaint(v6t(*SIM, "--frame-size", "512"))
-    assert "no streams of frames" in complaint(v6t("compile", "--plugin", "dns64"))
+    expect_refusal(v6t(*SIM, "--measure", "throughput"), "unsuitable-benchmark")
+    done = v6t("run", "--plugin", "siit", "--tester", "sim", "--measure", "resolution")
+    expect_refusal(done, "unsuitable-benchmark")
+    expect_refusal(v6t("run", "--plugin", "dns64", "--dut", "cable"), "missing-device")
+    assert "114" in expect_refusal(v6t(*SIM, "--frame-size", "512"), "frame-too-small")
+    expect_refusal(v6t("compile", "--plugin", "dns64"), "no-frames")
 
 
 def test_a_tester_that_only_sends_frames_is_refused():
     bound = resolve_and_bind(flags=Flags(plugin="dns64", tester="trex", dut="unbound"))
-    with pytest.raises(
-        EnvironmentLacking, match="trex .* a tester that asks and answers DNS queries"
-    ):
+    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         check_capabilities(bound, OfFrames())
 
 
@@ -137,13 +133,13 @@ def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
     assert planned.run.procedure.trial_duration_s == 60
     assert planned.run.procedure.repetitions == 20
     assert planned.streams == ()
-    assert not any("RFC 8219 section 9.2 allows" in text for text in planned.caveats)
+    assert not any("section 9.2" in text for text in planned.caveats)
 
 
 def test_a_longer_timeout_than_the_rfc_allows_is_said():
     flags = Flags(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
     caveats = plan(resolve_and_bind(flags=flags)).caveats
-    assert any("queries time out after 2 s" in text for text in caveats)
+    assert any("2 s" in text for text in caveats)
 
 
 def test_trials_and_results_are_kept_whole():

@@ -7,12 +7,13 @@ import subprocess
 import time
 
 import pytest
-from v6t.base.errors import BeyondTester, TesterError, TranslationError, UsageError
+from v6t.base.errors import BeyondTester
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
+from v6t.tests.expect import expect_error
 
 from . import warm
 
@@ -84,12 +85,12 @@ def test_a_finished_run_is_only_read_again(tmp_path):
 
 def test_results_are_never_overwritten(tmp_path):
     execute(bind(simulated()), tmp_path / "out", Silent())
-    with pytest.raises(UsageError, match="holds a run already"):
+    with expect_error("file-exists"):
         execute(bind(simulated()), tmp_path / "out", Silent())
 
 
 def test_a_wrong_device_is_not_measured(tmp_path):
-    with pytest.raises(TranslationError, match="translation incorrect") as caught:
+    with expect_error("translation-incorrect") as caught:
         execute(bind(simulated(mismatch=3)), tmp_path / "out", Silent())
     assert "expected" in caught.value.message
     content = results(tmp_path / "out")
@@ -100,7 +101,7 @@ def test_a_wrong_device_is_not_measured(tmp_path):
 def test_resumes_after_the_tester_failed(tmp_path):
     whole = tmp_path / "whole"
     execute(bind(simulated(capacity_noise=0.05)), whole, Silent())
-    with pytest.raises(TesterError, match="simulated failure"):
+    with expect_error("simulated-failure"):
         execute(bind(simulated(capacity_noise=0.05, crash_at=30)), tmp_path / "cut", Silent())
     config = json.loads((tmp_path / "cut" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
@@ -126,7 +127,8 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     outcome = execute(bind(run), tmp_path / "out", Silent())
     assert outcome.status == "complete"
     found = {r["benchmark"]: r.get("not_measured") for r in results(tmp_path / "out")["results"]}
-    assert found == {"throughput": None, "ipdv": "IPDV: 1,000 a second, not more", "pdv": None}
+    assert (found["throughput"], found["pdv"]) == (None, None)
+    assert "1,000" in found["ipdv"]
     assert resume(tmp_path / "out", Silent()).measured == 0
 
 
@@ -182,7 +184,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
     execute(bind(simulated()), tmp_path / "out", Silent())
     holder = RunDir(tmp_path / "out", new=False)
     try:
-        with pytest.raises(UsageError, match="another v6t is at work"):
+        with expect_error("directory-locked"):
             resume(tmp_path / "out", Silent())
     finally:
         holder.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from v6t.core.runs import stolen
 from v6t.core.runs.stolen import Stolen, share_of, words_on
@@ -43,9 +45,9 @@ def test_a_kernel_without_the_file(monkeypatch, tmp_path):
 def test_it_is_said_where_it_was_much():
     assert words_on([]) == words_on([0.0, 0.04, 0.005]) == []
     (usual,) = words_on([0.02, 0.02, 0.03])
-    assert "2% of this machine's CPU time" in usual and "3% in the worst" in usual
+    assert re.findall(r"\d+%", usual) == ["2%", "3%"]
     (moment,) = words_on([0.0, 0.0, 0.75])
-    assert "0% of" in moment and "75% in the worst" in moment
+    assert re.findall(r"\d+%", moment)[-1] == "75%"
 
 
 def test_another_machines_time_is_not_looked_at(monkeypatch, tmp_path):

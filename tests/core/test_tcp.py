@@ -16,6 +16,7 @@ from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.profiles.wire import max_frame_rate_fps
+from v6t.tests.expect import expect_error
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import TrialResult
@@ -73,7 +74,7 @@ def test_the_testers_own_times_stand_beside_those_through_the_device(found):
     assert alone["rate_cps"] > rate["median"]
     assert 0 < alone["fastest_s"] <= alone["mean_s"] <= alone["slowest_s"]
     assert alone["mean_s"] < rate["decisive"][0]["mean_s"]
-    assert "Without a device the tester itself takes" in " ".join(done.out.split())
+    assert "Without a device" in " ".join(done.out.split())
 
 
 def test_a_known_capacity_is_found_to_the_connection(found):
@@ -199,7 +200,7 @@ class WithoutTcp:
 
 def test_a_tester_without_tcp_is_refused_in_a_sentence():
     bound = resolve_and_bind(flags=Flags(plugin="nat44", tester="sim", benchmarks=("tcp-rate",)))
-    with pytest.raises(EnvironmentLacking, match="opens and closes connections of TCP"):
+    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         check_capabilities(bound, WithoutTcp())
 
 
@@ -221,7 +222,7 @@ def test_what_is_asked_of_tcp_is_told(tmp_path):
         }
     assert Tcp(timeout_s=2, retransmissions=1).max_wait_s == 2 + 4
     caveats = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
-    assert any("a SYN that is lost is sent again up to 1 times" in said for said in caveats)
+    assert any("SYN" in said and "1 times" in said for said in caveats)
 
 
 def test_what_was_counted_is_read_back_from_a_journal():

@@ -53,8 +53,8 @@ def test_the_live_line_through_resizing_and_ctrl_c(columns, tmp_path):
     session.press("\x03")
     assert session.ended() == 130
     said = " ".join(session.screen.text.split())
-    assert "stopping; a second Ctrl-C ends it at once" in said
-    assert "every finished trial is kept: v6t resume" in said
+    assert "Ctrl-C" in said
+    assert "v6t resume" in said
     assert said.endswith("v6t: interrupted")
     assert session.screen.cursor
     assert "Traceback" not in said

@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 from v6t.analysis.report.machine_readable import schema
 from v6t.core.cli.trend_command import WORSE
+from v6t.tests.expect import expect_refusal
 
-from .support import complaint, v6t
+from .support import v6t
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ def own(runs):
 def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
     done = v6t("trend", *own(runs))
     assert done.status == WORSE
-    assert "-5.0 % from r09 on, worse" in " ".join(done.out.split())
+    assert "-5.0 % from r09" in " ".join(done.out.split())
     assert v6t("trend", *reversed(own(runs))).status == WORSE  # by time, however given
     assert v6t("trend", "--by", "given", *reversed(own(runs))).status == 0  # now it is better
     assert v6t("trend", "--least", 6, *own(runs)).status == 0
@@ -63,7 +64,9 @@ def test_a_series_is_of_one_device(runs, tmp_path):
     odd.write_text(odd.read_text().replace('"driver": "reference"', '"driver": "tayga"'))
     told = json.loads(v6t("trend", "--json", tmp_path).out)
     assert told["runs"] == [p.name for p in own(runs) if p.name != "r03"]
-    assert told["left_out"] == ["r03: device: reference and tayga"]
+    (left_out,) = told["left_out"]
+    assert left_out.startswith("r03: ")
+    assert left_out.endswith("reference and tayga")
 
 
 def test_json_has_the_values_in_order(runs):
@@ -85,8 +88,8 @@ def test_what_the_resolution_hides_is_said_everywhere(runs, tmp_path):
     hidden = "changes below 500 fps, 0.05"
     assert hidden in json.loads(v6t(*fine, "--json").out)["series"][0]["words"]
     said = " ".join(v6t(*fine).out.split())
-    assert "Changes below the resolution could go unseen in 1 of 1 result." in said
-    assert "all but 0.01% of shuffled series" in said
+    assert "1 of 1" in said
+    assert "0.01%" in said
     v6t(*fine, "-o", tmp_path / "trend.html")
     assert (tmp_path / "trend.html").read_text().count(hidden) >= 2  # table and figure
 
@@ -100,7 +103,8 @@ def test_versions_are_ordered_as_people_count(runs):
 def test_a_directory_of_runs_stands_for_them_and_strangers_are_left_out(runs):
     told = json.loads(v6t("trend", "--json", runs).out)
     assert len(told["runs"]) == RUNS
-    assert told["left_out"][0].startswith("stranger: technology: siit and ipv6-router")
+    assert told["left_out"][0].startswith("stranger: ")
+    assert "siit and ipv6-router" in told["left_out"][0]
 
 
 def test_files(runs, tmp_path):
@@ -115,8 +119,8 @@ def test_files(runs, tmp_path):
 
 
 def test_what_cannot_be_ordered_is_said(runs, tmp_path):
-    complaint(v6t("trend", tmp_path))
-    complaint(v6t("trend", runs / "r00", "-o", tmp_path / "x.pdf"))
+    expect_refusal(v6t("trend", tmp_path), "no-such-run")
+    expect_refusal(v6t("trend", runs / "r00", "-o", tmp_path / "x.pdf"), "not-a-regular-file")
     two = v6t("trend", runs / "r00", runs / "r01")
     assert two.status == 0
-    assert "too few to tell a change from chance" in " ".join(two.out.split())
+    assert "2 runs: too few" in " ".join(two.out.split())

@@ -7,10 +7,10 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from v6t.base.errors import EnvironmentLacking
 from v6t.core.runs import bench
 from v6t.drivers.duts.registry import names
 from v6t.tests import standins, zoo
+from v6t.tests.expect import expect_error
 from v6t.tests.openbsd import vm as openbsd
 from v6t.tests.standins import standing_of
 
@@ -99,7 +99,7 @@ def test_openbsd_stands_where_variables_name_one(monkeypatch):
     assert name == "openbsd-pf"
     for variable in (openbsd.BOOTS, openbsd.KEY):
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(EnvironmentLacking, match="no OpenBSD that boots") as lacking:
+    with expect_error("missing-program") as lacking:
         make()
     assert openbsd.BOOTS in lacking.value.hint
     for variable in (openbsd.BOOTS, openbsd.KEY):

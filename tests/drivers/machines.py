@@ -92,10 +92,7 @@ ROWS = (
         "linux-router",
         "Linux, router between NICs",
         "make test-trex-vm",
-        {
-            "vmxnet3": "ipv4-router, TRex on vmxnet3",
-            "e1000": "ipv4-router, TRex on e1000",
-        },
+        {"vmxnet3": "ipv4-router, TRex on vmxnet3", "e1000": "ipv4-router, TRex on e1000"},
     ),
     *_rows(
         "openbsd-pf",

@@ -21,7 +21,7 @@ def reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):
 @pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])
 def test_a_step_of_microseconds_is_seen(step_ns):
     (told,) = faults_between(reading(), reading(step_ns, at_s=60))
-    assert told.startswith(f"the clock was stepped by {step_ns / 1e9:+.6f} s")
+    assert f"{step_ns / 1e9:+.6f} s" in told
 
 
 def test_a_reading_that_was_interrupted_proves_no_step():
@@ -83,4 +83,4 @@ def test_the_truth_of_a_certificate_is_no_time_of_day_that_was_set(monkeypatch):
     assert _Bench._ask(asking, check, trial)[0].faults == ()
     stepped = True
     (told,) = _Bench._ask(asking, check, trial)[0].faults
-    assert told.startswith("the clock was stepped")
+    assert "clock" in told

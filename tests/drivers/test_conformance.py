@@ -7,10 +7,10 @@ installation. Rates stay at what a busy small machine does dependably.
 from __future__ import annotations
 
 import pytest
-from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
+from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import MODES, DelayRequest, Trial, list_directions
 from v6t.trials.verdict import assess_trial
@@ -27,10 +27,7 @@ def tester(request):
     """One tester with the reference border relay, foreground and background."""
     options = {"lab": "true"} if request.param == "trex" else {}
     flags = Flags(
-        plugin="mape-br",
-        tester=request.param,
-        tester_options=options,
-        params={"n": "10", "m": "9"},
+        plugin="mape-br", tester=request.param, tester_options=options, params={"n": "10", "m": "9"}
     )
     run = resolve(flags=flags)
     made = make_tester(bind(run))
@@ -137,7 +134,7 @@ def test_nothing_loaded_is_an_error_of_ours(kind):
     made = make_tester(bind(resolve(flags=Flags("mape-br", tester=kind, tester_options=options))))
     made.open()
     try:
-        with pytest.raises(TesterError, match="no streams are loaded"):
+        with expect_error("not-loaded"):
             made.measure(trial())
     finally:
         made.close()

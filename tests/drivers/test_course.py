@@ -114,10 +114,7 @@ def test_port_counters_show_a_hiccup(streams):
     ]
     raw = {
         "readings": readings,
-        "ports": {
-            "0": {"opackets": 4000, "ipackets": 0},
-            "1": {"opackets": 0, "ipackets": 3500},
-        },
+        "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
     told = course(raw, [Ports(streams)], trial(1000.0, 4.0))
     assert told.slot_s == 0.5

@@ -13,10 +13,7 @@ from v6t.trials.trial import MODES, Trial
 from v6t.trials.verdict import assess_trial
 
 LAB, WHY = available()
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
 SIZE = 128
 
 
@@ -55,8 +52,7 @@ def test_all_modes_with_frames_that_must_be_dropped(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "octet", "said"),
-    [(OverTcp, 47, "TCP flags"), (GreTunnel, 45, "inner IPv6 hop limit")],
+    ("kind", "octet", "said"), [(OverTcp, 47, "TCP flags"), (GreTunnel, 45, "inner IPv6 hop limit")]
 )
 def test_a_wrong_octet_is_told_by_its_name(kind, octet, said):
     tester = bench(kind(), Faults(corrupt_octet=octet))

@@ -19,20 +19,8 @@ from v6t.trials.verdict import assess_trial
 
 from . import planted
 
-pytestmark = [
-    pytest.mark.lab,
-    needs_lab,
-]
-KINDS = [
-    pytest.param("embedded"),
-    pytest.param(
-        "trex",
-        marks=[
-            pytest.mark.trex,
-            needs_trex,
-        ],
-    ),
-]
+pytestmark = [pytest.mark.lab, needs_lab]
+KINDS = [pytest.param("embedded"), pytest.param("trex", marks=[pytest.mark.trex, needs_trex])]
 
 
 @pytest.fixture(scope="module", params=KINDS)

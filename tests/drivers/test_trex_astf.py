@@ -15,6 +15,7 @@ from v6t.drivers.trex.astf_worker import AstfWorker
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.service_worker import Trouble
 from v6t.profiles.tcp.http import REQUEST, response
+from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 
@@ -60,12 +61,7 @@ REFUSED = counters(
 
 @pytest.mark.parametrize(
     ("counted", "established", "refused", "timed_out"),
-    [
-        (WHOLE, 1000, 0, 0),
-        (FULL, 500, 0, 500),
-        (TENTH, 890, 0, 110),
-        (REFUSED, 900, 100, 0),
-    ],
+    [(WHOLE, 1000, 0, 0), (FULL, 500, 0, 500), (TENTH, 890, 0, 110), (REFUSED, 900, 100, 0)],
     ids=["whole", "full", "tenth", "refused"],
 )
 def test_every_connection_is_accounted_for(counted, established, refused, timed_out):
@@ -201,17 +197,17 @@ def test_others_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    ("tcp", "most", "alpha", "why"),
+    ("tcp", "most", "alpha", "code"),
     [
-        (Tcp(retransmissions=1), 10, 1.0, "had to be sent again"),
-        (Tcp(timeout_s=2.0), 10, 1.0, "had to be sent again"),
-        (Tcp(), 10, 0.5, "at the rate at which they were opened"),
-        (Tcp(), 10, None, "at the rate at which they were opened"),
-        (Tcp(), 60_001, 1.0, "at most 60,000 connections of TCP from each of 1 client"),
+        (Tcp(retransmissions=1), 10, 1.0, "unsupported-by-tester"),
+        (Tcp(timeout_s=2.0), 10, 1.0, "unsupported-by-tester"),
+        (Tcp(), 10, 0.5, "unsupported-by-tester"),
+        (Tcp(), 10, None, "unsupported-by-tester"),
+        (Tcp(), 60_001, 1.0, "beyond-trex"),
     ],
 )
-def test_what_cannot_be_is_refused(tcp, most, alpha, why):
-    with pytest.raises(UsageError, match=why):
+def test_what_cannot_be_is_refused(tcp, most, alpha, code):
+    with expect_error(code):
         astf.check(plugin("nat44"), most, tcp, alpha)
     astf.check(plugin("nat44"), 60_000, Tcp(), 1.0)
 
@@ -247,23 +243,23 @@ def test_a_server_that_v6t_starts_opens_connections_and_says_how():
     check_measures(run)
     check_capabilities(run, make_tester(run))
     (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
-    assert "SYN that it sent again" in said
+    assert "SYN" in said
 
 
 @pytest.mark.parametrize(
-    ("options", "more", "why"),
+    ("options", "more", "code"),
     [
         (
             {"lab": "true"},
             {"settings": {**TCP_RATE, "tcp.retransmissions": 1}},
-            "had to be sent again",
+            "unsupported-by-tester",
         ),
-        ({"lab": "true"}, {"plugin": "dslite-aftr"}, "does not support tunnels"),
-        ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "at most 60,000"),
+        ({"lab": "true"}, {"plugin": "dslite-aftr"}, "unsupported-by-tester"),
+        ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "beyond-trex"),
     ],
 )
-def test_a_run_is_refused_before_anything_starts(options, more, why):
-    with pytest.raises(UsageError, match=why):
+def test_a_run_is_refused_before_anything_starts(options, more, code):
+    with expect_error(code):
         check_measures(bound(options, **more))
 
 
@@ -283,7 +279,7 @@ def test_only_a_server_of_v6t_s_own_is_started_anew(options, able):
     tester = kind.make(plugin("nat44").links, None, loopback=False, delays=False, seed=1)
     assert ("tcp" in tester.capabilities) == able
     if not able:
-        with pytest.raises(UsageError, match="a server that v6t starts and ends itself"):
+        with expect_error("unsupported-by-tester"):
             list(kind.conversations(plugin("nat44"), 10, Tcp(), 1.0))
 
 

@@ -19,11 +19,7 @@ from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 
-pytestmark = [
-    pytest.mark.trex,
-    needs_trex,
-    needs_lab,
-]
+pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 COUNT, RATE_CPS, TRIES = 300, 500.0, 6
 

@@ -83,7 +83,8 @@ def test_phase_one_with_leftovers_is_invalid(server):
     found = result.connections
     assert (found.learned, found.surplus, found.duplicate_tuples) == (COUNT, 0, 0)
     assert (verdict.valid, verdict.passed) == (False, False)
-    assert verdict.reasons == ("200 frames of an earlier trial arrived in phase 1",)
+    (reason,) = verdict.reasons
+    assert reason.startswith("200 frames ")
 
 
 def test_phase_one_with_leftovers_learns_from_its_own_frames(server):
@@ -101,7 +102,7 @@ def test_phase_one_with_more_leftovers_than_the_recording_spares_is_invalid(serv
     # the last 50 frames found no room
     assert (result.connections.learned, result.connections.surplus) == (COUNT - 50, 0)
     assert not verdict.valid
-    assert "150 frames of an earlier trial arrived in phase 1" in verdict.reasons
+    assert any(reason.startswith("150 frames ") for reason in verdict.reasons)
 
 
 def test_validation_with_leftovers_is_invalid(server):
@@ -111,7 +112,8 @@ def test_validation_with_leftovers_is_invalid(server):
     assert result.directions["reverse"].classes["fg"].surplus == 0
     assert not verdict.valid
     # of each of twenty blocks, of which one is stamped and the others are marked
-    assert verdict.reasons == ("60 frames of an earlier trial arrived in the validation",)
+    (reason,) = verdict.reasons
+    assert reason.startswith("60 frames ")
 
 
 def test_phase_one_with_more_copies_than_the_recording_spares_counts_them_all(server, monkeypatch):

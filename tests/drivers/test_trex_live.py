@@ -25,11 +25,7 @@ from v6t.trials.verdict import assess_trial
 from . import faketrex
 from .test_trex_control_frames import OWN
 
-pytestmark = [
-    pytest.mark.trex,
-    needs_trex,
-    needs_lab,
-]
+pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 
 def opened(plugin="mape-br", *, loopback=False, params=None, dut_params=None, options=None):
@@ -84,7 +80,7 @@ def test_all_frames_come_back_and_match(loopback):
 def test_nobody_else_reaches_a_server_of_the_lab():
     tester = opened(loopback=True)
     try:
-        assert tester.describe()["reached_by"] == "the lab's namespace only"
+        assert "namespace" in tester.describe()["reached_by"]
         lab = tester._bed.lab
         _, ports = lab.tester.ask("run", command=["ss", "-Hltn", "sport = :4501"])
         assert "4501" in ports
@@ -173,7 +169,7 @@ def test_stolen_ports_end_the_trial():
         with pytest.raises(TesterError, match="already owned"):
             thief.ask("acquire", ports=[0, 1], force=False)
         timer = _later(0.8, lambda: thief.ask("acquire", ports=[0, 1], force=True))
-        with pytest.raises(TesterError, match="taken by another user"):
+        with pytest.raises(TesterError, match="another user"):
             tester.measure(trial(duration=4.0))
         timer.join()
     finally:

@@ -20,21 +20,14 @@ from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial
 
-pytestmark = [
-    pytest.mark.trex,
-    needs_trex,
-    needs_lab,
-]
+pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 
 @pytest.fixture(scope="module")
 def router():
     run = resolve(
         flags=Flags(
-            plugin="ipv4-router",
-            tester="trex",
-            tester_options={"lab": "true"},
-            dut="linux-router",
+            plugin="ipv4-router", tester="trex", tester_options={"lab": "true"}, dut="linux-router"
         )
     )
     tester = make_tester(bind(run))
@@ -213,7 +206,7 @@ def test_reset_and_flows_from_the_command_line(namespaces, tmp_path):
     assert sum(outage["by_silence"]) / 2 == pytest.approx(outage["average"], rel=0.2)
     points = by_name["flows"]["points"]
     assert [(p["flows"], p["start"]) for p in points] == [
-        *((1, "together"), (8, "together"), (8, "successive")),
+        *((1, "together"), (8, "together"), (8, "successive"))
     ]
     assert all(p["matched"] == 1 and p["median"] > 0 for p in points)
     neighbours = subprocess.run(

@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 import pytest
-from v6t.base.errors import TesterError
 from v6t.drivers.trex.recording import read_frames, sequence
+from v6t.tests.expect import expect_error
 
 
 def pcap(frames, *, order="<", cut=0, magic=0xA1B2C3D4):
@@ -57,12 +57,9 @@ def test_nothing_recorded(tmp_path, data):
     assert read(tmp_path, data) == []
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [(b"x" * 100, "is no recording"), (pcap([frame(1)], cut=4), "holds frames that were cut")],
-)
-def test_what_cannot_be_learned_from_is_refused(tmp_path, data, says):
-    with pytest.raises(TesterError, match=says):
+@pytest.mark.parametrize("data", [b"x" * 100, pcap([frame(1)], cut=4)])
+def test_what_cannot_be_learned_from_is_refused(tmp_path, data):
+    with expect_error("tester-fault"):
         read(tmp_path, data)
 
 

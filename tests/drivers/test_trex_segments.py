@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -22,6 +21,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.transform import entropy
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
+from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
 
@@ -114,9 +114,8 @@ def test_a_recording_that_lacks_frames_which_came_is_the_testers_fault():
     assert found.frames == 3900
     assert losses.unrecorded(found, DirectionResult({"fg": counted}, 6.0), "forward") == []
     more = replace(counted, surplus=8)
-    assert losses.unrecorded(found, DirectionResult({"fg": more}, 6.0), "forward") == [
-        "forward: TRex recorded 3900 of 3901 frames that came"
-    ]
+    (fault,) = losses.unrecorded(found, DirectionResult({"fg": more}, 6.0), "forward")
+    assert "3900 of 3901" in fault
 
 
 def test_a_queue_of_the_device_does_not_stretch_the_clock():
@@ -250,7 +249,7 @@ def test_flows_are_told_apart_by_class_and_number():
 
 def test_flows_that_cannot_begin_in_turn_are_refused():
     streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
-    with pytest.raises(UsageError, match="do not repeat after 4 flows"):
+    with expect_error("beyond-trex"):
         successive(streams, asked, FlowStarts(4, 1.0))
-    with pytest.raises(UsageError, match="at most 4,096 flows"):
+    with expect_error("beyond-trex", mentions="4,096"):
         successive(streams, asked, FlowStarts(5000, 1.0))

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
@@ -23,6 +22,7 @@ from v6t.profiles.compiler.instructions import MAX_OFFSET
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import StreamSet
 from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.trials.trial import DelayRequest, Trial
 
@@ -236,18 +236,18 @@ def test_marks_are_not_touched_where_there_are_none():
 
 
 @pytest.mark.parametrize(
-    ("most", "needs", "limit"),
+    ("most", "needs", "code"),
     [
-        (1 << 28, (), "16,777,216"),
-        ((1 << 24) + 1, (), "16,777,216"),
-        (100, ("two-rates", "loss-times"), "at one rate"),
-        (100, ("flow-starts",), "begin one after the other"),
-        (4_000_000, ("frame-timeout",), "128 identifiers stamp 688,128"),
-        (100_000, ("every-frame", "ipdv"), "32,768"),
+        (1 << 28, (), "beyond-trex"),
+        ((1 << 24) + 1, (), "beyond-trex"),
+        (100, ("two-rates", "loss-times"), "unsupported-by-tester"),
+        (100, ("flow-starts",), "unsupported-by-tester"),
+        (4_000_000, ("frame-timeout",), "beyond-trex"),
+        (100_000, ("every-frame", "ipdv"), "beyond-trex"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, limit):
-    with pytest.raises(UsageError, match=limit):
+def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, code):
+    with expect_error(code):
         tables.check(most, frozenset(needs))
 
 
@@ -257,7 +257,7 @@ def test_what_can_be_is_planned_with_its_memory():
     assert list(tables.notes(500_000, frozenset({"tags"}))) == []
     delays, memory = tables.notes(4_000_000, frozenset({"tags"}))
     assert "688,128 of 4,000,000" in delays
-    assert "GiB of its server's memory" in memory
+    assert "GiB of " in memory
     assert len(list(tables.notes(4_000_000, frozenset()))) == 1
 
 
@@ -316,4 +316,4 @@ def test_a_dry_run_refuses_and_plans():
     check_measures(run)
     said = "\n".join(cautions(run))
     assert "688,128 of 4,000,000" in said
-    assert "of its server's memory" in said
+    assert "memory" in said

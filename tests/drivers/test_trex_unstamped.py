@@ -116,9 +116,9 @@ def test_they_are_no_other_streams():
 )
 def test_the_user_is_told_what_marks_do_not_see(options, marks):
     said = " ".join(Trex(options).caveats())
-    assert ("one lost frame and one duplicate" in said) == marks
+    assert ("duplicate" in said) == marks
     # what marks cannot tell, or what is timed, is counted by ports beyond TRex's stamps
-    assert "counted by its ports" in said
+    assert "its ports" in said
 
 
 def test_the_user_is_told_what_several_cores_do_not_see():

@@ -36,6 +36,7 @@ from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
+from v6t.tests.expect import expect_error
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
@@ -129,14 +130,14 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         assert hello["executable"] == sys.executable
     assert tried == ["/nowhere/python", sys.executable, sys.executable]
     monkeypatch.setattr(module, "interpreters", lambda named: ["/nowhere/python"])
-    with pytest.raises(EnvironmentLacking, match="no Python could import.*/nowhere/python"):
+    with expect_error("missing-program", mentions="nowhere/python"):
         module.start_client(where, "other", start, 60)
 
 
 def test_no_client_is_one_sentence(tmp_path):
     worker = ClientWorker(sys.executable)
     try:
-        with pytest.raises(WorkerError, match="holds no TRex Python client") as caught:
+        with expect_error("tester-fault", kind=WorkerError) as caught:
             worker.ask("hello", trex_dir=str(tmp_path))
         assert caught.value.kind == "client"
     finally:
@@ -170,7 +171,7 @@ def test_the_worker_is_written_for_old_and_new_interpreters(minor):
 
 
 def test_unknown_requests_and_errors_do_not_end_it(worker):
-    with pytest.raises(WorkerError, match="no attribute"):
+    with expect_error("tester-fault", kind=WorkerError):
         worker.ask("nonsense")
     assert worker.ask("close") is None
 
@@ -182,7 +183,7 @@ def test_deadline(installation, monkeypatch):
     try:
         made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
         burst = Burst(0, 1.0, 1, 0.0, 0).to_json()
-        with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
+        with expect_error("timeout", mentions="trial", kind=TesterError):
             made.attachment.worker.ask(
                 "trial",
                 deadline_s=0.5,
@@ -240,7 +241,8 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
     verdict = assess_trial(asked, opened.measure(asked), sending_time_tolerance=2.0)
     assert verdict.valid == (not missing)
     if missing:
-        assert verdict.reasons == ("forward: TRex recorded 499 of 500 frames that came",)
+        (reason,) = verdict.reasons
+        assert "499 of 500" in reason
 
 
 @pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
@@ -337,7 +339,7 @@ def test_a_server_found_to_have_several_cores_measures_nothing_it_cannot(
         run = resolve(flags=Flags(plugin="mape-br"))
         plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-        with pytest.raises(TesterError, match="which the TRex server with 2 data path cores"):
+        with expect_error("unsupported-by-tester", kind=TesterError):
             made.measure(trial)
         assert made.measure(TRIAL).tester["counting"] == "ports"
     finally:
@@ -361,7 +363,7 @@ def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkey
         procedure={"frame_timeout": {"deadline_ms": 10.0}},
     )
     bound = bind(resolve(flags=flags))
-    with pytest.raises(EnvironmentLacking, match="knows which frames come late"):
+    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(bound, tmp_path / "run", Silent())
     assert not (tmp_path / "run/journal.jsonl").read_text()
 
@@ -379,7 +381,8 @@ def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkey
 def test_a_plan_says_that_a_servers_cores_decide_how_frames_are_counted(options, unknown):
     kind = Trex(options)
     said = kind.counted_by(frozenset(), "forward", 1000.0)
-    assert said == "trailer" + (", or ports where the server has several cores" if unknown else "")
+    assert said.startswith("trailer")
+    assert ("ports" in said) == unknown
     assert kind.counted_by(frozenset({"ipdv"}), "forward", 1000.0) == "trailer"
     assert unknown == any("runs already" in one for one in kind.caveats())
 
@@ -464,7 +467,7 @@ def test_what_was_sent_before_all_ports_began_is_of_no_trial(
     monkeypatch.setenv("FAKE_LATE", late)
     opened = request.getfixturevalue("opened")
     if late == "4":
-        with pytest.raises(TesterError, match="start time is in the past"):
+        with expect_error("tester-fault"):
             opened.measure(TRIAL)
         return
     result = opened.measure(TRIAL)
@@ -487,7 +490,7 @@ def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
         run = resolve(flags=Flags(plugin="mape-br"))
         plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-        with pytest.raises(TesterError, match="the TRex worker died"):
+        with expect_error("worker-failed"):
             made.measure(TRIAL)
     finally:
         made.close()
@@ -501,7 +504,7 @@ def test_stolen_ports_are_noticed(installation, monkeypatch):
         run = resolve(flags=Flags(plugin="mape-br"))
         plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-        with pytest.raises(WorkerError, match="port 0 was taken by another user"):
+        with expect_error("tester-fault", kind=WorkerError):
             made.measure(TRIAL)
     finally:
         made.close()
@@ -509,7 +512,7 @@ def test_stolen_ports_are_noticed(installation, monkeypatch):
 
 def test_taken_ports_name_their_owner(installation, monkeypatch):
     monkeypatch.setenv("FAKE_OWNER", "alice")
-    with pytest.raises(WorkerError, match=r"port 1: alice") as caught:
+    with expect_error("tester-fault", mentions="alice", kind=WorkerError) as caught:
         a_tester(installation).open()
     assert "force" in caught.value.hint
 
@@ -526,21 +529,21 @@ def test_force_says_whom_it_displaced(installation, monkeypatch):
 
 def test_a_lost_server_is_noticed(opened, listener):
     listener.close()
-    with pytest.raises(WorkerError, match="the TRex server is gone"):
+    with expect_error("tester-fault", kind=WorkerError):
         opened.measure(TRIAL)
 
 
 def test_stateful_servers_are_refused(installation, monkeypatch):
     monkeypatch.setenv("FAKE_MODE", "ASTF")
-    with pytest.raises(TesterError, match="mode ASTF"):
+    with expect_error("unsupported-by-tester", kind=TesterError):
         a_tester(installation).open()
 
 
 def test_no_server_is_one_sentence(installation, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
-    with pytest.raises(EnvironmentLacking, match=r"no TRex server answers at 127\.0\.0\.1:"):
+    with expect_error("tester-fault", mentions="127.0.0.1", kind=EnvironmentLacking):
         a_tester(installation).open()
-    with pytest.raises(EnvironmentLacking, match="interfaces are not named"):
+    with expect_error("missing-setting", kind=EnvironmentLacking):
         a_tester(installation, start="auto").open()
 
 
@@ -596,7 +599,7 @@ def test_a_server_that_cannot_measure_is_ended_before_another_is_started(
 def test_a_server_whose_ports_are_in_use_is_not_ended(restarted, monkeypatch):
     made, state, _, _ = restarted
     monkeypatch.setenv("FAKE_OWNER", "alice")
-    with pytest.raises(WorkerError, match=r"in use \(port 1: alice\)") as caught:
+    with expect_error("tester-fault", mentions="alice", kind=WorkerError) as caught:
         made().open()
     assert "force: true" in caught.value.hint
     assert list(state.iterdir()) == []
@@ -605,7 +608,7 @@ def test_a_server_whose_ports_are_in_use_is_not_ended(restarted, monkeypatch):
 def test_a_server_that_does_not_end_is_told(restarted, monkeypatch):
     made, state, _, _ = restarted
     monkeypatch.setattr(attachment, "ENDING_S", 0.3)
-    with pytest.raises(WorkerError, match="did not end within 0.3 s"):
+    with expect_error("tester-fault", mentions="0.3", kind=WorkerError):
         made().open()
     assert {one.name for one in state.iterdir()} == {"ended", "disconnected"}
 
@@ -630,7 +633,9 @@ def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkey
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", f"touch {tmp_path}/launched; exec sleep 60")
     given = {"start": "auto", "server": "trex.example.net", "interfaces": ("eth8", "eth9")}
-    with pytest.raises(EnvironmentLacking, match=r"answers at trex\.example\.net:") as caught:
+    with expect_error(
+        "tester-fault", mentions="trex.example.net", kind=EnvironmentLacking
+    ) as caught:
         a_tester(path, **given).open()
     assert "ssh: user@host" in caught.value.hint
     assert not (tmp_path / "launched").exists()
@@ -639,9 +644,7 @@ def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkey
 def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo 'EAL: Error - no hugepages'; exit 1")
-    with pytest.raises(
-        TesterError, match="TRex did not start: EAL: Error - no hugepages"
-    ) as caught:
+    with expect_error("command-failed", kind=TesterError) as caught:
         a_tester(path, start="always", interfaces=("eth8", "eth9"), fence=False).open()
     kept = Path(caught.value.hint.removeprefix("all it said: "))
     assert kept.read_text() == "EAL: Error - no hugepages\n"
@@ -652,7 +655,7 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo binding; sleep 60")
     given = {"start": "always", "interfaces": ("eth8", "eth9"), "fence": False}
-    with pytest.raises(TesterError, match="did not answer within 3 s: binding") as caught:
+    with expect_error("command-failed", kind=TesterError) as caught:
         a_tester(path, start_deadline_s=3, **given).open()
     Path(caught.value.hint.removeprefix("all it said: ")).unlink()
 
@@ -677,7 +680,7 @@ def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monk
     made.open()
     try:
         said = made.describe()
-        assert (said["fence_failed"], said["reached_by"]) == (True, "whoever reaches its host")
+        assert said["fence_failed"] is True
     finally:
         made.close()
 
@@ -738,7 +741,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert first_served(own) == ({"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set())
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
-        with pytest.raises(Trouble, match="TRex cannot run on CPU 1023"):
+        with pytest.raises(Trouble, match="CPU 1023"):
             client_worker.Worker().place(**{**asked, "latency": 1023})
     finally:
         for process in (own, other):
@@ -779,7 +782,7 @@ def test_a_server_does_not_outlive_its_guard(tmp_path):
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():
     for given in ("-oProxyCommand=x", "u@-oProxyCommand=x", "a b", "u@h; id"):
-        with pytest.raises(UsageError, match="trex option ssh"):
+        with expect_error("wrong-form", path=["ssh", "host"]):
             Trex({"ssh": given})
     remote = Trex({"ssh": "u@h"}).options.remote
     assert remote.command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
@@ -796,7 +799,7 @@ def test_a_host_is_given_as_for_a_device():
 def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation):
     worker = ClientWorker(sys.executable)
     try:
-        with pytest.raises(TesterError, match="did not answer 'hello' within 0 s"):
+        with expect_error("timeout", mentions="hello", kind=TesterError):
             worker.ask("hello", trex_dir=str(installation), deadline_s=0)
         assert worker.ask("machine", interfaces=[])["interfaces"] == {}
     finally:

@@ -83,13 +83,13 @@ class SixrdParams(LinkParams):
             raise UsageError(
                 f"a delegated prefix of {self.delegated} bits leaves a customer no subnet",
                 "choose a shorter 6rd prefix, or a longer prefix of the customers' IPv4 addresses",
-                code="invalid-value",
+                code="conflict",
             )
         if self.ces > self.embedded:
             raise UsageError(
                 f"{self.ces} varying bits are more than the {self.embedded} embedded ones",
                 f"set ces to {self.embedded} or less",
-                code="invalid-value",
+                code="conflict",
             )
         return self
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from v6t.base.errors import DutError
 from v6t.drivers.duts.guard import GUARD
 from v6t.drivers.duts.lock import Busy, Lock
 from v6t.drivers.duts.registry import make_driver
@@ -28,6 +27,7 @@ from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
+from v6t.tests.expect import expect_error
 from v6t.tests.jool.measuring import CONNECTIONS, THROUGHPUT, measured
 from v6t.tests.jool.vm import stands_in
 
@@ -216,7 +216,10 @@ def test_an_address_with_another_length_is_refused(machine):
     port = machine.machine.ports()["left"]
     machine.machine.run(f"ifconfig {port} inet 198.18.0.1/25")
     try:
-        with pytest.raises(DutError, match="198.18.0.1/25 already"), configured(machine, "nat44"):
+        with (
+            expect_error("address-conflict", mentions="198.18.0.1/25"),
+            configured(machine, "nat44"),
+        ):
             pass
         assert "198.18.0.1 netmask 0xffffff80" in machine.machine.run(f"ifconfig {port}")
     finally:
@@ -249,7 +252,7 @@ def test_rules_with_lists_are_those_of_the_file_and_put_back(machine):
         assert run("pfctl -sr | wc -l") == f"{len(loaded.splitlines()):8}\n"
         run("echo pass | pfctl -f -")
         with (
-            pytest.raises(DutError, match="not those of /etc/pf.conf"),
+            expect_error("device-not-restored", mentions="/etc/pf.conf"),
             configured(machine, "nat44"),
         ):
             pass
@@ -262,7 +265,7 @@ def test_one_at_a_time(machine):
         way = machine.machine.transport()
         way.open()
         try:
-            with pytest.raises(Busy, match="is in use by"):
+            with expect_error("device-busy", kind=Busy):
                 Lock(way, bed.session.driver.options.state_dir, "somebody@elsewhere process 1")
         finally:
             way.close()

@@ -63,9 +63,7 @@ def test_the_tutorials_plugin_is_a_working_plugin(v6t):
     v6t("compile", "--plugin", "my-nptv6", "--format", "pcap", "--count", "100", "-o", "nptv6.pcap")
     v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", "out")
     assert json.loads(Path("out/results.json").read_text())["status"] == "complete"
-    assert "both prefixes must be /48" in v6t(
-        *("run", "--plugin", "my-nptv6", "--set", "internal=fd01::/56"), status=2
-    )
+    assert "/48" in v6t(*("run", "--plugin", "my-nptv6", "--set", "internal=fd01::/56"), status=2)
 
 
 @lab
@@ -87,12 +85,12 @@ def test_the_tutorials_driver_is_a_working_driver(v6t):
         *("dut", "plan", "--driver", "nft-filter", "--plugin", "ipv4-router"),
         *("--set-dut", "rules=3"),
     )
-    assert "3 rules that no test frame matches" in plan
+    assert "3 rules" in plan
     assert plan.count(" drop\n") == 3
     refused = v6t("dut", "plan", "--driver", "nft-filter", "--plugin", "mape-br", status=2)
     assert "nft-filter" in refused
     wrong = v6t("run", "--plugin", "ipv4-router", "--dut", "nft-filtre", status=2)
-    assert "did you mean 'nft-filter'?" in wrong
+    assert "'nft-filter'" in wrong
 
 
 @lab
@@ -102,7 +100,7 @@ def test_the_tutorials_driver_is_a_working_driver(v6t):
 def test_the_tutorials_driver_makes_a_device(v6t):
     driven = ("--plugin", "ipv4-router", "--set-dut", "rules=300")
     said = v6t("dut", "verify", "--driver", "nft-filter", *driven)
-    assert "frames came back as the reference translation both ways" in said
+    assert "both ways" in said
     v6t("run", "--dut", "nft-filter", *driven, *QUICK, "-o", "out")
     (record,) = json.loads(Path("out/results.json").read_text())["results"]
     assert record["matched"] == 1.0
@@ -132,7 +130,7 @@ def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
     report = Path("out/report.html").read_text()
     for part in ("Maximum receive rate (MRR)", "with the rate that was offered", "CSIT, MRR"):
         assert part in report
-    assert "Times the rate is offered." in v6t("explain", "procedure.mrr.trials")
+    assert "Times the rate" in v6t("explain", "procedure.mrr.trials")
     assert "MRR forward" in v6t("compare", "out", "out")
     assert "mrr" in v6t("run", "--help")
 
@@ -161,10 +159,10 @@ def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
     shutil.copytree(measured, "out")
     without = Path(sys.executable).parent
     v6t("report", "out", bin_=without)
-    assert "Maximum receive rate (MRR)" in Path("out/report.html").read_text()
-    assert "Maximum receive rate (MRR)" in v6t("resume", "out", bin_=without)
+    assert "(MRR)" in Path("out/report.html").read_text()
+    assert "(MRR)" in v6t("resume", "out", bin_=without)
     wrong = v6t("run", *MRR, bin_=without, status=2)
-    assert "unknown benchmark 'mrr'" in wrong
+    assert "[unknown-name]" in wrong
 
 
 def results_schema(bin_: Path, name: str) -> object:
@@ -187,14 +185,14 @@ def test_the_tutorials_tester_is_a_working_tester(v6t):
         content = json.loads(Path(f"out{len(found)}/results.json").read_text())
         found.append(content["results"][0]["median"])
     assert content["status"] == "complete"
-    assert "the line loses one frame in 50000" in content["caveats"]
+    assert any("50000" in text for text in content["caveats"])
     alone, lossy_fps = found
     assert 90_000 < alone <= 100_000
     assert 60_000 < lossy_fps < 50_000 / 0.7
     said = v6t(
         "run", "--plugin", "ipv4-router", "--tester", "impaired", "--measure", "latency", status=3
     )
-    assert "impaired tester cannot measure latency" in said
+    assert "[unsupported-by-tester]" in said
     asked = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--set-tester")
     assert "no option 'one_im'" in v6t(*asked, "one_im=3", status=2)
     assert "tester.options.one_in" in v6t("explain", "one_in")

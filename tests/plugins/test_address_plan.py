@@ -180,10 +180,7 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
 
 
 def structured(given):
-    ports = {
-        "initiator_ports": {"min": 1024, "max": 1151},
-        "responder_ports": {"min": 1, "max": 1},
-    }
+    ports = {"initiator_ports": {"min": 1024, "max": 1151}, "responder_ports": {"min": 1, "max": 1}}
     return {name: ports.get(name, value) for name, value in given.items()}
 
 

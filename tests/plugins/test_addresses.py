@@ -6,28 +6,29 @@ from ipaddress import ip_address, ip_interface, ip_network
 
 import pytest
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.tests.core.support import complaint, v6t
+from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_error, expect_refusal
 
 
 @pytest.mark.parametrize(
-    ("value", "what"),
+    "value",
     [
-        (ip_address("224.0.0.5"), "is multicast"),
-        (ip_address("255.255.255.255"), "is broadcast"),
-        (ip_address("127.0.0.1"), "is loopback"),
-        (ip_address("0.0.0.0"), "is this network"),  # noqa: S104
-        (ip_interface("239.1.1.1/24"), "is multicast"),
-        (ip_network("239.1.1.0/24"), "is multicast"),
-        (ip_address("::"), "is the unspecified address"),
-        (ip_address("::1"), "is the loopback address"),
-        (ip_address("ff02::1"), "is IPv6 multicast"),
-        (ip_address("240.0.0.1"), "is class E"),
-        (ip_network("240.0.0.0/5"), "is class E"),
-        (ip_address("fe80::1"), "is link-local"),
+        ip_address("224.0.0.5"),
+        ip_address("255.255.255.255"),
+        ip_address("127.0.0.1"),
+        ip_address("0.0.0.0"),  # noqa: S104
+        ip_interface("239.1.1.1/24"),
+        ip_network("239.1.1.0/24"),
+        ip_address("::"),
+        ip_address("::1"),
+        ip_address("ff02::1"),
+        ip_address("240.0.0.1"),
+        ip_network("240.0.0.0/5"),
+        ip_address("fe80::1"),
     ],
 )
-def test_what_no_device_forwards(value, what):
-    with pytest.raises(ValueError, match=what):
+def test_what_no_device_forwards(value):
+    with expect_error("not-forwarded"):
         refuse_unforwarded(value)
 
 
@@ -37,13 +38,7 @@ def test_what_no_device_forwards(value, what):
         *(ip_address(a) for a in ("198.18.0.2", "100.64.0.1", "2001:db8::1")),
         *(
             ip_network(n)
-            for n in (
-                "192.0.2.0/24",
-                "64.0.0.0/2",
-                "0.0.0.0/0",
-                "64:ff9b::/96",
-                "::/3",
-            )
+            for n in ("192.0.2.0/24", "64.0.0.0/2", "0.0.0.0/0", "64:ff9b::/96", "::/3")
         ),
         *("255.255.255.255", None, 7, ["127.0.0.1"]),
     ],
@@ -66,5 +61,5 @@ def test_what_is_let_through(value):
 )
 def test_they_are_refused_with_their_parameter(plugin, given, says):
     done = v6t("compile", "--plugin", plugin, "--set", given, "--count", "8")
-    told = complaint(done)
+    told = expect_refusal(done)
     assert says in told

@@ -18,6 +18,7 @@ from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map_rules import MapRule
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.tests.expect import expect_error
 
 from .test_mapt import SERVER, params, rules
 
@@ -186,22 +187,22 @@ def test_a_customer_with_a_prefix_has_many_hosts():
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "why"),
+    ("model", "given", "code"),
     [
-        (MapECeParams, {"ce_ipv4": "198.51.100.1"}, "outside the rule's IPv4 prefix"),
-        (MapECeParams, {"ce_psid": 32}, "PSID 32 does not fit"),
-        (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "end-user prefix would be /66"),
-        (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "not the first"),
-        (MapECeParams, {"server_ipv4": "192.0.2.189"}, "the customer's own address"),
-        (MapTCeParams, {"dmr": "2001:db8::/32"}, "overlap"),
-        (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "tester_left_ipv6 lies within"),
-        (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "more than the 16 bits"),
-        (LwB4Params, {"psid": 64}, "PSID 64 does not fit"),
-        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "only port 0"),
+        (MapECeParams, {"ce_ipv4": "198.51.100.1"}, "outside-prefix"),
+        (MapECeParams, {"ce_psid": 32}, "out-of-range"),
+        (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "out-of-range"),
+        (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "conflict"),
+        (MapECeParams, {"server_ipv4": "192.0.2.189"}, "address-conflict"),
+        (MapTCeParams, {"dmr": "2001:db8::/32"}, "address-conflict"),
+        (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "outside-prefix"),
+        (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "out-of-range"),
+        (LwB4Params, {"psid": 64}, "out-of-range"),
+        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "not-enough-addresses"),
     ],
 )
-def test_refusals(model, given, why):
-    with pytest.raises(UsageError, match=why):
+def test_refusals(model, given, code):
+    with expect_error(code):
         model.model_validate(given)
 
 

@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
@@ -17,6 +16,7 @@ from v6t.plugins.stateful.base import StatefulDrop
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
+from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
 from .support import forwarded_frame, packet_device
@@ -131,7 +131,7 @@ def test_without_a_connection_nothing_is_forwarded(case):
         answer = plugin.expect(direction, frames)
         if direction == "reverse" or plugin.name == "nat44":
             assert not answer.length.any()
-    assert plugin.drop_reasons[StatefulDrop.NO_CONNECTION] == "belongs to no connection"
+    assert plugin.drop_reasons[StatefulDrop.NO_CONNECTION]
 
 
 @pytest.mark.parametrize("case", ["nat44", "nat64"])
@@ -191,24 +191,24 @@ def test_the_well_known_prefix_has_a_short_name():
 
 REFUSED = {
     "mixed enumeration modes": ({"enumerate_ports": 3, "enumerate_ips": 1, "initiator_count": 2,
-                                 "responder_count": 2}, "different modes"),
-    "addresses without enumeration": ({"initiator_count": 2}, "would repeat four-tuples"),
-    "enumeration of one address": ({"enumerate_ips": 3}, "more than one address on both sides"),
-    "no enumeration": ({"enumerate_ports": 0}, "all frames are one connection"),
-    "low ports": ({"initiator_ports": {"min": 1, "max": 40000}}, "a NAT maps ports below 1024"),
-    "ports upside down": ({"responder_ports": {"min": 9, "max": 3}}, "larger than the largest"),
-    "responder in the pool": ({"responder_ipv4": "198.19.0.1"}, "public addresses of the device"),
+                                 "responder_count": 2}, "conflict"),
+    "addresses without enumeration": ({"initiator_count": 2}, "conflict"),
+    "enumeration of one address": ({"enumerate_ips": 3}, "conflict"),
+    "no enumeration": ({"enumerate_ports": 0}, "conflict"),
+    "low ports": ({"initiator_ports": {"min": 1, "max": 40000}}, "out-of-range"),
+    "ports upside down": ({"responder_ports": {"min": 9, "max": 3}}, "empty-range"),
+    "responder in the pool": ({"responder_ipv4": "198.19.0.1"}, "address-conflict"),
     "pool too small": ({"initiator_ports": {"min": 1024, "max": 65535}, "responder_ports":
                         {"min": 1, "max": 1}, "pool_ports": {"min": 1024, "max": 2047}},
-                       "do not fit"),
+                       "not-enough-addresses"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("model", [Nat44Params, Nat64Params])
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_enumerated_is_refused_in_a_sentence(case, model):
-    given, words = REFUSED[case]
-    with pytest.raises((UsageError, ValueError), match=words):
+    given, code = REFUSED[case]
+    with expect_error(code):
         model(**given)
 
 
@@ -219,9 +219,9 @@ def test_low_ports_may_be_meant():
 
 
 def test_addresses_that_would_be_translated_are_no_clients():
-    with pytest.raises(UsageError, match="lies within the prefix"):
+    with expect_error("conflict"):
         Nat64Params(initiator_ipv6="2001:db8:64::5")
-    with pytest.raises(UsageError, match="do not lie together"):
+    with expect_error("not-enough-addresses"):
         Nat64Params(
             prefix="2001:db8:100::/40", responder_ipv4="198.18.255.0", responder_count=65536,
             initiator_count=2, enumerate_ips=3, pool_first="203.0.113.1",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from v6t.base.errors import TranslationError
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute
+from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
 
@@ -49,5 +49,5 @@ def test_the_loopback_forwards_them_and_the_device_does_not(name, tmp_path):
 
 
 def test_a_device_that_forwards_them_carries_nothing(tmp_path):
-    with pytest.raises(TranslationError, match="must be dropped"):
+    with expect_error("translation-incorrect"):
         measured("lwaftr", tmp_path / "out", forwards_negative="true")

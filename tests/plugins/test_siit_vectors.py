@@ -21,7 +21,6 @@ from scapy.packet import Raw
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.probe import Frame
 from v6t.audit.wire import Wire
-from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import Link, Links
 from v6t.plugins.siit.siit import Siit, SiitParams
@@ -29,6 +28,7 @@ from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import mappings_from_text
 from v6t.profiles.model import Layer
 from v6t.profiles.template import build
+from v6t.tests.expect import expect_error
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]
 PREFIX = "2001:db8:64::/96"
@@ -94,12 +94,12 @@ def eam_rule(v):
     assert mappings_from_text(fits, None).to_ipv6(IPv4Address("192.0.2.255")) == IPv6Address(
         "2001:db8::ff"
     )
-    for table, why in (
-        ([["192.0.2.0/24", "2001:db8::/121"]], "do not fit"),
-        ([*fits, ["192.0.2.0/24", "2001:db9::/120"]], "same prefix 192.0.2.0/24"),
-        ([*fits, ["192.0.3.0/24", "2001:db8::/120"]], "same prefix 2001:db8::/120"),
+    for table, code in (
+        ([["192.0.2.0/24", "2001:db8::/121"]], "outside-prefix"),
+        ([*fits, ["192.0.2.0/24", "2001:db9::/120"]], "duplicate"),
+        ([*fits, ["192.0.3.0/24", "2001:db8::/120"]], "duplicate"),
     ):
-        with pytest.raises(UsageError, match=why):
+        with expect_error(code):
             mappings_from_text(table, None)
 
 

@@ -16,10 +16,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
-from v6t.base.errors import UsageError
 from v6t.core.config import plugins
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.conformance.suite import assert_conforms
+from v6t.tests.expect import expect_error
 from v6t.tests.packaging.support import SLOW_BED, SLOWLY, lay_out
 
 pytestmark = pytest.mark.slow
@@ -126,9 +126,9 @@ def test_the_embedded_address_is_found_for_any_lengths(kind):
 
 
 def test_parameters_that_cannot_be_are_refused(kind):
-    with pytest.raises(UsageError, match="leaves a customer no subnet"):
+    with expect_error("conflict"):
         kind.params_model(prefix="2001:db8::/48")
-    with pytest.raises(UsageError, match="more than the 8 embedded ones"):
+    with expect_error("conflict"):
         kind.params_model(customers="10.0.0.0/24", ces=9)
 
 
@@ -136,11 +136,10 @@ def test_parameters_that_cannot_be_are_refused(kind):
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
 def test_it_is_measured_in_three_modes_with_negative_traffic(site, tmp_path):
     (tmp_path / "bed.yaml").write_text(SLOW_BED)
-    said = v6t(
+    v6t(
         site, "run", "--plugin", "sixrd-br", "--set", "negative_percent=5", *SLOWLY,
         "--reps", "1", "--duration", "0.3", "--testbed", "bed.yaml", "-o", "out", cwd=tmp_path,
     )  # fmt: skip
-    assert "prove the path, not the translation" in said
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["status"] == "complete"
     assert {r["direction"] for r in results["results"]} == {"bidirectional", "forward", "reverse"}
@@ -155,6 +154,5 @@ def test_it_is_measured_in_three_modes_with_negative_traffic(site, tmp_path):
     assert sum(int(row["received"]) for row in through) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     picture = re.search(r'aria-label="Test setup[^"]*"', page)[0]
-    assert "left link (CEs): IPv4, 104 octets; right link (server): IPv6, 84 octets" in picture
-    assert "UDP over IPv6 over IPv4 on the left, UDP over IPv6 on the right" in page
-    assert "this proves the path between the ports, not the translation" in page
+    assert re.findall(r"IPv[46], \d+", picture) == ["IPv4, 104", "IPv6, 84"]
+    assert "UDP over IPv6 over IPv4" in page

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.packets.direction import DIRECTIONS
@@ -13,6 +12,7 @@ from v6t.plugins.sizes import IPV6_UDP_OCTETS, translated_pair
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import FramePair
+from v6t.tests.expect import expect_error
 from v6t.tests.plugins.test_mixture import STATELESS
 
 
@@ -58,7 +58,7 @@ def test_ipv6_in_ipv4_is_longer_on_its_ipv4_side():
     assert translated_pair(1280, -20, here, here, "6rd") == FramePair(1280, 1300)
     assert translated_pair(128, -20, here, there, "6rd") == FramePair(128, 152)
     assert translated_pair(IPV6_UDP_OCTETS, -20, here, here, "6rd").ipv4 == IPV6_UDP_OCTETS + 20
-    with pytest.raises(UsageError, match="need"):
+    with expect_error("frame-too-small"):
         translated_pair(IPV6_UDP_OCTETS - 1, -20, here, here, "6rd")
-    with pytest.raises(UsageError, match="does not fit"):
+    with expect_error("frame-too-long"):
         translated_pair(1518, -20, here, here, "6rd")

@@ -20,6 +20,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Layer, Variable
 from v6t.profiles.template import build
+from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.profiles.traffics import ETHER, OVER_FOUR, OVER_SIX, one
 
@@ -320,11 +321,11 @@ def nat64_state(v):
         assert v["sources"].startswith("40,000 source ports on one IPv6 address")
         assert v["destinations"].startswith("100 destination ports on one IPv4 address")
         assert (plugin.endpoints, plugin.combinations) == (v["bib_entries"], v["sessions"])
-        assert "one BIB entry per client endpoint" in plugin.mapping
+        assert "BIB" in plugin.mapping
     else:
         assert v["id"] == "rfc6146-port-range"
         assert plugin.params.initiator_ports.min == 1024
-        with pytest.raises(UsageError, match="below 1024") as caught:
+        with expect_error("out-of-range", mentions="1024") as caught:
             Nat64Params(initiator_ports={"min": 1, "max": 40_000})
         assert "low_ports" in caught.value.hint
 

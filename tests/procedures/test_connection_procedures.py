@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -61,10 +62,7 @@ def capacity_of(found, **changes):
     }
     return measure_capacity(
         CapacitySpec(
-            conditions=at(),
-            upper_bound_cps=UPPER_CPS,
-            upper_bound_reason="media",
-            **given,
+            conditions=at(), upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given
         ),
         found,
     )
@@ -75,7 +73,8 @@ def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
     (tried,) = rate_of(door(**device)).repetitions
     assert tried.rate_cps == 0.0
     reasons = {r for a in tried.attempts for r in a.verdict.reasons}
-    assert reasons == {"10000 of 10000 connections failed validation"}
+    (reason,) = reasons
+    assert "10000 of 10000" in reason
     (untried,) = rate_of(door(**device), alpha=None).repetitions
     assert untried.rate_cps == UPPER_CPS
 
@@ -83,9 +82,8 @@ def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
 def test_a18_the_devices_own_count_tells_too():
     (tried,) = rate_of(door(table_stores=False), alpha=None).repetitions
     assert tried.rate_cps == 0.0
-    assert tried.attempts[0].verdict.reasons == (
-        "the device counts 0 connections, the Responder learned 10000",
-    )
+    (reason,) = tried.attempts[0].verdict.reasons
+    assert re.findall(r"\d+", reason) == ["0", "10000"]
 
 
 @pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
@@ -138,7 +136,7 @@ def test_teardown_takes_phase_one_again_and_gives_up():
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
     found = measure_teardown(spec, door(**device, phase_one_loss_trials=2))
     assert [a.verdict.passed for a in found.repetitions[0].attempts] == [False, False, True]
-    with pytest.raises(PhaseOneFailed, match="failed 3 times"):
+    with pytest.raises(PhaseOneFailed, match="3 times"):
         measure_teardown(spec, door(**device, phase_one_loss_trials=3))
 
 
@@ -280,7 +278,7 @@ def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     assert prepared(trial).directions["reverse"].count_frames("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
     assert prepared.finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
-    with pytest.raises(PhaseOneFailed, match="failed 4 times: 999 of 1000"):
+    with pytest.raises(PhaseOneFailed, match="999 of 1000"):
         Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked)(trial)
     assert Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked, 4)(trial).connections
 
@@ -292,7 +290,7 @@ def test_a_tester_that_falters_in_phase_one_is_named_as_such():
         found = PhaseOneResult(required=1000, sent=1000, learned=990)
         return TrialResult({}, ("its receive ring overflowed",), connections=found)
 
-    with pytest.raises(PhaseOneFailed, match="failed 4 times: its receive ring") as caught:
+    with pytest.raises(PhaseOneFailed, match="receive ring") as caught:
         Prepared(falters, Connections(1000, 10_000.0))(trial)
     assert caught.value.tester
     lossy = door(phase_one_loss=1, phase_one_loss_trials=10)
@@ -405,5 +403,6 @@ def test_ends_that_the_tester_did_not_send_are_its_own_fault():
 
     tester.disconnect = short
     result = preparing.measure(trial)
-    assert result.faults == ("the client ended 99 of 100 connections",)
+    (fault,) = result.faults
+    assert "99 of 100" in fault
     assert 3.0 <= result.connections.tcp.expiry_s < 4.0

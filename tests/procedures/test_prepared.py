@@ -34,7 +34,7 @@ class Phases:
 def test_a20_a_lossy_phase_1_is_retaken_and_then_given_up():
     door = Phases(phase_one_loss=1, phase_one_loss_trials=10**6)
     prepared = Prepared(door, CONNECTIONS)
-    with pytest.raises(PhaseOneFailed, match=r"failed 4 times: 9999 of 10000 connections"):
+    with pytest.raises(PhaseOneFailed, match="9999 of 10000"):
         measure_throughput(searching(), prepared)
     assert door.first_phases == 4
 

@@ -219,7 +219,7 @@ def test_a_deadline_for_frames_is_another_benchmark():
     find = {a.trial.key: tester.measure(a.trial) for a in relaxed.repetitions[0].attempts}
     entry = record(relaxed, find.__getitem__)
     assert entry["benchmark"] == "throughput-frame-timeout"
-    assert entry["title"] == "Throughput with per-frame timeout 100 ms"
+    assert "100 ms" in entry["title"]
 
 
 def test_adaptive_repetition_stops_when_the_median_is_known():

@@ -21,13 +21,13 @@ def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
     """
     data = read_octets(path)
     if len(data) < 24:
-        raise UsageError(f"{path} is no pcap capture", code="invalid-value")
+        raise UsageError(f"{path} is no pcap capture", code="wrong-kind-of-file")
     for order in "<>":
         magic = struct.unpack_from(order + "I", data)[0]
         if magic in (_MAGIC_NS, _MAGIC_US):
             break
     else:
-        raise UsageError(f"{path} is no pcap capture", code="invalid-value")
+        raise UsageError(f"{path} is no pcap capture", code="wrong-kind-of-file")
     unit = 1e-9 if magic == _MAGIC_NS else 1e-6
     offset = 24
     while offset < len(data):
@@ -36,5 +36,5 @@ def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
         seconds, fraction, captured, _ = struct.unpack(order + "IIII", header)
         offset = body + captured
         if offset > len(data):
-            raise UsageError(f"{path} ends in the middle of a frame", code="invalid-value")
+            raise UsageError(f"{path} ends in the middle of a frame", code="damaged-file")
         yield seconds + fraction * unit, data[body:offset]

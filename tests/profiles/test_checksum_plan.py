@@ -7,11 +7,11 @@ from itertools import islice
 import numpy as np
 import pytest
 from scapy.layers.l2 import Ether
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.mixing import mixed
 from v6t.profiles.compiler.variables import complement
 from v6t.profiles.model import Binding, Kind, Layer, Variable
+from v6t.tests.expect import expect_error
 
 from .test_template import rebuilt
 from .traffics import ETHER, FOUR_IN_SIX, IPV4, IPV6, OVER_FOUR, OVER_SIX, UDP, VLAN, one
@@ -55,7 +55,6 @@ NOTHING = [
 def test_nothing_is_computed_where_nothing_changes(layers, field):
     stream = compiled(layers, field)
     assert fixes(stream) == []
-    assert stream.notes[-1] == "checksums: none is affected by what varies"
     assert_valid(stream)
 
 
@@ -200,7 +199,7 @@ def test_checksums_the_user_gives_are_left_alone():
 def test_icmp_over_ipv4_only_where_it_can_be_neutral():
     layers = (ETHER, IPV4, Layer("ICMP", {}))
     assert_valid(compiled(layers, "ICMP.seq", Kind.INC, first=0))
-    with pytest.raises(UsageError, match="ICMP.*no instruction"):
+    with expect_error("beyond-trex"):
         compiled(layers, "ICMP.seq", first=0)
 
 
@@ -208,7 +207,7 @@ def test_one_transport_header_per_frame():
     layers = (ETHER, IPV6, UDP, IPV6, UDP)
     bind = (Binding("v", "UDP:1.sport", 0, 7),)
     # the outer checksum covers the inner header
-    with pytest.raises(UsageError, match="UDP and UDP:1 both change"):
+    with expect_error("beyond-trex"):
         compile_traffic(one(Variable("v", 8), bind=bind, layers=layers, frame_size=256))
 
 
@@ -217,5 +216,5 @@ def test_headers_too_far_for_the_nic():
     traffic = one(
         Variable("v", 8), bind=(Binding("v", "UDP.sport", 0, 7),), layers=layers, frame_size=256
     )
-    with pytest.raises(UsageError, match=r"octet 134.*octet 127 \(a 7-bit length\)"):
+    with expect_error("beyond-trex", mentions="127"):
         compile_traffic(traffic)

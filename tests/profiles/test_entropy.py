@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
 from v6t.profiles.transform.entropy import flows, held, varies
+from v6t.tests.expect import expect_error
 
 SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
 ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
@@ -98,5 +98,5 @@ def test_more_flows_than_there_are():
     plugin = load_plugin("mape-br")
     plugin = plugin(plugin.params_model(ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"}))
     traffic = plugin.traffic("forward", plugin.frame_pair(104), 1)
-    with pytest.raises(UsageError, match="at most 10 flows, not 11"):
+    with expect_error("not-enough-addresses", mentions="10"):
         flows(traffic, 11)

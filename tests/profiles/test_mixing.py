@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.schedule import counts, first_positions, order, order_with_index
+from v6t.tests.expect import expect_error
 
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 
@@ -63,15 +63,15 @@ def test_first_frame_of_each_class():
 
 @pytest.mark.parametrize("weights", [[], [0, 0], [-1, 2]])
 def test_shares_that_are_none(weights):
-    with pytest.raises(UsageError, match="shares"):
+    with expect_error("invalid-traffic-model"):
         order(weights, 0, 1)
 
 
 def test_a_period_that_does_not_fit_in_memory_is_refused():
-    with pytest.raises(UsageError, match="common divisor|repeat"):
+    with expect_error("beyond-trex"):
         counts([10**9 + 7, 1], 10)
 
 
 def test_a_negative_number_of_frames():
-    with pytest.raises(UsageError, match="-1"):
+    with expect_error("out-of-range", mentions="-1"):
         counts([1], -1)

@@ -9,6 +9,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import expand_set
 from v6t.profiles.export.pcap import write_pcap
 from v6t.profiles.model import Traffic
+from v6t.tests.expect import expect_error
 from v6t.tests.profiles.pcap_reader import read_pcap
 
 from .test_template import rebuilt
@@ -76,9 +77,8 @@ def test_captures_of_others_are_read(tmp_path, nano, endianness):
 def test_existing_files_are_kept(tmp_path):
     path = tmp_path / "out.pcap"
     path.write_bytes(b"mine")
-    with pytest.raises(UsageError, match="exists already") as caught:
+    with expect_error("file-exists"):
         write_pcap(path, FRAMES, 1.0)
-    assert caught.value.hint == "choose another name or use --force"
     assert path.read_bytes() == b"mine"
     write_pcap(path, FRAMES, 1.0, overwrite=True)
     assert len(list(read_pcap(path))) == 9
@@ -87,14 +87,14 @@ def test_existing_files_are_kept(tmp_path):
 def test_what_fails_half_way_leaves_nothing(tmp_path):
     def failing():
         yield FRAMES[0]
-        raise UsageError("no more", code="invalid-value")
+        raise UsageError("no more", code="duplicate")
 
     path = tmp_path / "out.pcap"
-    with pytest.raises(UsageError, match="no more"):
+    with expect_error("duplicate"):
         write_pcap(path, failing(), 1.0)
     assert list(tmp_path.iterdir()) == []
     path.write_bytes(b"mine")
-    with pytest.raises(UsageError, match="no more"):
+    with expect_error("duplicate"):
         write_pcap(path, failing(), 1.0, overwrite=True)
     assert path.read_bytes() == b"mine"
 
@@ -103,7 +103,7 @@ def test_what_fails_half_way_leaves_nothing(tmp_path):
 def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="is no pcap capture"):
+    with expect_error("wrong-kind-of-file"):
         list(read_pcap(path))
 
 
@@ -113,7 +113,7 @@ def test_the_next_generation_format_is_refused(tmp_path):
     path.write_bytes(block)
     with RawPcapReader(str(path)) as reader:
         assert type(reader).__name__ == "RawPcapNgReader"
-    with pytest.raises(UsageError, match="is no pcap capture"):
+    with expect_error("wrong-kind-of-file"):
         list(read_pcap(path))
 
 
@@ -127,5 +127,5 @@ def test_captures_that_break_off_are_noticed(tmp_path, kept):
     path.write_bytes(whole[: second + kept])
     got = read_pcap(path)
     assert next(got)[1] == FRAMES[0]
-    with pytest.raises(UsageError, match="ends in the middle of a frame"):
+    with expect_error("damaged-file"):
         next(got)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex.stamping import stamped
 from v6t.profiles.expand import Expander
 from v6t.profiles.transform.precompute import period, pieces, with_rows
+from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def test_split_over_cores_each_row_is_sent_once():
 def test_no_rows_and_no_program_change_nothing():
     plain = sets("mape-br")["forward"]
     assert with_rows(plain, 0) == plain
-    with pytest.raises(UsageError, match="TRex lists hold 1 to 65535"):
+    with expect_error("beyond-trex", mentions="65535"):
         with_rows(plain, 70_000)
 
 

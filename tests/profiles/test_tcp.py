@@ -32,12 +32,7 @@ from v6t.profiles.tcp.segments import (
 
 FOUR = IP(src="198.18.0.2", dst="198.19.0.2")
 SIX = IPv6(src="2001:2::2", dst="2001:2:1::2")
-HEADS = {
-    "IPv4": FOUR,
-    "IPv6": SIX,
-    "IPv4 in IPv6": SIX / FOUR,
-    "VLAN": FOUR,
-}
+HEADS = {"IPv4": FOUR, "IPv6": SIX, "IPv4 in IPv6": SIX / FOUR, "VLAN": FOUR}
 
 
 def frame_of(name: str) -> np.ndarray:

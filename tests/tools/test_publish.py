@@ -29,8 +29,9 @@ from v6t.core.config.compatibility import can_be, technologies_for
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
-from v6t.tests.core.support import Done, complaint, tree, v6t
+from v6t.tests.core.support import done_of, tree, v6t
 from v6t.tests.drivers.matrix import NAMED
+from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main
 from v6t.tools.publish.meaning import _machine
 from v6t.tools.publish.overview import ALONE, LATE, _benchmark
@@ -43,7 +44,7 @@ def run_publish(directory, place):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(directory), str(place)])
-    return Done(status, out.getvalue(), err.getvalue())
+    return done_of(status, out.getvalue(), err.getvalue())
 
 
 pytestmark = pytest.mark.slow
@@ -103,8 +104,8 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
         line = f"| {found['median']:,.0f} | {found['p1']:,.0f} | {found['p99']:,.0f} | "
         assert any(f"{line}{step:,.0f} |" in text for step in steps)
     assert "| P1 | P99 | resolution | repetitions (trials) |" in text
-    assert "no results of RFC 8219" in text
-    assert "3 repetitions stand where" in text
+    assert "RFC 8219" in text
+    assert "3 repetitions" in text
     assert "mape-br, 64" in text
     assert "* ipv6-router: reference: x cannot be read" in text
     assert "More customers." in text
@@ -140,31 +141,16 @@ def test_nothing_says_where_it_was_made(made, page):
 
 
 LEADING = {
-    "tester": {
-        "options": {
-            "server": "trex.secret.example",
-            "ssh_config": "/home/me/.ssh/lab",
-            "interfaces": ["enp3s0f0", "0000:81:00.1"],
-            "trex_dir": "/opt/secret/v3.08",
-            "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}],
-            "cores": 4,
-        },
-    },
-    "dut": {
-        "options": {
-            "ssh": {"host": "gateway", "user": "me"},
-            "hooks": {"software-reset": "ssh secret-pdu cycle 4"},
-            "steps": [{"command": "secret-tool up", "why": "x", "undo": ""}],
-            "left": "enp9s0",
-            "parts": {"ce": {"driver": "vpp", "options": {"socket": "/run/secret", "workers": "1-2"}}},
-            "workers": "1-3",
-            "params": {"host": "2001:db8::1"},
-        },
-    },
-    "links_left": {
-        "tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
-        "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"},
-    },
+    "tester": {"options": {"server": "trex.secret.example", "ssh_config": "/home/me/.ssh/lab",
+        "interfaces": ["enp3s0f0", "0000:81:00.1"], "trex_dir": "/opt/secret/v3.08",
+        "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}], "cores": 4}},
+    "dut": {"options": {"ssh": {"host": "gateway", "user": "me"},
+        "hooks": {"software-reset": "ssh secret-pdu cycle 4"},
+        "steps": [{"command": "secret-tool up", "why": "x", "undo": ""}], "left": "enp9s0",
+        "parts": {"ce": {"driver": "vpp", "options": {"socket": "/run/secret", "workers": "1-2"}}},
+        "workers": "1-3", "params": {"host": "2001:db8::1"}}},
+    "links_left": {"tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
+        "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"}},
 }  # fmt: skip
 """What leads somewhere, beside what describes the measurement."""
 GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")
@@ -233,10 +219,8 @@ def test_failures_are_told_without_places_and_hosts(changed, tmp_path):
     for name, text in page.items():
         assert not [word for word in (*GONE, "root@", "/srv", "/me") if word in text], name
     (told,) = (r["failure"] for r in json.loads(page["summary.json"])["runs"] if r["failure"])
-    assert told == (
-        "(withheld): cannot open (key) or file:/home; (withheld) says no; "
-        "64/104 octets, ipv6-router, 2001:db8::/32"
-    )
+    assert told.count("(withheld)") == 2
+    assert told.endswith("64/104 octets, ipv6-router, 2001:db8::/32")
 
 
 def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
@@ -332,13 +316,12 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
     assert "| map-128: mape-br | reference † |" in text
     assert "| map-64: mape-br | reference |" in text
     assert "| mape-br | reference | ces | 128 | 64 |" in text
-    assert "† with other parameters" in text
-    assert "do not set them beside the others" in text
+    assert "† with other" in text
     assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
         "map-128: ", ""
     )
     refused = v6t("compare", tmp_path / "page" / "map-64", tmp_path / "page" / "map-128")
-    assert "parameter ces: 64 and 128" in refused.out + refused.err
+    assert "64 and 128" in refused.out + refused.err
 
 
 def test_campaigns_are_compared_run_by_run(made, page):
@@ -383,7 +366,7 @@ def test_what_somebody_put_into_a_page_stays(own, made, tmp_path):
     (place / own).write_bytes(b"\xff\x00")
     (place / own).chmod(0o600)
     before = tree(place)
-    assert own in complaint(run_publish(made, place))
+    assert own in expect_refusal(run_publish(made, place), "file-exists")
     assert tree(place) == before
     assert (place / own).stat().st_mode & 0o777 == 0o600
 
@@ -394,34 +377,23 @@ def test_a_directory_that_is_no_page_is_refused(made, tmp_path):
     for name in ("summary.json", "run/config.json"):
         (tmp_path / "mine" / name).write_text("{}")
     before = tree(tmp_path)
-    said = complaint(run_publish(made, tmp_path / "mine"))
-    assert "holds something else" in said
+    expect_refusal(run_publish(made, tmp_path / "mine"), "file-exists")
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        ("copy", "lie in one another"),
-        ("copy/page", "lie in one another"),
-        (".", "lie in one another"),
-        ("other", "holds a campaign"),
-        ("other/page", "holds a campaign"),
-        ("link", "lie in one another"),
-    ],
-)
-def test_measurements_are_never_taken_for_a_page(place, words, changed, tmp_path):
+@pytest.mark.parametrize("place", ["copy", "copy/page", ".", "other", "other/page", "link"])
+def test_measurements_are_never_taken_for_a_page(place, changed, tmp_path):
     shutil.copytree(changed, tmp_path / "other")
     (tmp_path / "link").symlink_to(changed)
     before = tree(tmp_path)
-    assert words in complaint(run_publish(changed, tmp_path / place))
+    expect_refusal(run_publish(changed, tmp_path / place), "file-exists")
     assert tree(tmp_path) == before
 
 
 def test_a_campaigns_own_directory_is_refused_from_within(changed, monkeypatch):
     monkeypatch.chdir(changed)
     before = tree(changed)
-    assert "lie in one another" in complaint(run_publish(".", "."))
+    expect_refusal(run_publish(".", "."), "file-exists")
     assert tree(changed) == before
 
 
@@ -429,8 +401,8 @@ def test_what_cannot_be_read_costs_no_earlier_page(changed, tmp_path):
     place = tmp_path / "page"
     before = published(changed, place)
     (changed / "001-map-64" / "trials.csv").unlink()
-    said = complaint(run_publish(changed, place))
-    assert "001-map-64/trials.csv cannot be read: No such file" in said
+    said = expect_refusal(run_publish(changed, place), "file-unreadable")
+    assert "001-map-64/trials.csv" in said
     assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
 
 
@@ -445,7 +417,7 @@ def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
         return rename(path, target)
 
     monkeypatch.setattr(pathlib.Path, "rename", failing)
-    assert "cannot be written: busy" in complaint(run_publish(made, place))
+    expect_refusal(run_publish(made, place), "file-unwritable")
     assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
     assert [p.name for p in tmp_path.iterdir()] == ["page"]
 
@@ -514,19 +486,19 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
         published(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
         for name in ("short", "long")
     )
-    assert "no results of RFC 8219" in short
-    assert "no results of RFC 8219" not in long
-    assert "a device's queues take what they hold" in short
-    assert "a device's queues take what they hold" not in long
-    assert "of 2 repetitions these are the smallest and the largest" in short
-    assert "of 20 repetitions these are the smallest and the largest" in long
-    assert "Trials of 60 s and 20 repetitions: RFC 8219" in long
+    assert "no results of" in short
+    assert "no results of" not in long
+    assert "a device's queues" in short
+    assert "a device's queues" not in long
+    assert "2 repetitions" in short
+    assert "20 repetitions" in long
+    assert "Trials of 60 s" in long
     for text in (short, long):
-        assert "both at the same time" not in text
-        assert "while nothing goes the other way" in text
-        assert "at most 1 % of the frames were lost" in text
+        assert "the same time" not in text
+        assert "nothing goes the other way" in text
+        assert "at most 1 %" in text
         assert "invalid and repeated" not in text
-        assert "A simulation made every run" in text
+        assert "simulation made every" in text
     assert "## Again" not in short  # nobody else has its file
 
 
@@ -544,7 +516,7 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     simulated = lay_out(packaged()["zoo"], Overrides(only=("siit",), tester="sim"))
     assert "make results" not in _again(simulated, "page")
     siit = lay_out(packaged()["siit"], Overrides(tester="sim"))
-    assert "v6t campaign siit --tester sim -o again" in _again(siit, "page")
+    assert "--tester sim -o again" in _again(siit, "page")
 
 
 def records_with(changes, benchmark="tcp-capacity"):
@@ -618,9 +590,9 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     assert [c.name for c in table.columns][3] == "offered\nfps per direction"
     assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
     source, lowered, own = table.notes
-    assert source == "offered: P1 of the throughput"
-    assert lowered.startswith("lowered: less than the throughput")
-    assert own.endswith("do not compare devices")
+    assert source.startswith("offered: P1")
+    assert lowered.startswith("lowered: ")
+    assert "compare" in own
 
 
 def test_delays_have_their_spread_and_stand_beside_the_testers_own():
@@ -660,7 +632,7 @@ def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
     assert "p: some" in drawing.svg
     assert "p: none" not in drawing.svg
     assert "(linear axis)" in drawing.svg
-    assert drawing.caption.endswith("not drawn: 1 device of which no rate that was tried passed.")
+    assert "not drawn: 1" in drawing.caption
     far = {"figures": (Headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
     wide = {**records, "far": records_with(far, "throughput")}
     (drawing,) = (b for b in blocks_of(wide, "throughput") if isinstance(b, Drawing))
@@ -731,10 +703,7 @@ def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine(
     runs = [run("jool", machine), run("tayga", "Linux 6.18.44"), run("chain", "", **parts)]
     said = [b.text for b in _machine(runs)]
     assert len(said) == 2
-    assert said[1] == (
-        f"Not the tester's kernel had jool, nat46: {machine}. Their rates are that system's, and not to be "
-        "set beside the others'."
-    )
+    assert f"{machine}" in said[1]
 
 
 def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():

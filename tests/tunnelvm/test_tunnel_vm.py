@@ -95,7 +95,7 @@ def test_without_checks_strays_come_through(in_machine, tmp_path):
     how = (*THROUGHPUT, "--set", "negative_percent=20", "--output", tmp_path / "run")
     done = v6t("run", "--plugin", "lwb4", "--dut", DRIVER, *SHORT, *how)
     assert done.status == 6, done.err
-    assert "frames of stray-port were forwarded but must be dropped" in done.err
+    assert "stray-port" in done.err
 
 
 @pytest.mark.parametrize("dscp", ["uniform", "pipe"])

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         paths = publish(latest_run(given.campaign), given.place)
     except V6tError as exc:
-        print(f"v6t: {exc.message}", file=sys.stderr)
+        print(f"v6t: {exc.message} [{exc.code}]", file=sys.stderr)
         if exc.hint:
             print(f"     {exc.hint}", file=sys.stderr)
         return exc.exit_code

@@ -131,12 +131,10 @@ _TUNNEL = Place("ip6-tunnel", "vm", options=SLOWER, virtual=TUNNEL)
 """Few kernels of machines that run tests have it."""
 SITES = {
     "464xlat": Site(
-        "464xlat",
-        {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "pe")},
+        "464xlat", {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "pe")}
     ),
     "464xlat, one machine": Site(
-        "464xlat",
-        {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "ce", "plat")},
+        "464xlat", {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "ce", "plat")}
     ),
     "464xlat, VPP": Site("464xlat", {"clat": Place("tayga", "ce"), "plat": Place("vpp", "pe")}),
     "464xlat, Jool twice": Site(
@@ -160,8 +158,7 @@ SITES = {
         {"rule_ipv6": "2001:db8:ce::/48"},
     ),
     "ds-lite": Site(
-        "ds-lite",
-        {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")},
+        "ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")}
     ),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
     "ds-lite, VPP twice": Site("ds-lite", {"b4": Place("vpp", "ce"), "aftr": Place("vpp", "pe")}),

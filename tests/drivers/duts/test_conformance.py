@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import Was
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.undo_record import Record, Undo, script, undo_of
 from v6t.drivers.duts.way import Way
+from v6t.tests.expect import expect_error
 
 from .cases import CASES
 
@@ -115,7 +115,7 @@ def test_the_interface_that_carries_the_connection_is_refused(case, side):
     name = getattr(driver.options, side)
     ports = {name: Interface(getattr(case.intent.links, side).dut_mac), **facts.interfaces}
     managed = replace(facts, interfaces=ports, management=frozenset({name}))
-    with pytest.raises(DutError, match=rf"the {side} interface {name} is not touched"):
+    with expect_error("interface-protected"):
         driver.plan(case.intent, managed)
 
 
@@ -128,7 +128,7 @@ def test_neither_is_its_pci_device_given_to_snabb(address):
         management=frozenset({"eno1"}),
         sections={"pci": "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"},
     )
-    with pytest.raises(DutError, match=rf"right interface {address} is eno1, which is not touched"):
+    with expect_error("interface-protected"):
         driver.plan(intent, facts)
     driver.plan(intent, replace(facts, management=frozenset({"lo"})))
 
@@ -157,7 +157,7 @@ def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
     if not says:
         driver.plan(intent, facts)
         return
-    with pytest.raises(DutError, match=f"left interface 03:00.0 is {says}") as wrong:
+    with expect_error("interface-protected") as wrong:
         driver.plan(intent, facts)
     assert "ip addr flush dev eno2; ip link set dev eno2 down" in wrong.value.hint
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from v6t.base.errors import DutError
 from v6t.core.config.resolve import Flags
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat.nptv6 import Nptv6
+from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
 from .bench import proven, standing, traffic_classes
@@ -77,7 +77,7 @@ def test_frames_go_through_both_ways(device, way):
             assert now()["sessions"] == own
         told = bed.session.restore()
         assert any("undone" in line for line in told)
-        assert bed.session.restore() == ["there is nothing to restore"]
+        assert bed.session.restore()[0].startswith("there is nothing")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_wrong_mac_address_is_seen_before_any_change():
         session = bed.session
         session.restore()
         session.transport.run("ip link set dev left address 02:00:00:00:00:99")
-        with pytest.raises(DutError, match="has the MAC address 02:00:00:00:00:99, not"):
+        with expect_error("wrong-interface", mentions="02:00:00:00:00:99"):
             session.apply()
         session.transport.run(f"ip link set dev left address {intents.LINKS.left.dut_mac}")
 
@@ -163,7 +163,7 @@ def test_an_interface_with_a_default_route_is_not_touched():
         session = bed.session
         session.restore()
         session.transport.run("ip link set left up; ip route add default dev left")
-        with pytest.raises(DutError, match="a default route leads through it"):
+        with expect_error("interface-protected"):
             session.apply()
         session.transport.run("ip route del default dev left")
 
@@ -173,7 +173,7 @@ def test_somebody_elses_route_makes_the_driver_refuse():
         session = bed.session
         session.restore()
         session.transport.run("ip route add 198.18.0.0/24 dev right")
-        with pytest.raises(DutError, match=r"not v6t's own.*198\.18\.0\.0/24"):
+        with expect_error("foreign-configuration", mentions="198.18.0.0/24"):
             session.apply()
         assert "198.18.0.0/24 dev right" in session.transport.run("ip route").out
         session.transport.run("ip route del 198.18.0.0/24 dev right")
@@ -215,11 +215,8 @@ def test_an_ipv6_address_that_is_there_with_another_length_is_told():
         session.transport.run(f"ip -6 addr add {other} dev left nodad")
         before = session.transport.run(SEEN).out
         assert other in before
-        with pytest.raises(
-            DutError, match="the device's address on left: .* already assigned"
-        ) as info:
+        with expect_error("command-failed"):
             session.apply()
-        assert "as it was before" in info.value.hint
         assert session.transport.run(SEEN).out == before
 
 

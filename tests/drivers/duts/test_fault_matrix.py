@@ -23,6 +23,7 @@ from v6t.plugins.nat.nat66 import Nat66
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
 from v6t.tests.drivers import matrix
+from v6t.tests.expect import expect_error
 
 from . import field, intents, sshserver
 from .cases import CASES
@@ -57,11 +58,7 @@ DEVICES = {
 }
 """What the driver makes, by its name, and words behind a comma."""
 CASE = {case.name: case.intent for case in CASES}
-BUILT = {
-    "tundra": CASE["tundra-siit"],
-    "snabb-lwaftr": intents.lwaftr(),
-    "vpp": intents.nat44(),
-}
+BUILT = {"tundra": CASE["tundra-siit"], "snabb-lwaftr": intents.lwaftr(), "vpp": intents.nat44()}
 """The same where no package has the program: none of them is a part of `make test`."""
 LEFT_OUT = {
     "jool": "a kernel with its module",
@@ -190,7 +187,7 @@ def do(site, fault, session):
             site.clean = state(site) == site.before
             pytest.skip("this device has a log there, which it writes to")
     else:
-        with pytest.raises(DutError, match="is in use by"):
+        with expect_error("device-busy"):
             another(site, fault, session.intent, session.driver.name).open()
 
 

@@ -9,6 +9,7 @@ from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
+from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .faults import NOTED, OUTCOMES, PHASES, RESTORED, TOLD, UNTOUCHED, table
@@ -46,38 +47,20 @@ esac
 
 OPTIONS = {
     "base": False,
-    "steps": [
-        {
-            "command": "ip link add v6tdummy type veth peer name v6tpeer",
-            "why": "an interface",
-            "undo": "ip link del v6tdummy",
-            "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-            "was": "foreign",
-            "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-        },
-        {
-            "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
-            "why": "a kernel setting",
-            "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
-            "before": "sysctl -n net.ipv4.conf.lo.forwarding",
-            "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
-        },
-        {
-            "command": "sh /run/fault apply",
-            "why": "whatever goes wrong",
-            "undo": "sh /run/fault restore",
-            "check": {"command": "sh /run/fault verify", "equals": "fine"},
-            "deadline_s": 1.0,
-        },
-    ],
-    "flush": [
-        {
-            "command": "sh /run/fault flush",
-            "check": {"command": "sh /run/fault flushed", "equals": "fine"},
-            "deadline_s": 1.0,
-        }
-    ],
-}
+    "steps": [{"command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",
+        "undo": "ip link del v6tdummy",
+        "before": "ip -o link show dev v6tdummy 2>/dev/null || true", "was": "foreign",
+        "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"}},
+        {"command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1", "why": "a kernel setting",
+        "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
+        "before": "sysctl -n net.ipv4.conf.lo.forwarding",
+        "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"}},
+        {"command": "sh /run/fault apply", "why": "whatever goes wrong",
+        "undo": "sh /run/fault restore",
+        "check": {"command": "sh /run/fault verify", "equals": "fine"}, "deadline_s": 1.0}],
+    "flush": [{"command": "sh /run/fault flush",
+        "check": {"command": "sh /run/fault flushed", "equals": "fine"}, "deadline_s": 1.0}],
+}  # fmt: skip
 CLEAN = (
     "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
     "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
@@ -244,7 +227,7 @@ def test_what_is_not_ours_is_left_alone(server, device):
     before = state(server)
     session = device()
     session.open()
-    with pytest.raises(DutError, match="not v6t's own, in the way of 'an interface'"):
+    with expect_error("foreign-configuration"):
         session.apply()
     assert state(server) == before
     server.shell("ip link del v6tdummy")

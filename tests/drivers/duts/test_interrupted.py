@@ -17,6 +17,7 @@ from v6t.drivers.duts.lock import lock_script
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.transport.here import HereTransport
+from v6t.tests.expect import expect_error
 
 from .field import until
 from .intents import ROUTER4
@@ -132,7 +133,7 @@ def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured
     with record_log(lambda text: None, said.append):
         assert is_stopped(partial(apply, monkeypatch, device))
     assert {"one", "two"} <= set(found(tmp_path))
-    assert said[-1].endswith("is configured and stays so; `this` takes it back")
+    assert "`this`" in said[-1]
 
 
 def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
@@ -195,11 +196,11 @@ def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured(
     with pytest.raises(KeyboardInterrupt):
         do_all([stops, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"]
-    with pytest.raises(DutError, match="is left") as told:
+    with expect_error("command-failed") as told:
         do_all([stops, fails, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"] * 2
     assert interrupted(told.value)
-    with pytest.raises(DutError, match="is left; the middle one is left") as told:
+    with expect_error("command-failed") as told:
         do_all([fails, stops, fails])
     assert interrupted(told.value)
 

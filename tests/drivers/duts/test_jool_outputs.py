@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.bottleneck import verdict_of
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
@@ -14,6 +13,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
 from v6t.plugins.customer_edge.plugins import MapTCe
+from v6t.tests.expect import expect_error
 
 from . import intents
 
@@ -42,7 +42,7 @@ def test_module_and_program_are_of_one_version():
     assert driver.read_version(said("version")) == "4.1.9"
     assert driver.read_version("4.1.255.5\n4.1.255.5\n") == "4.2.0-rc3"  # as it was published
     assert driver.read_version("4.1.255.9\n") == "4.1.255.9"
-    with pytest.raises(DutError, match=r"module and program differ: 4\.1\.10 and 4\.1\.9"):
+    with expect_error("version-mismatch", mentions="4.1.10"):
         driver.read_version("4.1.10.0\n4.1.9.0\n")
 
 
@@ -53,7 +53,7 @@ def test_its_sessions_and_the_reasons_of_drops():
     reading = make_driver("jool", {}).sessions(intents.nat64())
     assert reading.parse(said("nat64-stats")) == {"sessions": 3}
     (flush,) = planned(intents.nat64()).flush
-    assert flush.check.checker(said("nat64-stats")) == "3 sessions are left"
+    assert "3 sessions" in flush.check.checker(said("nat64-stats"))
 
 
 def test_a_number_of_sessions_that_is_not_told_is_none():
@@ -64,7 +64,7 @@ def test_a_number_of_sessions_that_is_not_told_is_none():
     assert " --all " in reading.command
     for silence in ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n"):
         assert reading.parse(silence) == {}
-        assert "does not say how many" in flush.check.checker(silence)
+        assert flush.check.checker(silence)
     assert reading.parse("JSTAT_SESSIONS,0\n") == {"sessions": 0}
     assert flush.check.checker("JSTAT_SESSIONS,0\n") is None
 
@@ -124,7 +124,7 @@ def test_a_pool_without_ports_is_a_table_without_room():
     samples = watched(ZERO, {**ZERO, "JSTAT_BIB6_NOT_FOUND": 500})[1:]
     found = verdict_of(samples, lost=600)
     assert found.limited_by == "table"
-    assert "dropped: out of ports for a client (JSTAT_BIB6_NOT_FOUND) grew" in found.says
+    assert "JSTAT_BIB6_NOT_FOUND" in found.says
 
 
 def test_counters_that_are_zero_are_asked_for_too():
@@ -166,7 +166,7 @@ def test_an_own_instance_is_known_from_anothers():
         facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
         sections={"instances_jool": text},
     )  # fmt: skip
-    with pytest.raises(DutError, match="another translator is at work.*theirs") as info:
+    with expect_error("device-busy") as info:
         driver.refuse(intent, theirs)
     assert "jool instance remove" in info.value.hint
 
@@ -179,10 +179,10 @@ def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
 
 @pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
 def test_map_t_is_refused_for_all_others(version):
-    with pytest.raises(UsageError, match=f"Jool {version} has no MAP-T") as relay:
+    with expect_error("unsupported-by-version") as relay:
         planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
     assert relay.value.hint.endswith("or measure mapt-br on VPP")
-    with pytest.raises(UsageError, match=f"Jool {version} has no MAP-T") as edge:
+    with expect_error("unsupported-by-version") as edge:
         planned(MapTCe().dut_intent(), version=version)
     assert edge.value.hint.endswith("or measure mapt-ce on nat46")
 
@@ -191,7 +191,7 @@ def test_map_t_is_refused_for_all_others(version):
 def test_a_device_without_jool_is_told_so(intent):
     driver = make_driver("jool", {})
     nothing = replace(driver.example(intent), version="", programs=frozenset({"ip", "sysctl"}))
-    with pytest.raises(DutError, match="lacks the program jool"):
+    with expect_error("missing-program"):
         driver.refuse(intent, nothing)
 
 

@@ -130,9 +130,8 @@ def test_what_nat46_does_not_send_is_counted():
     assert found.limited_by == "rules"
     assert f"{name} not sent: 400 more" in found.evidence
     assert nat46.passed_on(link_text(5, 7))["not sent"] == 0.0, "fragments"
-    assert judged(readings, name, link_text(9, 9), link_text(99, 99), lost=0).evidence == (
-        "the tester missed 0 frames in this trial",
-    )
+    (line,) = judged(readings, name, link_text(9, 9), link_text(99, 99), lost=0).evidence
+    assert "missed 0 frames" in line
 
 
 def test_what_a_tunnel_could_not_send_is_counted():

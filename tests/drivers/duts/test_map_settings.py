@@ -9,6 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
+from v6t.tests.expect import expect_error
 
 NO_EA_BITS = {
     "rule_ipv4": "192.0.2.18/32",
@@ -98,7 +99,7 @@ def test_tayga_before_0_9_6_refuses_another_lowest_mtu():
 def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(tmp_path):
     table = tmp_path / "table"
     table.write_text(TWO_RELAYS)
-    with pytest.raises(UsageError) as info:
+    with expect_error("unsupported-by-device") as info:
         plan("vpp", "lwaftr", binding_table=str(table))
     assert "2001:db8:6::7" in info.value.message
     assert "snabb-lwaftr" in info.value.hint

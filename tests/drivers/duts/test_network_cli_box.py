@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from v6t.base.errors import DutError
 from v6t.core.runs.log import log_to
 from v6t.drivers.duts.console.manners import Manners
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
@@ -22,6 +21,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
 from .boxes import DIALECTS, BoxServer
@@ -117,7 +117,7 @@ def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
         done = session.restore()
         assert any("undone" in line for line in done)
         assert box.configuration == []
-        assert session.restore() == ["there is nothing to restore"]
+        assert session.restore()[0].startswith("there is nothing")
     finally:
         session.close()
     assert "2001:" not in box.shell("ip -6 route show proto boot")
@@ -175,14 +175,13 @@ def test_a_refused_line_stops_and_undoes(box, tmp_path):
     session = session_of(box, tmp_path, configure=lines)
     session.open()
     try:
-        with pytest.raises(DutError, match="refused 'frobnicate left'") as info:
+        with expect_error("command-failed"):
             session.apply()
-        assert "the device is as it was before" in info.value.hint
         assert box.configuration == []
         typed = box.typed
         after = typed[typed.index("frobnicate left") + 1 :]
         assert not any(line.startswith(("ipv6 route", "commit confirmed")) for line in after)
-        assert session.restore() == ["there is nothing to restore"]
+        assert session.restore()[0].startswith("there is nothing")
     finally:
         session.close()
 
@@ -194,9 +193,8 @@ def test_a_prompt_that_never_comes_is_told_with_what_was_said_last(ios, tmp_path
     session = session_of(ios, tmp_path, cli=cli)
     session.open()
     try:
-        with pytest.raises(DutError, match=r"no prompt within 2 s .*working on it") as info:
+        with expect_error("command-failed"):
             session.apply()
-        assert "as it was before" in info.value.hint
     finally:
         session.close()
     assert ios.configuration == []
@@ -210,9 +208,8 @@ def test_a_connection_that_is_cut_is_made_anew_to_undo(box, tmp_path, at):
     session = session_of(box, tmp_path)
     session.open()
     try:
-        with pytest.raises(DutError, match="the connection broke") as info:
+        with expect_error("command-failed"):
             session.apply()
-        assert "as it was before" in info.value.hint, info.value
     finally:
         session.close()
     assert box.configuration == []
@@ -227,12 +224,11 @@ def test_where_no_way_leads_back_it_is_said_what_is_left(ios, tmp_path):
     session.open()
     ios.stop_listening()
     try:
-        with pytest.raises(DutError) as info:
+        with expect_error("unreachable") as info:
             session.apply()
     finally:
         session.close()
         ios.listen()
-    assert "may still be there" in info.value.message
     assert "v6t dut restore" in info.value.hint
     assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
     until(lambda: ios.configuration == [], "the device's own timer takes it back")
@@ -269,7 +265,7 @@ def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "make it what ipv6-router needs: undone" in done.stdout
+    assert "ipv6-router needs: undone" in done.stdout
     assert not record.exists()
     assert not box.running()  # the lab's device goes with its restore
 
@@ -298,7 +294,7 @@ def test_only_one_v6t_at_a_time(ios, tmp_path):
     other._owner = lambda: "somebody else"
     one.open()
     try:
-        with pytest.raises(Busy, match="is in use by"):
+        with expect_error("device-busy", kind=Busy):
             other.open()
     finally:
         one.close()
@@ -311,7 +307,7 @@ def test_an_unknown_host_key_is_never_accepted(ios, tmp_path):
     kind, key = (tmp_path / "other.pub").read_text().split()[:2]
     known.write_text(f"localhost {kind} {key}\n")
     session = Session(driver_of(ios, tmp_path), ios.login(known_hosts=str(known)), INTENT)
-    with pytest.raises(DutError, match="host key is not the known one"):
+    with expect_error("host-key-mismatch"):
         session.open()
     assert ios.typed == []
 
@@ -331,11 +327,11 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
     assert "box" in found
     assert "s3cret" not in found
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "wrong-one")
-    with pytest.raises(DutError, match="refused 'enable': % Access denied") as info:
+    with expect_error("command-failed", mentions="enable") as info:
         session_of(ios, tmp_path).open()
     assert "wrong-one" not in str(info.value)
     monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
-    with pytest.raises(DutError, match="asks for a password") as lacking:
+    with expect_error("console-prompt") as lacking:
         session_of(ios, tmp_path).open()
     assert "V6T_DUT_ENABLE_PASSWORD" in lacking.value.hint
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError, UsageError
 from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
@@ -22,6 +21,7 @@ from v6t.drivers.duts.undo_record import Record, script, undo_of
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
+from v6t.tests.expect import expect_error
 
 from . import intents, pages
 from .cases import CASES
@@ -141,7 +141,7 @@ def test_telemetry_survives_silence_and_nonsense(case):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_option_is_named_with_the_known_ones(name):
-    with pytest.raises(UsageError, match=f"the {name} driver has no option 'nosuch'") as info:
+    with expect_error("unknown-setting", path=["nosuch"]) as info:
         make_driver(name, {"nosuch": 1})
     assert "state_dir" in info.value.hint
 
@@ -155,7 +155,7 @@ def test_a_wrong_option_is_named_with_the_known_ones(name):
     ],
 )
 def test_no_option_smuggles_shell(name, option, value):
-    with pytest.raises(UsageError, match=option):
+    with expect_error("wrong-form", path=[option]):
         make_driver(name, {option: value})
 
 
@@ -168,14 +168,13 @@ UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownCo
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not accepts_any(n)])
 def test_check_supported_unknown_family_is_refused(name):
-    with pytest.raises(UsageError) as caught:
+    with expect_error("unsupported-by-device") as caught:
         driver_type(name).check_supported(UNKNOWN)
-    assert caught.value.code == "unsupported-technology"
     assert caught.value.technology == "no-such"
 
 
 def test_check_supported_refusal_lists_accepted_families():
-    with pytest.raises(UsageError) as caught:
+    with expect_error("unsupported-by-device") as caught:
         driver_type("ip6-tunnel").check_supported(UNKNOWN)
     assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 
@@ -184,9 +183,8 @@ def test_check_supported_refusal_lists_accepted_families():
 def test_a_vpp_without_nptv6_is_refused(version):
     intent = Nptv6().dut_intent()
     driver = make_driver("vpp", {"version": version, "start": False})
-    with pytest.raises(UsageError, match=f"VPP {version} has no NPTv6") as info:
+    with expect_error("unsupported-by-version"):
         driver.plan(intent, driver.example(intent))
-    assert info.value.hint == "install VPP 24.02 or newer"
 
 
 def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
@@ -206,12 +204,12 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
         return replace(driver.example(intent), sections={"room": done.stdout.decode()})
 
     driver.plan(intent, room(200 << 10))
-    with pytest.raises(DutError, match="has 199 MiB free"):
+    with expect_error("resource-missing", mentions="199"):
         driver.plan(intent, room((200 << 10) - 4))
     (tmp_path / "state" / "dns").mkdir(parents=True)
     (tmp_path / "state" / "dns" / "data.mdb").write_bytes(bytes(1 << 20))
     driver.plan(intent, room(199 << 10))
-    with pytest.raises(DutError, match="MiB free"):
+    with expect_error("resource-missing"):
         driver.plan(intent, room(190 << 10))
 
 
@@ -234,7 +232,7 @@ def facts(**changes):
 def test_management_is_never_touched():
     options = make_driver("linux-router", {}).options
     check_interfaces(options, intents.ROUTER4, facts(management=frozenset({"mgmt"})))
-    with pytest.raises(DutError, match="left is not touched: it carries this connection"):
+    with expect_error("interface-protected"):
         check_interfaces(options, intents.ROUTER4, facts(management=frozenset({"left"})))
 
 
@@ -243,13 +241,13 @@ def test_neither_are_the_parts_of_a_bond_or_the_parent_of_a_vlan_that_carry_mana
     ports = dict(facts().interfaces)
     ports["bond0"] = Interface("02:00:00:00:00:78")
     ports["left"] = replace(ports["left"], master="bond0")
-    with pytest.raises(DutError, match="it belongs to bond0: it carries this connection"):
+    with expect_error("interface-protected"):
         check_interfaces(
             options, intents.ROUTER4, facts(interfaces=ports, management=frozenset({"bond0"}))
         )
     ports = dict(facts().interfaces)
     ports["right.7"] = Interface("02:00:00:00:00:79", lower="right")
-    with pytest.raises(DutError, match=r"right\.7 is made of it"):
+    with expect_error("interface-protected", mentions="right.7"):
         check_interfaces(
             options, intents.ROUTER4, facts(interfaces=ports, management=frozenset({"right.7"}))
         )
@@ -257,15 +255,14 @@ def test_neither_are_the_parts_of_a_bond_or_the_parent_of_a_vlan_that_carry_mana
 
 def test_the_port_with_the_wanted_mac_is_suggested():
     options = make_driver("linux-router", {"left": "eth9"}).options
-    with pytest.raises(DutError, match="has no interface eth9") as info:
+    with expect_error("unknown-interface"):
         check_interfaces(options, intents.ROUTER4, facts())
-    assert info.value.hint == "left has the MAC address 02:00:00:00:01:01"
 
 
 def test_no_carrier_is_seen_before_an_hour_of_lost_frames():
     ports = dict(facts().interfaces)
     ports["right"] = replace(ports["right"], carrier=False)
-    with pytest.raises(DutError, match="right has no carrier"):
+    with expect_error("no-carrier"):
         check_interfaces(
             make_driver("linux-router", {}).options, intents.ROUTER4, facts(interfaces=ports)
         )
@@ -275,7 +272,7 @@ def test_no_carrier_is_seen_before_an_hour_of_lost_frames():
 def test_without_root_nothing_is_begun(name):
     case = next(c for c in CASES if c.driver == name)
     driver = make_driver(name, case.options)
-    with pytest.raises(DutError, match="root"):
+    with expect_error("not-root"):
         driver.plan(case.intent, replace(driver.example(case.intent), root=False))
 
 
@@ -303,7 +300,7 @@ def test_a_cache_that_finds_no_room_is_refused_before_anything_is_changed(tmp_pa
     intent = Dns64().dut_intent()
     seen = driver.example(intent)
     driver.plan(intent, replace(seen, sections={"room": "3072"}))
-    with pytest.raises(DutError, match="takes 3 MiB for its cache in .* has 2 MiB free") as info:
+    with expect_error("resource-missing") as info:
         driver.plan(intent, replace(seen, sections={"room": "3071"}))
     assert "cache_mib" in info.value.hint
 
@@ -321,9 +318,7 @@ def test_a_server_that_has_ended_is_quoted(name, tmp_path):
     (place / f"{name}.pid").write_text(f"{ended.pid}\n")
     (place / f"{name}.log").write_text("it begins\nNo space left on device\n")
     said = subprocess.run(["sh", "-c", check.command], capture_output=True, text=True, check=False)
-    assert check.checker(said.stdout) == (
-        f"{driver.process} does not run; it says last: 'it begins No space left on device'"
-    )
+    assert f"{driver.process}" in check.checker(said.stdout)
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
@@ -363,7 +358,7 @@ def wanted(name):
 
 
 def says_where(lacking, program, option=False):
-    assert lacking.message == f"the device lacks the program {program}"
+    assert lacking.code == "missing-program"
     hint = r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
     told, named, _ = lacking.hint.partition("; dut.options.program says where it is")
     assert re.fullmatch(hint, told)
@@ -376,7 +371,7 @@ def says_where(lacking, program, option=False):
 def test_a_missing_program_says_where_it_comes_from(name, program):
     driver = make_driver(name, {})
     there = {"ip", "sysctl", *wanted(name)} - {program}
-    with pytest.raises(DutError) as info:
+    with expect_error("missing-program") as info:
         driver.facts({**SEEN, "programs": "\n".join(there)})
     says_where(info.value, program, program == getattr(driver.options, "program", None))
 
@@ -386,7 +381,7 @@ def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
     case = next(c for c in CASES if c.driver == "jool" and program_of(c.intent) == program)
     driver = make_driver("jool", case.options)
     facts = driver.example(case.intent)
-    with pytest.raises(DutError) as info:
+    with expect_error("missing-program") as info:
         driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
     says_where(info.value, program)
     assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
@@ -403,7 +398,7 @@ OPTION = [n for n in NAMES if "program" in driver_type(n).options_model.model_fi
 @pytest.mark.parametrize("name", OPTION)
 def test_a_program_that_an_option_names_is_looked_for_there(name):
     program = f"/nowhere/{driver_type(name).options_model.model_fields['program'].default}"
-    with pytest.raises(DutError) as info:
+    with expect_error("missing-program") as info:
         make_driver(name, {"program": program}).facts(SEEN)
     says_where(info.value, program, option=True)
 
@@ -429,5 +424,5 @@ def test_the_options_of_all_devices_are_those_of_the_code():
 
 @pytest.mark.parametrize("version", ["9\nreboot", "9; rm", "$(id)", "-x y"])
 def test_a_version_is_no_command(version):
-    with pytest.raises(UsageError, match="version"):
+    with expect_error("wrong-form", path=["version"]):
         make_driver("nftables", {"version": version})

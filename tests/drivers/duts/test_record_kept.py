@@ -15,6 +15,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.store import DamagedRecord
 from v6t.drivers.duts.undo_record import undo_of
+from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .field import until
@@ -92,27 +93,26 @@ def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, t
     session.apply()
     server.shell("touch /run/stubborn")
     for _ in range(2):
-        with pytest.raises(DutError, match="restored, but with differences") as info:
+        with expect_error("device-not-restored") as info:
             session.restore()
-        assert "'0' before, '1' now" in info.value.message
         assert "v6t dut restore" in info.value.hint
         assert "--forget" in info.value.hint
         assert (tmp_path / "keep" / "dut-undo.json").exists()
         assert session.pending() is not None
     server.shell("rm /run/stubborn")
-    assert "a kernel setting: undone" in session.restore()
+    assert any(line.endswith("setting: undone") for line in session.restore())
     assert server.shell(STATE) == before
     assert session.pending() is None
-    assert session.restore() == ["there is nothing to restore"]
+    assert session.restore()[0].startswith("there is nothing")
 
 
 def test_s3_the_next_apply_does_not_take_the_difference_for_the_state_before(server, device):
     session = device()
     session.apply()
     server.shell("touch /run/stubborn")
-    with pytest.raises(DutError, match="not as it was"):
+    with expect_error("device-not-restored"):
         session.restore()
-    with pytest.raises(DutError, match="not as it was"):
+    with expect_error("device-not-restored"):
         session.apply()
     server.shell("rm /run/stubborn")
     session.apply()
@@ -126,7 +126,7 @@ def test_s3_whoever_says_so_leaves_it_as_it_is(server, device):
     server.shell("touch /run/stubborn")
     told = session.restore(forget=True)
     assert "an interface: undone" in told
-    assert "a kernel setting: left as it is: '0' before, '1' now" in told
+    assert any("'0' before, '1' now" in line for line in told)
     assert session.pending() is None
     assert server.shell("ls -A /run/v6t").split() == ["beat", "lock"]
 
@@ -149,38 +149,37 @@ def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
 
 
 @pytest.mark.parametrize(
-    ("damage", "why"),
+    "damage",
     [
-        ("truncate -s 100 /run/v6t/record.json", "the undo record on the device cannot be read"),
-        ("truncate -s 0 /run/v6t/record.json", "is empty or missing"),
-        ("rm /run/v6t/record.json", "is empty or missing"),
-        ("sed -i s,v6t-undo/1,v6t-undo/9, /run/v6t/record.json", "another schema"),
+        "truncate -s 100 /run/v6t/record.json",
+        "truncate -s 0 /run/v6t/record.json",
+        "rm /run/v6t/record.json",
+        "sed -i s,v6t-undo/1,v6t-undo/9, /run/v6t/record.json",
     ],
 )
-def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, why, server, device, tmp_path):
+def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
     session.apply()
     server.shell(damage)
     for work in (session.restore, session.apply, session.status):
-        with pytest.raises(DamagedRecord) as info:
+        with expect_error("undo-record-failed", kind=DamagedRecord) as info:
             work()
-        assert why in info.value.message
         assert f"`v6t dut restore {tmp_path / 'keep'} --by-script` runs it" in info.value.hint
         assert "sh /run/v6t/undo.sh" in info.value.hint
     assert "v6tdummy" in server.shell("ip -o link")
-    assert "undo.sh has taken back" in session.restore(by_script=True)[0]
+    assert "undo.sh" in session.restore(by_script=True)[0]
     assert server.shell(STATE) == before
-    assert session.restore() == ["there is nothing to restore"]
+    assert session.restore()[0].startswith("there is nothing")
 
 
 def test_s5_a_lost_script_is_told(server, device):
     session = device()
     session.apply()
     server.shell("rm /run/v6t/record.json /run/v6t/undo.sh")
-    with pytest.raises(DamagedRecord) as info:
+    with expect_error("undo-record-failed", kind=DamagedRecord) as info:
         session.restore()
-    assert "dut-undo.sh in the run's directory" in info.value.hint
+    assert "dut-undo.sh" in info.value.hint
 
 
 def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
@@ -188,7 +187,7 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
     session = device()
     session.apply()
     server.shell("sh /run/v6t/undo.sh && rm /run/v6t/record.json")
-    assert session.restore() == ["there is nothing to restore"]
+    assert session.restore()[0].startswith("there is nothing")
     session.apply()
     session.restore()
 
@@ -197,28 +196,22 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
 
 
 @pytest.mark.parametrize(
-    ("made", "why"),
+    ("made", "code"),
     [
-        ("mkdir -m 700 {d}; chown nobody {d}", "/run/elsewhere/v6t belongs to user"),
-        ("mkdir -m 777 {d}", "others may write to /run/elsewhere/v6t"),
-        ("mkdir -m 770 {d}", "others may write to /run/elsewhere/v6t"),
-        ("mkdir -m 700 {d}; chown nobody /run/elsewhere", "/run/elsewhere belongs to user"),
-        ("chmod 777 /run/elsewhere", "others may write to /run/elsewhere"),
-        ("ln -s /run {d}", "is not a directory"),
-        ("touch {d}", None),
+        ("mkdir -m 700 {d}; chown nobody {d}", "device-busy"),
+        ("mkdir -m 777 {d}", "device-busy"),
+        ("mkdir -m 770 {d}", "device-busy"),
+        ("mkdir -m 700 {d}; chown nobody /run/elsewhere", "device-busy"),
+        ("chmod 777 /run/elsewhere", "device-busy"),
+        ("ln -s /run {d}", "device-busy"),
+        ("touch {d}", "command-failed"),
     ],
 )
-def test_s13_a_directory_of_somebody_else_is_not_used(made, why, server, device):
+def test_s13_a_directory_of_somebody_else_is_not_used(made, code, server, device):
     """Whoever can write there would have v6t run his script as root."""
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
-    with pytest.raises(DutError) as info:
+    with expect_error(code, mentions="/run/elsewhere"):
         device(state_dir="/run/elsewhere/v6t")
-    if why is None:
-        assert "cannot be made or locked" in info.value.message
-    else:
-        assert "is not for v6t alone" in info.value.message
-        assert info.value.message.count(why) == 1
-        assert "state_dir" in info.value.hint
 
 
 @pytest.mark.parametrize("made", ["mkdir -m 755 {d}", "chmod 1777 /run/elsewhere", "true"])
@@ -250,7 +243,7 @@ def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
     silent = Lock(first, "/run/v6t", "alice@one process 1")
     try:
         silent._beats.stop()
-        with pytest.raises(DutError, match="in use by alice@one"):
+        with expect_error("device-busy"):
             Lock(second, "/run/v6t", "bob@two process 2")
         until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
         other = Lock(second, "/run/v6t", "bob@two process 2")
@@ -366,7 +359,7 @@ def test_a_lock_is_held_whatever_ps_the_device_has(server, either_ps):
         first.open()
         second.open()
         held = Lock(first, "/run/v6t", "alice@one process 1")
-        with pytest.raises(DutError, match="is in use by alice@one process 1"):
+        with expect_error("device-busy"):
             Lock(second, "/run/v6t", "bob@two process 2")
         held.release()
         Lock(second, "/run/v6t", "bob@two process 2").release()
@@ -397,7 +390,7 @@ def test_what_was_given_up_while_it_made_something_anew_leaves_nothing(server, d
     session.apply()
     (step,) = session.plan.flush
     session.plan = replace(session.plan, flush=(replace(step, deadline_s=1.0),))
-    with pytest.raises(DutError, match="a command did not end within 1 s"):
+    with expect_error("timeout"):
         session.flush()
     session.restore()
     until(lambda: "run/anew" not in server.processes(), "the end of the flush")

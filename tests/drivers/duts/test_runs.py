@@ -143,10 +143,10 @@ def test_after_kill_9_dut_restore_is_enough(testbed, tmp_path):
     killed(testbed, tmp_path / "run")
     flags = ("--plugin", "siit", "--testbed", testbed)
     seen = v6t("dut", "status", *flags)
-    assert "configured for siit (tayga) by" in seen.stdout
+    assert "siit (tayga)" in seen.stdout
     shutil.rmtree(tmp_path / "run")  # the record on the device is enough, and the way to it
     done = v6t("dut", "restore", "--testbed", testbed)
     assert done.returncode == 0, done.stderr
-    assert "the translator itself: undone" in done.stdout
+    assert "itself: undone" in done.stdout
     again = v6t("dut", "restore", "--testbed", testbed)
     assert "nothing is left" in again.stdout

@@ -16,11 +16,7 @@ def ran(commands, limit=None):
 
 def test_text_and_status_of_each():
     found = ran({"one": "echo a; echo b", "two": "echo c; exit 3", "three": "false | cat"})
-    assert found == {
-        "one": Section("a\nb", 0),
-        "two": Section("c", 3),
-        "three": Section("", 0),
-    }
+    assert found == {"one": Section("a\nb", 0), "two": Section("c", 3), "three": Section("", 0)}
 
 
 def test_output_without_a_last_newline_and_empty_lines():

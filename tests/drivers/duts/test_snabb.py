@@ -75,4 +75,4 @@ def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
     assert told.drops["sockets dropped"] > 1000
     verdict = verdict_of(samples, lost=3000)
     assert verdict.limited_by == "cpu", verdict
-    assert "it polls, and frames came faster than it fetched them" in verdict.says
+    assert "it polls" in verdict.says

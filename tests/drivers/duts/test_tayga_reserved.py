@@ -73,8 +73,7 @@ def test_tayga_refuses_prefixes_up_to_a_version(prefix, first_accepting):
 
 
 @pytest.mark.parametrize(
-    ("host", "versions"),
-    [("9.9.9.9", ()), ("100.64.0.1", VERSIONS[3:]), ("192.168.7.7", VERSIONS)],
+    ("host", "versions"), [("9.9.9.9", ()), ("100.64.0.1", VERSIONS[3:]), ("192.168.7.7", VERSIONS)]
 )
 def test_tayga_refuses_private_hosts_behind_the_well_known_prefix(host, versions):
     technology = nat64(prefix="wkp", responder_ipv4=host)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
@@ -24,6 +23,7 @@ from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.transport.process import ProcessHeld
+from v6t.tests.expect import expect_error
 
 from . import intents
 
@@ -70,14 +70,14 @@ def test_interfaces_of_a_linux():
 
 
 @pytest.mark.parametrize(
-    ("sections", "words"),
+    ("sections", "code"),
     [
-        ({"system": "Darwin 23.1"}, "no Linux"),
-        ({"system": "Linux 6.1", "links": "[{"}, "links cannot be read"),
+        ({"system": "Darwin 23.1"}, "wrong-system"),
+        ({"system": "Linux 6.1", "links": "[{"}, "unexpected-answer"),
     ],
 )
-def test_what_is_no_linux_is_refused(sections, words):
-    with pytest.raises(DutError, match=words):
+def test_what_is_no_linux_is_refused(sections, code):
+    with expect_error(code):
         linux_facts(sections, "")
 
 
@@ -92,7 +92,7 @@ def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
 def test_a_table_of_nft_reads_back():
     text = captured("nft-list-table.json")
     assert nat.read_nft(text, [POOL], "right") is None
-    assert nat.read_nft(text, [POOL], "eth9") == "no rule translates 198.18.0.0/24 towards eth9"
+    assert "eth9" in nat.read_nft(text, [POOL], "eth9")
     assert nat.read_nft(text, [replace(POOL, low=2000)], "right")
     assert "no table" in nat.read_nft("Error: No such file or directory", [POOL], "right")
 
@@ -193,7 +193,7 @@ def test_the_links_of_a_device_are_those_to_the_tester(name):
 
 
 def test_a_device_without_driver_cannot_be_watched():
-    with pytest.raises(UsageError, match="no device driver"):
+    with expect_error("device-absent"):
         check_watchable(bind(resolve(flags=Flags("siit"))))
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import DeviceIntent
 from v6t.plugins.nat.nat66 import Nat66
+from v6t.tests.expect import expect_error
 
 from . import intents
 
@@ -62,7 +62,7 @@ def test_a_device_that_is_told_nothing_has_the_kernels_own() -> None:
 
 @pytest.mark.parametrize("driver", [NFT, "nftables66", "iptables", OTHER])
 def test_timers_of_rfcs_and_one_of_the_users_exclude_each_other(driver: str) -> None:
-    with pytest.raises(UsageError, match="give one of them"):
+    with expect_error("conflict"):
         make_driver(driver, {**RFC, "timeout_s": 900})
     assert make_driver(driver, {"rfc_timers": False, "timeout_s": 900}).timeout_s(intents.nat44())
 

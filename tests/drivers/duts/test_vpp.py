@@ -11,7 +11,6 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.base.errors import DutError, UsageError
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
@@ -27,6 +26,7 @@ from v6t.drivers.lab.setup import Bed
 from v6t.plugins.customer_edge.plugins import LwB4
 from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents, sshserver
@@ -44,11 +44,7 @@ pytestmark = [
 
 OWN = {"program": PROGRAM}
 MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
-SOFTWIRES = {
-    "initiator_count": "128",
-    "initiator_ports.min": "4096",
-    "initiator_ports.max": "4415",
-}
+SOFTWIRES = {"initiator_count": "128", "initiator_ports.min": "4096", "initiator_ports.max": "4415"}
 RUNS = {
     "ipv4-router": ("ipv4-router", {}),
     "ipv6-router": ("ipv6-router", {}),
@@ -147,7 +143,7 @@ def test_traffic_classes_go_where_rfcs_have_them(plugin):
 def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
     """RFC 6040 section 4.2: CE outside must be carried over. VPP looks at the inner ECN only."""
     found = traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
-    assert "inner ECN: received 2, allowed: 3 (combined as in RFC 6040)" in found[3, 2][0]
+    assert re.findall(r"\d+", found[3, 2][0])[:2] == ["2", "3"]
     assert (found[2, 2][0], found[2, 0][0]) == ("", "")
 
 
@@ -336,24 +332,21 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
     intent = intents.with_values(mape, rules=[beyond])
     with (
-        pytest.raises(UsageError, match="EA bits beyond bit 64") as info,
+        expect_error("unsupported-by-device") as info,
         standing("vpp", intent, **OWN),
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
     monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
-    with (
-        pytest.raises(DutError, match="VPP has made no domain v6t0"),
-        standing("vpp", intent, **OWN),
-    ):
+    with expect_error("check-failed", mentions="v6t0"), standing("vpp", intent, **OWN):
         pass
 
 
 def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
     wrong = {"rule_ipv6": "2001:db8:ce::/51"}
-    with pytest.raises(UsageError, match="unless the rule's prefix length is a multiple of 8"):
+    with expect_error("unsupported-by-version"):
         vpp_proven("mapt-br", wrong)
-    with pytest.raises(UsageError, match="DMR other than /64"):
+    with expect_error("unsupported-by-device"):
         vpp_proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
     monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
@@ -584,7 +577,7 @@ def test_somebody_elses_nat_without_addresses_makes_the_driver_refuse(
             assert cli(line).strip() == ""
         before = cli(shown)
         assert len(before.splitlines()) > 1
-        with pytest.raises(DutError, match="not v6t's own"):
+        with expect_error("foreign-configuration"):
             session.apply()
         assert cli(shown) == before
 
@@ -595,7 +588,7 @@ def test_somebody_elses_domain_makes_the_driver_refuse():
             "map add domain tag theirs ip4-pfx 198.51.100.0/24 ip6-pfx 2001:db8:99::/48 "
             "ip6-src 2001:db8:9::1 ea-bits-len 8 psid-offset 6 psid-len 0"
         )
-        with pytest.raises(DutError, match="not v6t's own.*theirs"):
+        with expect_error("foreign-configuration"):
             session.apply()
         assert "v6t" not in cli("show map domain")
         assert "theirs" in cli("show map domain")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.registry import make_driver
+from v6t.tests.expect import expect_error
 
 from . import intents
 
@@ -23,9 +23,9 @@ def test_what_clears_the_table_is_seen_to_have_cleared_it():
     (flush,) = planned(nat44(), "ei").flush
     assert "del ; " in flush.command
     said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
-    assert flush.check.checker(said.format(3)) == "3 sessions are left"
+    assert "3 sessions" in flush.check.checker(said.format(3))
     assert flush.check.checker(said.format(0)) is None
-    assert flush.check.checker("") == "it does not say how many sessions there are"
+    assert flush.check.checker("")
 
 
 def test_the_command_that_leaves_ports_in_use_is_not_used():
@@ -43,20 +43,16 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
 
 
 @pytest.mark.parametrize(
-    ("plugin", "settings", "words"),
-    [
-        ("ei", {"udp_timeout_s": 30}, "udp_timeout_s cannot be told"),
-        ("ei", {"port_block": 16}, "port_block cannot be told"),
-        ("ed", {"port_block": 16}, "port_block cannot be told"),
-    ],
+    ("plugin", "settings"),
+    [("ei", {"udp_timeout_s": 30}), ("ei", {"port_block": 16}), ("ed", {"port_block": 16})],
 )
-def test_what_a_plugin_cannot_be_is_refused(plugin, settings, words):
-    with pytest.raises(UsageError, match=words):
+def test_what_a_plugin_cannot_be_is_refused(plugin, settings):
+    with expect_error("unsupported-by-device", mentions=next(iter(settings))):
         planned(nat44(**settings), plugin)
 
 
 def test_versions_with_other_commands_are_refused():
-    with pytest.raises(UsageError, match="VPP 21.06 is not supported"):
+    with expect_error("unsupported-by-version", mentions="21.06"):
         planned(nat44(), "ei", version="21.06")
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.customer_edge.plugins import LwB4, MapECe
 from v6t.plugins.nat.nptv6 import Nptv6
+from v6t.tests.expect import expect_error
 
 from . import intents
 
@@ -57,30 +57,30 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
     if not lacking:
         loaded.check(said("show-plugins"), intent.configuration, nat44)
         return
-    with pytest.raises(DutError, match=f"VPP has not loaded {lacking}_plugin.so") as wrong:
+    with expect_error("plugin-not-loaded", mentions=f"{lacking}_plugin.so") as wrong:
         loaded.check(said("show-plugins"), intent.configuration, nat44)
     assert f"plugin {lacking}_plugin.so {{ enable }}" in wrong.value.hint
 
 
 @pytest.mark.parametrize(
-    ("intent", "options", "version", "says"),
+    ("intent", "options", "version", "code"),
     [
-        (Nptv6().dut_intent(), {}, "23.06", "VPP 23.06 has no NPTv6"),
-        (Nptv6().dut_intent(), {}, "26.06", "VPP has not loaded npt66_plugin.so"),
-        (intents.nat44(), {}, "21.06", "VPP 21.06 is not supported"),
-        (intents.nat44(), {"nat44": "ei"}, "26.06", "VPP has not loaded nat44_ei_plugin.so"),
-        (intents.dslite(), {}, "26.06", "cannot forget the AFTR's tunnel address"),
-        (intents.nat64(), {}, "26.06", "VPP has not loaded nat64_plugin.so"),
+        (Nptv6().dut_intent(), {}, "23.06", "unsupported-by-version"),
+        (Nptv6().dut_intent(), {}, "26.06", "plugin-not-loaded"),
+        (intents.nat44(), {}, "21.06", "unsupported-by-version"),
+        (intents.nat44(), {"nat44": "ei"}, "26.06", "plugin-not-loaded"),
+        (intents.dslite(), {}, "26.06", "unsupported-by-device"),
+        (intents.nat64(), {}, "26.06", "plugin-not-loaded"),
     ],
 )
-def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options, version, says):
+def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options, version, code):
     driver = make_driver("vpp", {"start": False, **options})
     running = replace(
         driver.example(intent), version=version, sections={"plugins": said("show-plugins")}
     )
-    with pytest.raises((DutError, UsageError), match=says) as wrong:
+    with expect_error(code) as wrong:
         driver.refuse(intent, running)
-    assert ("_plugin.so" in wrong.value.hint) == says.startswith("VPP has not loaded")
+    assert ("_plugin.so" in wrong.value.hint) == (code == "plugin-not-loaded")
 
 
 @pytest.mark.parametrize("technology", [MapECe, LwB4])
@@ -90,7 +90,7 @@ def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(te
     assert "show ipip tunnel" in driver.survey()["ipip"]
     lacking = "show: unknown input `ipip tunnel'"
     sections = {"plugins": said("show-plugins"), "ipip": lacking}
-    with pytest.raises(DutError, match=r"ipip_plugin\.so"):
+    with expect_error("plugin-not-loaded", mentions="ipip_plugin.so"):
         driver.refuse(intent, replace(driver.example(intent), sections=sections))
     driver.refuse(intent, replace(driver.example(intent), sections={**sections, "ipip": ""}))
 
@@ -129,18 +129,18 @@ def test_a_static_neighbour():
 
 def test_its_interfaces_have_the_testbeds_addresses():
     check_hardware(said("show-hardware"), "host-left", "02:00:00:00:01:01", "left")
-    with pytest.raises(DutError, match="has the MAC address 02:00:00:00:01:01, not"):
+    with expect_error("wrong-interface", mentions="02:00:00:00:01:01"):
         check_hardware(said("show-hardware"), "host-left", "02:00:00:00:09:09", "left")
-    with pytest.raises(DutError, match=r"no interface host-up \(dut.options.left\); it has host-"):
+    with expect_error("unknown-interface", mentions="dut.options.left"):
         check_hardware(said("show-hardware"), "host-up", "02:00:00:00:01:01", "left")
 
 
 def test_its_sessions():
     assert syntax.nat44_sessions(said("show-nat44-summary")) == {"sessions": 7}
     none_left = make_driver("vpp", {}).nat44.none_left()
-    assert none_left.checker(said("show-nat44-summary")) == "7 sessions are left"
+    assert "7 sessions" in none_left.checker(said("show-nat44-summary"))
     (flush,) = planned(intents.nat64("64:ff9b::/96")).flush
-    assert flush.check.checker(said("show-nat64-bib-all")) == "3 bindings are left"
+    assert "3 bindings" in flush.check.checker(said("show-nat64-bib-all"))
     assert flush.check.checker("NAT64 BIB entries:\n") is None
     assert flush.check.checker("") is not None
 
@@ -167,14 +167,14 @@ def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
 
 def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
     intent = intents.dslite()
-    with pytest.raises(UsageError, match="cannot forget the AFTR's tunnel address"):
+    with expect_error("unsupported-by-device"):
         planned(intent, start=False)
     two = intents.with_values(intent, first_b4="2001:db8:b4::1:0", b4_count=2)
-    with pytest.raises(UsageError, match="keeps 1000 sessions of a B4") as info:
+    with expect_error("unsupported-by-device", mentions="1000") as info:
         planned(intents.requiring(two, sessions=2500))
     assert info.value.params == {"initiator_count": 3}
     assert planned(intents.requiring(two, sessions=2000))
-    with pytest.raises(UsageError, match=r"198\.19\.0\.1, which is the device's own address"):
+    with expect_error("unsupported-by-device", mentions="198.19.0.1"):
         planned(intents.with_values(intent, pool4=["198.19.0.1"]))
 
 
@@ -190,8 +190,8 @@ def test_the_aftrs_address_is_no_interfaces_own():
 def test_silence_is_no_empty_table():
     check = dslite.empty(str)
     assert check.checker("") is None
-    assert check.checker("connect: No such file or directory") == "VPP does not answer"
-    assert check.checker("B4 2001:db8::1 1 sessions\n  in ...\n") == "sessions of 1 B4s are left"
+    assert check.checker("connect: No such file or directory")
+    assert "1 B4s" in check.checker("B4 2001:db8::1 1 sessions\n  in ...\n")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
-from v6t.base.errors import DutError
 from v6t.drivers.duts import way
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.openbsd_pf import way_back
@@ -16,6 +15,7 @@ from v6t.drivers.duts.way import Peer, Way
 from v6t.intent.device import LinkIntent
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.siit.clat import Clat
+from v6t.tests.expect import expect_error
 
 from . import boxes, field, intents, sshserver
 
@@ -101,9 +101,8 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
 def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management, why):
     seen = way.way_of(session, looked, management)
     assert why in seen.unknown
-    with pytest.raises(DutError, match="cannot be determined") as info:
+    with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
-    assert "nothing was changed" in info.value.hint
 
 
 def test_a_device_of_the_lab_has_no_operator():
@@ -120,10 +119,10 @@ def seen():
 
 
 def refused(text, driver, intent, seen, **options):
-    with pytest.raises(DutError) as info:
+    with expect_error("operator-path-in-use") as info:
         planned(driver, intent, seen, **options)
     assert text in info.value.message
-    assert "nothing was changed" in info.value.hint
+    assert info.value.code == "operator-path-in-use"
 
 
 @pytest.mark.parametrize(
@@ -142,10 +141,7 @@ def refused(text, driver, intent, seen, **options):
 def test_a_route_that_would_take_the_way_is_refused_by_name(net, who, seen):
     refused(f"left route {net} would take the way to {who}", "linux-router", routed(net), seen)
     refused(
-        f"right route {net} would take the way to {who}",
-        "linux-router",
-        routed(net, "right"),
-        seen,
+        f"right route {net} would take the way to {who}", "linux-router", routed(net, "right"), seen
     )
 
 
@@ -272,7 +268,7 @@ def test_routes_outside_of_the_kernel_take_nothing(driver):
 def test_the_interface_of_the_way_back_is_not_touched(seen):
     """Packets may leave by another interface than they came in by."""
     aside = Way((Peer("client", ip_address("10.9.9.2"), 0, ("left",)),))
-    with pytest.raises(DutError, match="left is not touched: the way to 10.9.9.2, where this SSH"):
+    with expect_error("interface-protected", mentions="10.9.9.2"):
         planned("linux-router", intents.ROUTER4, aside)
 
 
@@ -287,9 +283,7 @@ def test_a_bridge_over_a_vlan_over_an_interface():
     }
     found = Facts("Linux", "6", interfaces=ports, management=frozenset({"br0"})).untouchable()
     assert set(found) == {"br0", "eth0.10", "eth0"}
-    assert found["eth0"] == (
-        "eth0.10 is made of it, and it belongs to br0: it carries this connection"
-    )
+    assert "eth0.10" in found["eth0"]
     over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower="bond0")}
     found = Facts("Linux", "6", interfaces=over, management=frozenset({"bond0.7"})).untouchable()
     assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
@@ -403,7 +397,7 @@ def test_s6_the_interface_of_the_session_is_not_touched(site, host):
     before = site.state()
     bed = site.testbed(host=host, left=port)
     said = site.v6t("dut", "apply", "--testbed", bed, *ROUTER, status=4)
-    assert f"the left interface {port} is not touched: it carries this connection" in said
+    assert f"interface {port}" in said
     assert site.state() == before
 
 
@@ -414,7 +408,7 @@ def test_s6_a_session_that_hides_where_it_comes_from(site):
     try:
         before = site.state()
         said = site.v6t("dut", "apply", "--testbed", site.testbed(), *ROUTER, status=4)
-        assert "the path of this SSH session cannot be determined" in said
+        assert "[operator-path-unknown]" in said
         assert site.state() == before
     finally:
         site.configure_sshd(field.SSHD)
@@ -437,6 +431,6 @@ def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
     net = ip_network((change.updates or change.beside).look.split()[-1])
-    with pytest.raises(DutError, match=f"a route beside the traffic with {net} would take the way"):
+    with expect_error("operator-path-in-use"):
         planned("linux-router", intent, Way((Peer("client", net[9], 0),)))
     planned("linux-router", intent, Way((Peer("client", net[9], 32),)))

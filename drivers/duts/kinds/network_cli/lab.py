@@ -17,7 +17,7 @@ class LabBox(LabDut):
             raise UsageError(
                 f"no device {login.lab} with a command line stands in the lab",
                 "the lab makes none: give dut.options.ssh.host, and a tester wired to it",
-                code="device-absent",
+                code="missing-device",
             )
         return [self.driver.name]
 

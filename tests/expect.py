@@ -1,0 +1,57 @@
+"""Expect an error by its code, raised in this process or printed by a command."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import pytest
+from pydantic import ValidationError
+from v6t.base.complaints import code_of
+from v6t.base.error_codes import ERROR_CODES
+from v6t.base.errors import InvalidValue, V6tError
+
+
+@contextlib.contextmanager
+def expect_error(code, *, path=None, mentions="", kind=V6tError):
+    """Expect an error with a code, and with a path from the top of the file if one is given.
+
+    Args:
+        code: of the error, or of the problem that pydantic reports.
+        path: keys and indices of the setting.
+        mentions: a name or number that the message must contain as a whole word.
+        kind: class of the error; V6tError includes those of validators and of pydantic.
+    """
+    with pytest.raises(
+        (V6tError, InvalidValue, ValidationError) if kind is V6tError else kind
+    ) as error:
+        yield error
+    found = error.value
+    own = code_of(_problem(found)) if isinstance(found, ValidationError) else found.code
+    assert own == code, f"{own}: {found!r}"
+    if path is not None:
+        assert found.path == tuple(path)
+    if mentions:
+        assert re.search(rf"(?<!\w){re.escape(mentions)}(?!\w)", str(found))
+
+
+def _problem(error):
+    """Return the problem that the user is told: a misspelt name often leaves another missing."""
+    problems = error.errors(include_url=False)
+    return next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+
+
+def expect_refusal(done, code=None, status=2):
+    """Expect that a command printed nothing but an error of at most two lines; return those.
+
+    Args:
+        code: of the error; None: any code that exists.
+    """
+    assert (done.status, done.out) == (status, ""), done
+    assert done.code == code if code else done.code in ERROR_CODES, done
+    lines = done.err.splitlines()
+    assert 1 <= len(lines) <= 2, done.err
+    assert re.match("v6t: .", lines[0])
+    assert all(line.startswith("     ") for line in lines[1:])
+    assert done.code != "internal-error", done.err
+    return done.err
