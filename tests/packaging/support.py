@@ -20,6 +20,7 @@ SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "i
 
 ROOMS = (
     "analysis",
+    "audit",
     "base",
     "core",
     "drivers",
