@@ -223,7 +223,7 @@ def test_a_connection_that_is_none_of_ours_ends_the_run_with_both_numbers():
 def test_the_devices_timeout_is_checked_before_phase_one():
     run = resolve(flags=Flags(plugin="nat44", dut_params={"timeout_s": "40"}))
     needed(run.dut.driver)
-    with expect_error("conflict", path=["procedure"]):
+    with expect_error("idle-timeout", path=["procedure"]):
         resolve(
             flags=Flags(
                 plugin="nat44",

@@ -644,7 +644,7 @@ def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkey
 def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo 'EAL: Error - no hugepages'; exit 1")
-    with expect_error("command-failed", kind=TesterError) as caught:
+    with expect_error("tester-fault", kind=TesterError) as caught:
         a_tester(path, start="always", interfaces=("eth8", "eth9"), fence=False).open()
     kept = Path(caught.value.hint.removeprefix("all it said: "))
     assert kept.read_text() == "EAL: Error - no hugepages\n"
@@ -655,7 +655,7 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo binding; sleep 60")
     given = {"start": "always", "interfaces": ("eth8", "eth9"), "fence": False}
-    with expect_error("command-failed", kind=TesterError) as caught:
+    with expect_error("tester-fault", kind=TesterError) as caught:
         a_tester(path, start_deadline_s=3, **given).open()
     Path(caught.value.hint.removeprefix("all it said: ")).unlink()
 

@@ -155,7 +155,7 @@ def namespaces():
 def test_a_stateful_part_that_forgets_too_soon_is_refused_before_traffic(variant, part):
     """DD-05."""
     given = {f"parts.{part}.options.timeout_s": "1"}
-    with expect_error("conflict", path=["procedure"]):
+    with expect_error("idle-timeout", path=["procedure"]):
         resolve(flags=Flags("ipv4aas", params={"variant": variant}, dut_params=given))
 
 
@@ -163,7 +163,7 @@ WRONG = {
     "no such part": ({"parts.nat.driver": "jool"}, "unknown-name"),
     "no such driver": ({"parts.clat.driver": "jul"}, "unknown-name"),
     "a driver that cannot be it": (
-        {"parts.clat.driver": "nftables"}, "unsupported-by-device",
+        {"parts.clat.driver": "nftables"}, "unsupported-technology",
     ),
     "reference of a stateful part": (
         {"parts.plat.driver": "reference"}, "missing-reference",
@@ -335,7 +335,7 @@ def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
 
 
 def test_tayga_is_no_ce_of_map_t_by_itself():
-    with expect_error("unsupported-by-device"):
+    with expect_error("unsupported-technology"):
         resolve(flags=Flags("mapt-ce", dut="tayga"))
 
 

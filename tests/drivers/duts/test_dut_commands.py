@@ -58,13 +58,13 @@ def test_a_dry_run_shows_the_plan():
 def test_a_plan_without_a_driver_asks_for_one():
     done = v6t("dut", "plan", "--plugin", "siit")
     assert done.status == 2
-    assert done.code == "unsupported-by-device"
+    assert done.code == "missing-driver"
 
 
 def test_the_lab_device_cannot_stay_configured():
     done = v6t("dut", "apply", "--plugin", "siit", "--driver", "tayga")
     assert done.status == 2
-    assert done.code == "device-absent"
+    assert done.code == "missing-device"
 
 
 # ---------------------------------------------------- a device elsewhere
@@ -243,4 +243,4 @@ def test_verify_sees_a_device_that_reads_back_well_and_forwards_nothing(tmp_path
 def test_the_reference_device_has_nothing_to_verify():
     done = v6t("dut", "verify", "--plugin", "siit")
     assert done.status == 2
-    assert done.code == "device-absent"
+    assert done.code == "missing-driver"

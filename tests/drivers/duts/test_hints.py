@@ -216,13 +216,13 @@ def test_options_of_the_driver_that_cannot_are_left_out_and_a_testbed_gets_no_co
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: vpp}")
     refused = v6t("run", "--dry-run", "--plugin", "siit", "--testbed", bed)
-    assert refused.code == "unsupported-by-device"
+    assert refused.code == "unsupported-technology"
     assert "try: " not in refused.err
 
 
 def test_a_part_of_a_chain_is_not_told_to_replace_the_whole():
     refused = v6t(*command_of("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]))
-    assert refused.code == "unsupported-by-device"
+    assert refused.code == "unsupported-technology"
     assert "is made by" not in refused.err
 
 

@@ -128,7 +128,7 @@ def test_a_kernel_without_it_is_refused():
 
 
 def test_what_is_no_tunnel_is_refused():
-    with expect_error("unsupported-by-device"):
+    with expect_error("unsupported-technology"):
         planned(MapTCe().dut_intent())
     with expect_error("unsupported-by-device"):
         planned(B4, checks=True)

@@ -457,7 +457,7 @@ def test_a_lab_without_such_a_device_is_refused():
 def test_one_that_does_not_stand_in_the_lab_is_not_made():
     device = made(ssh={"lab": "v6t-test-no-such-lab"}).lab_device(None, intents.ROUTER6)
     for begun in (device.look, device.namespace):
-        with expect_error("device-absent"):
+        with expect_error("missing-device"):
             begun()
 
 

@@ -168,13 +168,13 @@ UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownCo
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not accepts_any(n)])
 def test_check_supported_unknown_family_is_refused(name):
-    with expect_error("unsupported-by-device") as caught:
+    with expect_error("unsupported-technology") as caught:
         driver_type(name).check_supported(UNKNOWN)
     assert caught.value.technology == "no-such"
 
 
 def test_check_supported_refusal_lists_accepted_families():
-    with expect_error("unsupported-by-device") as caught:
+    with expect_error("unsupported-technology") as caught:
         driver_type("ip6-tunnel").check_supported(UNKNOWN)
     assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 

@@ -138,7 +138,7 @@ def test_a_wrong_key_is_refused(login, tmp_path):
 
 
 def test_a_missing_key_file_is_the_users_error(login, tmp_path):
-    with expect_error("missing-file"):
+    with expect_error("file-not-found"):
         login(identity=(str(tmp_path / "none"),))
 
 

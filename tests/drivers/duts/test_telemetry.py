@@ -193,7 +193,7 @@ def test_the_links_of_a_device_are_those_to_the_tester(name):
 
 
 def test_a_device_without_driver_cannot_be_watched():
-    with expect_error("device-absent"):
+    with expect_error("missing-driver"):
         check_watchable(bind(resolve(flags=Flags("siit"))))
 
 
