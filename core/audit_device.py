@@ -179,7 +179,9 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
 def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
-            "there is no device to audit", "name a driver with --dut", code="device-absent"
+            "no device is configured for the audit",
+            "name a driver with --dut",
+            code="missing-driver",
         )
     device = bound.driver.audited_device(bound.device, bound.intent, build_device)
     bed = Bed(links, device)
