@@ -143,7 +143,7 @@ def test_list_with_unusual_parameters_has_clause(
         (["--plugin", "siit", "-o", "/dev/null/here"], "file-unwritable"),
         (["--plugin", "siit", "--interfaces", "one"], "wrong-interface"),
         (["--plugin", "siit", "--interfaces", "one,one"], "duplicate"),
-        (["--plugin", "siit", "--dut", "cable"], "device-absent"),
+        (["--plugin", "siit", "--dut", "cable"], "missing-driver"),
         (["--plugin", "siit", "--clause", "no-such"], "unknown-name"),
         (["--plugin", "nat44", "--set", "initiator_count=1"], "no-clauses"),
         (["--plugin", "nat64", "--set", "prefix=wkp"], "no-clauses"),
