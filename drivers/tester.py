@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Oracle(ReferenceTranslation, Protocol):
-    """A reference translation of frames, or a zone of names; a technology plugin is one."""
+    """A reference translation with a zone for DNS queries; technology plugins implement it."""
 
     @property
     def zone(self) -> Zone | None:

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
+from v6t.intent.requirements import DeviceRequirements
 
 ConfigT = TypeVar("ConfigT", bound=DeviceConfig)
 
@@ -119,7 +120,7 @@ class Links:
 
     @property
     def background_vlans(self) -> tuple[BackgroundVlan, BackgroundVlan] | None:
-        """VLANs of the background on the left and on the right; None: it has none of its own."""
+        """VLANs of the background on the left and on the right; None: that of the technology."""
         left, right = self.left.background, self.right.background
         return None if left is None or right is None else (left, right)
 
@@ -206,27 +207,6 @@ class PartIntent:
 
 
 @dataclass(frozen=True)
-class DeviceRequirements:
-    """What a run requires of a device beyond its technology.
-
-    Attributes:
-        sessions: connections that the device must hold; 0: no requirement.
-        filters: filter rules of each direction, of which the middle one admits the test traffic.
-        live_change: whether a part of its configuration is added, changed and removed under traffic.
-        route_updates: whether a route that no test packet takes changes under traffic.
-        bgp_speaker: whether a BGP speaker sends these updates.
-        snmp_agent: whether it answers SNMP queries.
-    """
-
-    sessions: int = 0
-    filters: int = 0
-    live_change: bool = False
-    route_updates: bool = False
-    bgp_speaker: bool = False
-    snmp_agent: bool = False
-
-
-@dataclass(frozen=True)
 class DeviceIntent:
     """What a device must be, in terms of no vendor.
 
@@ -247,14 +227,12 @@ class DeviceIntent:
     right: LinkIntent = field(default_factory=LinkIntent)
     parts: tuple[PartIntent, ...] = ()
     alternatives: tuple[PartIntent, ...] = ()
-    requirements: DeviceRequirements = DeviceRequirements()
+    requirements: DeviceRequirements = field(default_factory=DeviceRequirements)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the intent as JSON values, without defaults of configurations and links."""
+        """Return the intent as JSON values."""
         adapter = TypeAdapter(DeviceIntent)
-        values: dict[str, Any] = adapter.dump_python(
-            self, mode="json", serialize_as_any=True, exclude_defaults=True
-        )
+        values: dict[str, Any] = adapter.dump_python(self, mode="json", serialize_as_any=True)
         return values
 
     def configuration_as(self, kind: type[ConfigT]) -> ConfigT:

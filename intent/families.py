@@ -1,7 +1,7 @@
 """Configurations of devices, one model for each family; written by technologies, read by drivers.
 
 A technology builds one model, and a driver lists in ``accepts`` those that it can configure. A technology
-or driver of another distribution may derive models of its own from :class:`DeviceConfig`.
+or driver of another distribution may derive further models from :class:`DeviceConfig`.
 """
 
 from __future__ import annotations

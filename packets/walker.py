@@ -320,7 +320,7 @@ def locate_endpoints(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
     layout = locate_headers(frame, first)
     if not layout.transport:
         raise TesterError(
-            "a frame without ports or query identifier belongs to no connection",
+            "a frame without ports or query identifier does not belong to a connection",
             code="invalid-traffic-model",
         )
     return layout

@@ -32,7 +32,7 @@ from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
-    from v6t.plugins.whole import WholeDevice
+    from v6t.plugins.audit_views import AuditView
     from v6t.profiles.dns.zone import Zone
 
 __all__ = [
@@ -254,14 +254,17 @@ class Technology(ReferenceTranslation):
             return sizes.ipv4, sizes.ipv6
         return sizes.ipv6, sizes.ipv4
 
-    def whole_device(self) -> WholeDevice:
-        """All that a right device sends for single frames: what an audit is itself audited with.
+    def audit_views(self) -> Sequence[AuditView]:
+        """Return the roles of the device that an audit has clauses for; none: it has no clauses."""
+        return ()
 
-        Where nothing better is given: the reference translation, which says nothing by itself.
-        """
-        from v6t.plugins.whole import WholeDevice
+    def audit_params(self) -> Mapping[str, Any]:
+        """Return parameters with which an audit covers more; those that the user sets take precedence."""
+        return {}
 
-        return WholeDevice(self)
+    def audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the parameters of further configurations, by names of :mod:`v6t.plugins.audit_views`."""
+        return {}
 
     @abstractmethod
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +21,18 @@ from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
 if TYPE_CHECKING:
-    from v6t.analysis.records.audit import Audit
+    from v6t.audit.auditor import AuditProgress
+    from v6t.audit.record import AuditRecord
+    from v6t.core.config.bound import BoundRun
 
 DEVIATES = 6
-"""Exit status: the device answers, but not as a MUST or SHOULD has it."""
+"""Exit status: the device deviates from a MUST or SHOULD."""
 
 
 def interface_pair(
     ctx: click.Context, param: click.Parameter, value: str | None
 ) -> tuple[str, str] | None:
-    """Two names with a comma between them."""
+    """Parse two names separated by a comma."""
     del ctx, param
     if value is None:
         return None
@@ -38,7 +44,7 @@ def interface_pair(
     return left, right
 
 
-@click.command(short_help="ask a device clause by clause whether it behaves as RFCs say")
+@click.command(short_help="test a device clause by clause for conformance to RFCs")
 @device_flags
 @click.option(
     "--suite",
@@ -47,7 +53,7 @@ def interface_pair(
     callback=names,
     shell_complete=suites_offered,
     metavar="NAMES",
-    help="Suites to ask, separated by commas; default: all that apply.",
+    help="Suites to test, separated by commas; default: all that apply.",
 )
 @click.option(
     "--clause",
@@ -55,7 +61,7 @@ def interface_pair(
     multiple=True,
     callback=names,
     metavar="NAMES",
-    help="Only clauses whose name holds one of these words.",
+    help="Only clauses whose name contains one of these words.",
 )
 @click.option(
     "--no-variants",
@@ -73,15 +79,15 @@ def interface_pair(
     type=NumberRange(0.01, 60),
     default=0.4,
     show_default=True,
-    help="Seconds to listen where nothing comes.",
+    help="Seconds to wait for the first frame of the device.",
 )
 @click.option(
     "--timers",
     type=click.Choice(["short", "minutes", "hours"]),
     default="short",
     show_default=True,
-    help="Timers to wait for: those the device is told as seconds; RFCs' minima up to 4 minutes; "
-    "that of open TCP connections (2 hours), too.",
+    help="Timers to wait for: configured seconds; minima of RFCs up to 4 minutes; the timer of open TCP "
+    "connections (2 hours), too.",
 )
 @click.option(
     "-o",
@@ -89,8 +95,15 @@ def interface_pair(
     type=PATH,
     help="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap.",
 )
-@click.option("--all", "every", is_flag=True, help="Print the clauses that are followed, too.")
-@click.option("--list", "listed", is_flag=True, help="Print the clauses; ask nothing.")
+@click.option(
+    "--all", "every", is_flag=True, help="Print the clauses to which the device conforms, too."
+)
+@click.option(
+    "--list",
+    "listed",
+    is_flag=True,
+    help="Print the clauses and what they do not cover; send nothing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags
 def command(
@@ -106,58 +119,125 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Ask a device clause by clause whether it behaves as RFCs say.
+    """Test a device clause by clause for conformance to RFCs.
 
-    Single frames and short exchanges, no load. Each clause is followed, deviated from, or cannot be
-    told. Exit status 6 where a MUST or SHOULD is deviated from.
+    Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
+    MUST or SHOULD.
     """
     from v6t.core.cli.dut_command import resolve_device
 
     bound = resolve_device(given)
     if listed:
-        _list(bound, suites, as_json)
+        _list(bound, suites, no_variants, as_json)
         return 0
-    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, reserved, write, write_record
-    from v6t.core.audit.device import Listening
+    from v6t.audit.auditor import (
+        LASTING_S,
+        AuditProgress,
+        AuditRequest,
+        choose_clauses,
+        run_audit,
+    )
+    from v6t.audit.runner import Listening
+    from v6t.core.audit_device import BoundDevice
+    from v6t.core.audit_output import reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import of_device, signals
     from v6t.core.runs.log import log_to
     from v6t.core.runs.rundir import unused
 
     if interfaces is None:
         bound.tester.prepare()
-    lasting_s = LASTING_S[timers]
-    wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait), lasting_s)
     out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
+    request = AuditRequest(suites, clauses, not no_variants, Listening(wait), LASTING_S[timers])
+    names: list[str] = []
+    device = BoundDevice(bound, interfaces, names.append)
+    device, selection = choose_clauses(device, suites, bound.settings.params)
+    started = time.monotonic()
 
-    def note(record: Audit) -> None:
-        with contextlib.suppress(OSError):  # said at the end, if it is so then
-            write_record(record, out)
+    def record(progress: AuditProgress) -> AuditRecord:
+        about = names[-1] if names else bound.driver.name
+        seconds = round(time.monotonic() - started, 1)
+        return make_record(
+            device.bound, about, [s.name for s in selection.suites], seconds, progress
+        )
 
-    with reserved(out), log_to(out):
-        with signals(lambda: of_device(bound.settings, bound.again)):
-            done = audit(bound, wanted, None, note)
+    def save(progress: AuditProgress) -> None:
+        with contextlib.suppress(OSError):  # reported at the end, if it still fails
+            write_record(record(progress), out)
+
+    with reserve_directory(out), log_to(out):
+        with signals(lambda: of_device(bound.settings, bound.again)), _live_line() as show:
+            progress = AuditProgress(tested=show, save=save)
+            error = run_audit(device, selection, request, progress)
+        made = record(progress)
         try:
-            write(done.record, done.frames, out)
-        finally:  # a full disk costs the files, not what minutes of asking have found
-            _show(done.record, out, every, as_json)
-    if done.trouble is not None:
-        raise done.trouble
-    return DEVIATES if done.record.fails else 0
+            write_audit(made, progress.frames, out)
+        finally:  # if the disk is full, the findings are printed all the same
+            _show(made, out, every, as_json)
+    if error is not None:
+        raise error
+    return DEVIATES if made.fails or (made.stopped and not made.findings) else 0
 
 
-def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:
-    """Every clause with its place and level."""
-    from v6t.core.audit.auditing import asked_of
+@contextlib.contextmanager
+def _live_line() -> Iterator[Any]:
+    """Show the number and name of the clause on a terminal."""
+    from v6t.core.cli.stopping import CLEAR_LINE
 
-    bound, asked = asked_of(bound, wanted)
-    for problem, fix in asked.unmet:
+    terminal = sys.stderr.isatty()
+
+    def write(text: str) -> None:
+        if terminal:
+            with contextlib.suppress(OSError):
+                print(f"{CLEAR_LINE}{text}", end="\r", file=sys.stderr, flush=True)
+
+    try:
+        yield lambda number, planned, name: write(f"clause {number} of {planned}: {name}")
+    finally:
+        write("")
+
+
+def make_record(
+    bound: BoundRun, about: str, suites: Sequence[str], seconds: float, progress: AuditProgress
+) -> AuditRecord:
+    """Return the record of what was tested so far."""
+    from v6t.audit.record import SCHEMA, AuditRecord
+    from v6t.core.runs.manifest import commit, now
+
+    return AuditRecord(
+        schema=SCHEMA,
+        version=version("v6t"),
+        source_commit=commit(),
+        made=now(),
+        plugin=bound.settings.plugin,
+        params=json.loads(bound.technology.params.model_dump_json()),
+        driver=bound.driver.name,
+        device=about,
+        suites=list(suites),
+        seconds=seconds,
+        planned=progress.planned,
+        stopped=progress.stopped,
+        findings=progress.findings,
+    )
+
+
+def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: bool) -> None:
+    """Print every clause with its section and level, and the RFCs without clauses."""
+    from v6t.audit.auditor import AuditRequest, choose_clauses, plan_audit
+    from v6t.audit.suites import find_uncovered_rfcs
+    from v6t.core.audit_device import BoundDevice
+
+    device, selection = choose_clauses(BoundDevice(bound), wanted, bound.settings.params)
+    for problem, fix in selection.unmet:
         notice(f"clauses are left out: {problem}; {fix}")
-    rows = [(c.name, f"{c.rfc} {c.section}", c.level, c.title) for c in asked.clauses]
-    for suite, words, _ in asked.variants(bound.technology):
-        rows += [
-            (c.name, f"{c.rfc} {c.section}", c.level, f"{c.title} ({words})")
-            for c in suite.varied(bound.technology, words)
-        ]
+    request = AuditRequest(variants=not no_variants, lasting_s=float("inf"))
+    rows = [
+        (c.name, f"{c.rfc} {c.section}", c.level, c.title + (f" ({variant})" if variant else ""))
+        for variant, clauses in plan_audit(device, selection, request).items()
+        for c in clauses
+    ]
+    uncovered = find_uncovered_rfcs(device.technology, selection)
+    if uncovered:
+        notice(f"no clauses exist for {', '.join(uncovered)}")
     if as_json:
         keys = ("clause", "section", "level", "title")
         click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
@@ -166,12 +246,12 @@ def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"{name:<34} {section:<14} {level:<6} {title}")
 
 
-def _show(record: Audit, out: Path, every: bool, as_json: bool) -> None:
+def _show(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(record.to_json(), indent=1))
         return
-    from v6t.analysis.report.audit import document
+    from v6t.audit.document import audit_document
     from v6t.core.cli.document_view import print_document
 
-    print_document(document(record, every=every))
+    print_document(audit_document(record, every=every))
     click.echo(f"Audit: {out}")

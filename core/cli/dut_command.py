@@ -253,6 +253,7 @@ def _resolve(
         # a device that holds too few connections for a run is looked at and restored like any other
         procedure=procedure or (_FEW if any_technology else {}),
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
+        single_frames=procedure is not None,
     )
     bound = resolve_and_bind(run_file, testbed, flags)
     told = given["dut"] or driver_named(testbed)

@@ -26,7 +26,7 @@ COMMANDS = {
     "run": "measure a technology on a device",
     "resume": "continue an interrupted run",
     "report": "write the report of a run or campaign",
-    "audit": "ask a device clause by clause whether it behaves as RFCs say",
+    "audit": "test a device clause by clause for conformance to RFCs",
     "dut": "configure, verify, watch and restore the device under test",
     "compare": "compare runs with one another or with published results",
     "trend": "find changes among many runs of the same",

@@ -80,7 +80,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
     Raises:
         UsageError: nothing can be.
     """
-    from v6t.core.audit.suites import core
+    from v6t.audit.suites import core_clauses
 
     if bound.tester.simulates:
         raise UsageError(
@@ -94,7 +94,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
             "leave out --audit",
             code="missing-device",
         )
-    number = len(core(bound.technology))
+    number = len(core_clauses(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
     then = "ends the run" if audit == "refuse" else "is said"
     return (
@@ -109,11 +109,15 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
     Raises:
         TranslationError: a MUST or SHOULD is deviated from, and such a device is not to be measured.
     """
-    from v6t.core.audit.auditing import precheck
+    from v6t.audit.auditor import check_core
+    from v6t.audit.runner import Listening
+    from v6t.audit.suites import core_clauses
+    from v6t.core.audit_device import BoundDevice
     from v6t.core.cli.stopping import of_device, signals
 
     with signals(lambda: of_device(bound.settings, "")):
-        found = precheck(bound)
+        clauses = core_clauses(bound.technology)
+        found = check_core(BoundDevice(bound), clauses, Listening())
     grave = [f for f in found if f.fails]
     if grave and refuse:
         words = "; ".join(f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in grave)

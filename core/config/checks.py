@@ -41,12 +41,18 @@ def check_ttl(bound: BoundRun) -> None:
         )
 
 
-def check_measures(bound: BoundRun) -> None:
+def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
     """Refuse settings of benchmarks that cannot work.
+
+    Args:
+        bound: the run.
+        single_frames: no benchmark is measured, so all settings work.
 
     Raises:
         UsageError: the first that cannot.
     """
+    if single_frames:
+        return
     p = bound.settings.procedure
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)

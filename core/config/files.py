@@ -151,3 +151,5 @@ class Flags:
     modifier: str | None = None
     seed: int | None = None
     label: str | None = None
+    single_frames: bool = False
+    """No benchmark is measured: the device receives single frames only."""

@@ -156,7 +156,7 @@ def resolve_and_bind(
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
-        check_measures(bound)
+        check_measures(bound, single_frames=flags.single_frames)
     return bound
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from v6t.core.modifiers.base import Modifier
-from v6t.intent.device import Links
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
+
+if TYPE_CHECKING:
+    from v6t.intent.device import Links
 
 NAME = "broadcast"
 OTHERS = 99

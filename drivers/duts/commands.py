@@ -319,10 +319,10 @@ class Commands(ABC):
             UsageError: with the configurations that it accepts.
         """
         if not isinstance(intent.configuration, cls.accepts):
-            raise cls.unsupported(intent)
+            raise cls.make_refusal(intent)
 
     @classmethod
-    def unsupported(cls, intent: Intent, hint: str = "") -> UsageError:
+    def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
         """Return the error for a device that this implementation cannot be.
 
         Args:

@@ -16,6 +16,7 @@ from v6t.drivers.duts.plan import Intent
 from v6t.drivers.tester import Oracle
 
 if TYPE_CHECKING:
+    from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.contract import Transport
     from v6t.drivers.transport.ssh_options import SshOptions
@@ -48,9 +49,6 @@ class DeviceTechnology(Oracle, Protocol):
     @property
     def links(self) -> Any:
         """Left and right, with their MTUs."""
-
-    def whole_device(self) -> Any:
-        """Answers single frames as a right device does."""
 
     @property
     def parts(self) -> Sequence[ReferencePart]:
@@ -190,14 +188,21 @@ class Driver(Commands):
 
         return LabDut(self, intent, keep)
 
-    def probed_device(
+    def audited_device(
         self,
-        translation: DeviceTechnology,
+        technology: DeviceTechnology,
         intent: Intent,
-        keep: Path | None = None,
+        build_model: Callable[[Any], PacketModel],
     ) -> LabDevice:
-        """The same for single frames, where everything counts that it says: see :meth:`lab_device`."""
-        return self.lab_device(translation, intent, keep)
+        """Return the device that an audit tests with single frames.
+
+        Args:
+            technology: as the device should implement it.
+            intent: of the device.
+            build_model: builds a packet-level model, for drivers without a real device.
+        """
+        del build_model
+        return self.lab_device(technology, intent)
 
 
 class WithoutCommands(Driver):

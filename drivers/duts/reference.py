@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +19,7 @@ from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Reach
+    from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -107,16 +108,17 @@ class Reference(Unconfigured):
             translation, frame_octets(links), self.options.faults, swapped=links.swapped
         )
 
-    def probed_device(
+    def audited_device(
         self,
-        translation: DeviceTechnology,
+        technology: DeviceTechnology,
         intent: Intent,
-        keep: Path | None = None,
+        build_model: Callable[[Any], PacketModel],
     ) -> LabDevice:
-        """With ICMP errors of its own, fragments and all."""
+        """Return the packet-level model, which sends ICMP errors and fragments."""
+        from v6t.drivers.lab.packet_model import PacketModelDevice
         from v6t.drivers.lab.setup import frame_octets
-        from v6t.drivers.lab.whole_device import WholeDevice
 
-        links = translation.links
-        whole = translation.whole_device()
-        return WholeDevice(whole, frame_octets(links), swapped=links.swapped)
+        links = technology.links
+        return PacketModelDevice(
+            build_model(technology), frame_octets(links), swapped=links.swapped
+        )

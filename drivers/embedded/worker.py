@@ -125,10 +125,10 @@ def _make(spec: dict[str, Any]) -> Role:
         from v6t.drivers.lab.prober import Prober
 
         return Prober(**spec)
-    if kind == "whole":
-        from v6t.drivers.lab.whole_device import WholeDut
+    if kind == "model":
+        from v6t.drivers.lab.packet_model import PacketModelDut
 
-        return WholeDut(**spec)
+        return PacketModelDut(**spec)
     return ReferenceDut(**spec)
 
 

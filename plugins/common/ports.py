@@ -203,7 +203,7 @@ def _index_variable(sharing: PortSharing, policy: Policy, psid: int) -> Variable
     width = 16 - sharing.psid_len
     low = 1 << sharing.low_bits if sharing.psid_offset else int(psid == 0)
     top = (1 << width) - 1
-    if low > top:
+    if not width or low > top:
         return None
     return Variable(_CE_PORT, width, KINDS[policy], low=low, high=top)
 

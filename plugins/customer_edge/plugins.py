@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.intent.families import CustomerConfig, LwB4Config, MapECeConfig, MapTCeConfig
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import (
+    RAISED_MTU,
+    Translator,
+    TunnelEnd,
+    prefix_variants,
+)
+from v6t.plugins.audit_views import (
+    CustomerEdge as CustomerEdgeView,
+)
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.customer_edge.customer import DROP_REASONS, Translation, Tunnel
@@ -23,8 +32,8 @@ from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class CustomerEdge(StatelessTechnology):
@@ -33,6 +42,7 @@ class CustomerEdge(StatelessTechnology):
     ip_versions = (6, 4)
     sides = ("relay", "customer")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    kind: ClassVar[Literal["MAP-E", "MAP-T", "lw4o6"]]
     params: CustomerParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
@@ -49,6 +59,53 @@ class CustomerEdge(StatelessTechnology):
         remote = way.dmr if isinstance(way, Translation) else way.remote
         left, right = customer_sides(self.params, self.links, remote)
         return DeviceIntent(self.name, self._configuration(way), self.links, left, right)
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        customer = p.customer
+        way, ports = customer.way, customer.ports
+        host = customer.ipv4.network_address
+        low, high = ports.ranges[-1]
+        port = ((low + high) // 2 or high) if ports.psid_len else 443
+        if isinstance(way, Tunnel):
+            edge = CustomerEdgeView(
+                self.kind, customer.ipv4, ports, p.server_ipv4, way.local, way.remote
+            )
+            tunnel = TunnelEnd(
+                side="left",
+                local=way.local,
+                remote=way.remote,
+                inner=(p.server_ipv4, 443),
+                outer=(p.server_ipv4, 443),
+                host=(host, port),
+                copies_dscp=way.uniform,
+                shared=ports.psid_len > 0,
+            )
+            return edge, tunnel
+        edge = CustomerEdgeView(
+            self.kind,
+            customer.ipv4,
+            ports,
+            p.server_ipv4,
+            way.ipv6(host),
+            rule=way.rule,
+            psid=way.psid,
+            dmr=way.dmr,
+            lowest_ipv6_mtu=way.lowest_ipv6_mtu,
+        )
+        translator = Translator(
+            six_side="left",
+            six=way.peer(p.server_ipv4),
+            six4=(p.server_ipv4,),
+            port=port if ports.psid_len else 40123,
+            four=host,
+            four6=way.ipv6(host),
+            server_port=port,
+            lowest_ipv6_mtu=way.lowest_ipv6_mtu,
+            uses_ports=ports.psid_len > 0,
+            may_reassemble=ports.psid_len > 0,
+        )
+        return edge, translator
 
     def _configuration(self, way: Tunnel | Translation) -> CustomerConfig:
         p, customer = self.params, self.params.customer
@@ -77,6 +134,7 @@ class MapECe(CustomerEdge):
     """MAP-E CE without its NAPT."""
 
     name = "mape-ce"
+    kind = "MAP-E"
     title = "MAP-E CE, single device: encapsulates a customer's IPv4, NAPT left out"
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
@@ -88,6 +146,7 @@ class MapTCe(CustomerEdge):
     """MAP-T CE without its NAPT."""
 
     name = "mapt-ce"
+    kind = "MAP-T"
     title = "MAP-T CE, single device: translates a customer's IPv4, NAPT left out"
     rfcs = (
         "RFC 7599",
@@ -100,17 +159,19 @@ class MapTCe(CustomerEdge):
     rfc_frame_sizes = IPV6_SIZES
     params: MapTCeParams
 
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.customer_edge.whole import WholeMapTCe
+    def audit_params(self) -> dict[str, Any]:
+        """Return the length of the EA bits with which the CE does not share its address."""
+        return {"ea_len": self.params.rule.suffix_len}
 
-        return WholeMapTCe(self)
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {RAISED_MTU: {"lowest_ipv6_mtu": 1400}, **prefix_variants("dmr")}
 
 
 class LwB4(CustomerEdge):
     """Lightweight B4 without its NAPT."""
 
     name = "lwb4"
+    kind = "lw4o6"
     title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, NAPT left out"
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,6 +18,7 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import AftrTunnelConfig, DsLiteAftrConfig
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import IPV6, view
+from v6t.plugins.audit_views import Nat, TunnelEnd, first_hosts
 from v6t.plugins.base import DeviceIntent, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, between, chain_intent, part_params, without_ipv6
@@ -37,6 +38,7 @@ from v6t.profiles.model import Layer
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
+    from v6t.plugins.audit_views import AuditView
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 _HERE, _THERE = "192.168.20.1/30", "192.168.20.2/30"
@@ -182,6 +184,30 @@ class DsLiteAftr(StatefulTechnology):
             Part("softwire", self.name, tunnels, reference=end),
             Part("nat", self.name, intent, "nftables", stateful=True),
         )
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        nat = Nat(
+            hosts=first_hosts(p.b4_ipv6, p.initiator_count),
+            servers=first_hosts(p.responder_ipv4, p.responder_count),
+            pool=p.pool,
+            customer=p.initiator_ipv4,
+            aftr=p.aftr_ipv6.ip,
+            **p.audit_limits,
+        )
+        tunnel = TunnelEnd(
+            side="left",
+            local=p.aftr_ipv6.ip,
+            remote=p.b4_ipv6,
+            inner=(p.initiator_ipv4, p.initiator_ports.min + 7),
+            outer=None,
+            host=(p.responder_ipv4, 5),
+            copies_dscp=True,
+        )
+        return nat, tunnel
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return self.params.audit_variants()
 
     def dut_intent(self) -> DeviceIntent:
         """Tunnels, public addresses and ports; as a whole for one device, and part by part."""

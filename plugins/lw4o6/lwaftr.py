@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.direction import Direction
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.lw4o6.audit_view import lwaftr_variants, lwaftr_view
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
+from v6t.plugins.map.audit_view import customer_tunnel
 from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class LightweightAftr(Relay):
@@ -52,13 +54,14 @@ class LightweightAftr(Relay):
         """List the address on the link and all others of the lwAFTR."""
         return self.params.left_addresses
 
+    def audit_views(self) -> tuple[AuditView, ...]:
+        relay = lwaftr_view(self.params)
+        return relay, customer_tunnel(relay)
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return lwaftr_variants(self.params)
+
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.lw4o6.reference import LwAftr
 
         return LwAftr(self.params.table(), self.links).device(self.links)
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.lw4o6.whole import WholeLwAftr
-
-        return WholeLwAftr(self)

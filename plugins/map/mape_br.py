@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.families import MapERelayConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.map.audit_view import customer_tunnel, mape_view, relay_variants
 from v6t.plugins.map.intent import rule_configs
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
 from v6t.plugins.map.traffic import relay_traffic
@@ -15,8 +16,8 @@ from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class MapEBorderRelay(Relay):
@@ -52,14 +53,15 @@ class MapEBorderRelay(Relay):
         """The link's, and the BR's if it is another one."""
         return self.params.left_addresses
 
+    def audit_views(self) -> tuple[AuditView, ...]:
+        relay = mape_view(self.params)
+        return relay, customer_tunnel(relay)
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return relay_variants(self.params)
+
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.map.mape_reference import MapERelay
 
         rules = [d.rule for d in self.params.all_domains]
         return MapERelay(rules, self.params.br_address, self.links).device(self.links)
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.map.whole import WholeMapE
-
-        return WholeMapE(self)

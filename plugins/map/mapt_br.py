@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.families import MapTRelayConfig
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import RAISED_MTU, Translator, prefix_variants
 from v6t.plugins.common.mixture import ipv6
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.map.audit_view import mapt_view, relay_variants
 from v6t.plugins.map.intent import rule_configs
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.traffic import relay_traffic
@@ -16,8 +18,8 @@ from v6t.plugins.translation import rfc6052
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class MapTBorderRelay(Relay):
@@ -66,15 +68,35 @@ class MapTBorderRelay(Relay):
         """The BR's."""
         return [str(self.params.dut_left_ipv6)]
 
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        relay = mapt_view(p, server)
+        customer = relay.customer
+        translator = Translator(
+            six_side="left",
+            six=customer.ipv6,
+            six4=(customer.ipv4,),
+            port=customer.port,
+            four=p.server_ipv4,
+            four6=server,
+            server_port=443,
+            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+            uses_ports=customer.ports.psid_len > 0,
+            may_reassemble=True,  # RFC 7599, section 10.2
+        )
+        return relay, translator
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {
+            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **prefix_variants("dmr"),
+            **relay_variants(self.params),
+        }
+
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.map.mapt_reference import MapTRelay
 
         p = self.params
         rules = [d.rule for d in p.all_domains]
         return MapTRelay(rules, p.dmr_prefix, self.links, p.lowest_ipv6_mtu).device(self.links)
-
-    def whole_device(self) -> WholeDevice:
-        """With fragments, ICMP and errors of its own."""
-        from v6t.plugins.map.whole import WholeMapT
-
-        return WholeMapT(self)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat44Config
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.sizes import IPV4_SIZES
@@ -18,6 +19,7 @@ from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
+    from v6t.plugins.audit_views import AuditView
 
 
 class Nat44Params(PoolParams):
@@ -65,6 +67,23 @@ class Nat44(StatefulTechnology):
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         out = translated_ends(direction, packets, initial, learned)
         return Packets(out, 4, pool_reasons(self.params.public, learned))
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        return (
+            Nat(
+                hosts=first_hosts(p.initiator_ipv4, p.initiator_count),
+                servers=first_hosts(p.responder_ipv4, p.responder_count),
+                pool=p.pool,
+                **p.audit_limits,
+            ),
+        )
+
+    def audit_params(self) -> Mapping[str, Any]:
+        return TWO_HOSTS
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return self.params.audit_variants()
 
     def dut_intent(self) -> DeviceIntent:
         """Clients, public addresses and ports, both links with routes to all test hosts."""

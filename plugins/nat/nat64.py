@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -17,6 +17,15 @@ from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, view
+from v6t.plugins.audit_views import (
+    GLOBAL_HOST,
+    TWO_HOSTS,
+    WELL_KNOWN_PREFIX,
+    Nat,
+    Translator,
+    first_hosts,
+    prefix_variants,
+)
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
@@ -33,6 +42,7 @@ from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
+    from v6t.plugins.audit_views import AuditView
 
 TIMERS_S = {
     "UDP_MIN": 120,
@@ -191,6 +201,41 @@ class Nat64(StatefulTechnology):
         server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
         outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
         return Packets(renumbered(outgoing, destination=port), 6, reason)
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        nat = Nat(
+            hosts=first_hosts(p.initiator_ipv6, p.initiator_count, p.initiator_step),
+            servers=first_hosts(p.responder_ipv4, p.responder_count),
+            pool=p.pool,
+            prefix=p.servers,
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+            **p.audit_limits,
+        )
+        translator = Translator(
+            six_side="left",
+            six=p.initiator_ipv6,
+            six4=p.pool,
+            port=40123,
+            four=p.responder_ipv4,
+            four6=p.server,
+            server_port=443,
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+            stateful=True,
+            uses_ports=True,
+            may_reassemble=True,  # RFC 6146, section 3.4
+        )
+        return nat, translator
+
+    def audit_params(self) -> Mapping[str, Any]:
+        return TWO_HOSTS
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {
+            **prefix_variants("prefix"),
+            WELL_KNOWN_PREFIX: {"prefix": WELL_KNOWN, "responder_ipv4": GLOBAL_HOST},
+            **self.params.audit_variants(),
+        }
 
     def dut_intent(self) -> DeviceIntent:
         """The prefix, public addresses and ports, both links with routes to all test hosts."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config
+from v6t.plugins.audit_views import TWO_HOSTS, TWO_PUBLIC_ADDRESSES, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.sizes import IPV6_SIZES
@@ -18,6 +19,7 @@ from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
+    from v6t.plugins.audit_views import AuditView
 
 
 class Nat66Params(Pool6Params):
@@ -54,6 +56,24 @@ class Nat66(StatefulTechnology):
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         out = translated_ends(direction, packets, initial, learned)
         return Packets(out, 6, pool_reasons(self.params.public, learned))
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        return (
+            Nat(
+                hosts=first_hosts(p.initiator_ipv6, p.initiator_count),
+                servers=first_hosts(p.responder_ipv6, p.responder_count),
+                pool=p.pool,
+                public=p.public.span,
+            ),
+        )
+
+    def audit_params(self) -> Mapping[str, Any]:
+        return TWO_HOSTS
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        count = max(2, self.params.pool_count)
+        return {TWO_PUBLIC_ADDRESSES: {"pool_count": count}}
 
     def dut_intent(self) -> DeviceIntent:
         """Clients, public addresses and ports, both links with routes to all test hosts."""

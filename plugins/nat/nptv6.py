@@ -13,6 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
 from v6t.packets.checksum import sum_words
 from v6t.packets.reference import list_drop_reasons
+from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -158,6 +159,11 @@ class Nptv6(StatelessTechnology):
             left=p.link_intent("left", self.links.left, None, to_inside),
             right=p.link_intent("right", self.links.right, None, to_server),
         )
+
+    def audit_views(self) -> tuple[PrefixTranslator]:
+        p = self.params
+        host = IPv6Address(int(p.inside.network_address) | 2)
+        return (PrefixTranslator(p.inside, p.outside, host, p.server),)
 
     def reference_device(self) -> ReferenceDevice:
         """Translates sources on the way out and destinations on the way in; forwards all else."""

@@ -8,6 +8,7 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import list_drop_reasons
+from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.mixture import (
     background_of,
@@ -96,6 +97,9 @@ class Router(StatelessTechnology):
             (*(v for v, _ in varying), *variables),
             (*(b for _, b in varying), *bindings),
         )
+
+    def audit_views(self) -> tuple[RouterView]:
+        return (RouterView(self.params.host("left"), self.params.host("right")),)
 
     def reference_device(self) -> ReferenceDevice:
         from v6t.plugins.router.reference import router

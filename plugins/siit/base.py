@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import list_drop_reasons
+from v6t.plugins.audit_views import AddressTable, AuditView, Translator
 from v6t.plugins.base import DeviceIntent, Link
 from v6t.plugins.common.mixture import (
     background_of,
@@ -28,7 +29,6 @@ from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
-    from v6t.plugins.whole import WholeDevice
 
 
 class StatelessTranslator(StatelessTechnology):
@@ -37,6 +37,8 @@ class StatelessTranslator(StatelessTechnology):
     overhead = 20
     drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(TranslatorDrop)
     rfc_frame_sizes = IPV6_SIZES
+    prefix_side: ClassVar[Literal["six", "four"]] = "four"
+    """The link whose hosts are behind the RFC 6052 prefix."""
     family: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
 
@@ -93,11 +95,25 @@ class StatelessTranslator(StatelessTechnology):
     def _ipv6_link(self) -> Link:
         return self.links.left if self.ipv6_is_left else self.links.right
 
-    def whole_device(self) -> WholeDevice:
-        """With fragments and ICMP errors of its own."""
-        from v6t.plugins.siit.whole import WholeTranslator
-
-        return WholeTranslator(self)
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p, mappings = self.params, self.params.mappings
+        six = host("ipv6_host", p.ipv6_hosts, mappings, 1)
+        four = host("ipv4_host", p.ipv4_hosts, mappings, 1)
+        prefix = None if mappings.prefix is None else mappings.prefix.ipv6
+        return (
+            Translator(
+                six_side="left" if self.ipv6_is_left else "right",
+                six=six.ipv6,
+                six4=(six.ipv4,),
+                port=40123,
+                four=four.ipv4,
+                four6=four.ipv6,
+                server_port=443,
+                lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+                table=AddressTable(tuple((e.ipv4, e.ipv6) for e in mappings.eams), prefix),
+                prefix_side=self.prefix_side,
+            ),
+        )
 
     def _version(self, direction: Direction) -> int:
         """IP version of what is sent in a direction."""

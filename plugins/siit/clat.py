@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import ClatConfig
+from v6t.plugins.audit_views import (
+    GLOBAL_HOST,
+    RAISED_MTU,
+    WELL_KNOWN_PREFIX,
+    prefix_variants,
+    variant_prefix,
+)
 from v6t.plugins.common.addresses import address
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.hosts import HostRange
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.translation.eam import Mappings, mappings_from_text
+from v6t.plugins.translation.rfc6052 import WELL_KNOWN
 
 
 class ClatParams(TranslatorParams):
@@ -71,5 +79,20 @@ class Clat(StatelessTranslator):
     params_model = ClatParams
     ip_versions = (6, 4)
     sides = ("PLAT", "customer")
+    prefix_side = "six"
     family = ClatConfig
     params: ClatParams
+
+    def audit_params(self) -> dict[str, Any]:
+        """Return another prefix than the well-known one, behind which benchmark addresses are refused."""
+        return {"plat_prefix": variant_prefix(96)}
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {
+            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **prefix_variants("plat_prefix"),
+            WELL_KNOWN_PREFIX: {
+                "plat_prefix": str(WELL_KNOWN),
+                "ipv6_hosts": {"first": GLOBAL_HOST, "last": GLOBAL_HOST},
+            },
+        }

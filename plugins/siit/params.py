@@ -23,7 +23,7 @@ class TranslatorDrop(DropReason):
 
     NO_MAPPING = "no mapping for an address"
     TOO_BIG = "too big, and not to be fragmented"
-    UNTRANSLATABLE = "cannot be translated"
+    UNTRANSLATABLE = "not a whole UDP datagram with a checksum"
     FRAGMENTS = "leaves as fragments"
 
 

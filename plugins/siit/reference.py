@@ -1,19 +1,18 @@
-"""What a correct stateless translator emits.
+"""What a correct stateless translator sends for test frames: whole UDP datagrams with a checksum.
 
-Plain UDP is translated as an array. Everything else goes through :mod:`v6t.plugins.translation.rfc7915`, a
-packet at a time. IPv6 that no mapping concerns is routed if there is a route.
+IPv6 whose destination has no mapping is routed if there is a route.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
-from v6t.packets.reference import EXHAUSTED
+from v6t.packets.headers import IPV6, view
+from v6t.packets.reference import EXHAUSTED, FORWARDED
 from v6t.plugins.base import Links
 from v6t.plugins.common.prefixes import LongestMatch
 from v6t.plugins.common.reference_device import (
@@ -25,20 +24,12 @@ from v6t.plugins.common.reference_device import (
     route,
 )
 from v6t.plugins.siit.params import TranslatorDrop
-from v6t.plugins.translation import rfc7915
 from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import Mappings
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask, Reasons
-
-_REFUSED = {
-    rfc7915.EXHAUSTED: EXHAUSTED,
-    rfc7915.NO_MAPPING: TranslatorDrop.NO_MAPPING,
-    rfc7915.TOO_BIG: TranslatorDrop.TOO_BIG,
-    rfc7915.UNTRANSLATABLE: TranslatorDrop.UNTRANSLATABLE,
-}
+    from v6t.packets.arrays import U8
 
 
 def translator_device(
@@ -49,112 +40,80 @@ def translator_device(
     lowest_ipv6_mtu: int,
     native: Mapping[str, Sequence[IPv6Network]],
 ) -> ReferenceDevice:
-    """A translator between two links.
+    """Return a translator between two links.
 
     Args:
         mappings: its address table.
         links: MAC addresses, VLANs, MTUs.
         ipv6_is_left: which link carries IPv6.
-        lowest_ipv6_mtu: see :class:`v6t.plugins.translation.rfc7915.Translator`.
+        lowest_ipv6_mtu: IPv4 packets without DF become IPv6 packets of at most this size.
         native: untranslated IPv6 networks behind the ``ipv6`` and behind the ``ipv4`` link.
     """
     six, four = (links.left, links.right) if ipv6_is_left else (links.right, links.left)
-    scalar = rfc7915.Translator(mappings, lowest_ipv6_mtu, six.mtu, four.mtu)
-    both = _Translation(MappingsArray(mappings), scalar)
+    both = _Translation(MappingsArray(mappings), six.mtu, four.mtu, lowest_ipv6_mtu)
     from_ipv6: dict[int, Handler] = {6: both.from_ipv6(LongestMatch(native["ipv4"]))}
     from_ipv4: dict[int, Handler] = {4: both.from_ipv4, 6: _native(LongestMatch(native["ipv6"]))}
     forward, reverse = (from_ipv6, from_ipv4) if ipv6_is_left else (from_ipv4, from_ipv6)
     return ReferenceDevice(links, forward, reverse)
 
 
+@dataclass(frozen=True)
 class _Translation:
-    """Both ways through one table."""
+    """Translation in both directions by one table."""
 
-    def __init__(self, table: MappingsArray, scalar: rfc7915.Translator) -> None:
-        self._table = table
-        self._scalar = scalar
+    table: MappingsArray
+    ipv6_mtu: int
+    ipv4_mtu: int
+    lowest_ipv6_mtu: int
 
     def from_ipv4(self, packets: U8) -> Handled:
-        """Every IPv4 packet is to be translated."""
-        header = view(packets, IPV4)
-        df = header["flags_frag"] & DONT_FRAGMENT != 0
-        limit = np.where(df, self._scalar.ipv6_mtu, self._scalar.lowest_ipv6_mtu)
-        plain = plain_ipv4(packets) & (header["ttl"] > 1) & (packets.shape[1] + 20 <= limit)
-        reason = np.zeros(len(packets), dtype=np.uint8)
-        rows = packets if plain.all() else packets[plain]
-        header = view(rows, IPV4)
-        source, known = self._table.to_ipv6(header["src_octets"])
-        destination, also = self._table.to_ipv6(header["dst_octets"])
-        return self._both(
-            packets, plain, reason, four_to_six(rows, source, destination), known & also, 6
+        """Translate IPv4 packets."""
+        source, known = self.table.to_ipv6(packets[:, 12:16])
+        destination, mapped = self.table.to_ipv6(packets[:, 16:20])
+        octets, df = packets.shape[1] + 20, packets[:, 6] & 0x40 != 0
+        reason = np.where(plain_ipv4(packets), FORWARDED, TranslatorDrop.UNTRANSLATABLE).astype(
+            np.uint8
         )
+        if octets > self.ipv6_mtu:
+            reason[df & (reason == FORWARDED)] = TranslatorDrop.TOO_BIG
+        if octets > min(self.lowest_ipv6_mtu, self.ipv6_mtu):
+            reason[~df & (reason == FORWARDED)] = TranslatorDrop.FRAGMENTS
+        reason[~(known & mapped)] = TranslatorDrop.NO_MAPPING
+        reason[packets[:, 8] <= 1] = EXHAUSTED
+        rows = reason == FORWARDED
+        if not rows.any():
+            return Handled(reason, ())
+        outgoing = four_to_six(packets[rows], source[rows], destination[rows])
+        return Handled(reason, (Leaving(rows, outgoing, 6),))
 
     def from_ipv6(self, native: LongestMatch) -> Handler:
-        """IPv6 packets: translated where the destination has a mapping, else routed."""
+        """Return what translates IPv6 packets whose destination has a mapping, and routes others."""
 
         def handler(packets: U8) -> Handled:
-            header = view(packets, IPV6)
-            routed = native.find(header["dst_octets"]) >= 0
-            _, mapped = self._table.to_ipv4(header["dst_octets"])
-            routed &= ~mapped
-            plain = plain_ipv6(packets) & ~routed & (header["hlim"] > 1)
-            plain &= packets.shape[1] - 20 <= self._scalar.ipv4_mtu
-            reason = np.zeros(len(packets), dtype=np.uint8)
-            rows = packets if plain.all() else packets[plain]
-            header = view(rows, IPV6)
-            source, known = self._table.to_ipv4(header["src_octets"])
-            destination, also = self._table.to_ipv4(header["dst_octets"])
-            outgoing = six_to_four(rows, source, destination)
-            handled = self._both(packets, plain, reason, outgoing, known & also, 4, routed)
-            if not routed.any():
-                return handled
-            reasons = np.where(routed, handled.reason, np.uint8(TranslatorDrop.NO_MAPPING))
-            natively = route(packets, 6, reasons)
-            reason = np.where(routed, natively.reason, handled.reason).astype(np.uint8)
-            return Handled(reason, handled.leaving + natively.leaving)
+            source, known = self.table.to_ipv4(packets[:, 8:24])
+            destination, mapped = self.table.to_ipv4(packets[:, 24:40])
+            routed = (native.find(packets[:, 24:40]) >= 0) & ~mapped
+            reason = np.where(plain_ipv6(packets), FORWARDED, TranslatorDrop.UNTRANSLATABLE).astype(
+                np.uint8
+            )
+            if packets.shape[1] - 20 > self.ipv4_mtu:
+                reason[reason == FORWARDED] = TranslatorDrop.TOO_BIG
+            reason[~(known & mapped)] = TranslatorDrop.NO_MAPPING
+            reason[packets[:, 7] <= 1] = EXHAUSTED
+            rows = (reason == FORWARDED) & ~routed
+            leaving: tuple[Leaving, ...] = ()
+            if rows.any():
+                outgoing = six_to_four(packets[rows], source[rows], destination[rows])
+                leaving = (Leaving(rows, outgoing, 4),)
+            if routed.any():
+                natively = route(
+                    packets, 6, np.where(routed, FORWARDED, TranslatorDrop.NO_MAPPING).astype("u1")
+                )
+                reason = np.where(routed, natively.reason, reason).astype(np.uint8)
+                leaving += natively.leaving
+            return Handled(reason, leaving)
 
         return handler
-
-    def _both(
-        self,
-        packets: U8,
-        plain: Mask,
-        reason: Reasons,
-        outgoing: U8,
-        mapped: Mask,
-        version: int,
-        routed: Mask | None = None,
-    ) -> Handled:
-        """The fast rows, and the others one by one."""
-        fast = plain.copy()
-        fast[plain] = mapped
-        reason[plain & ~fast] = TranslatorDrop.NO_MAPPING
-        leaving = []
-        if fast.any():
-            leaving.append(Leaving(fast, outgoing if mapped.all() else outgoing[mapped], version))
-        slow = ~plain if routed is None else ~plain & ~routed
-        by_length: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-        for row in np.flatnonzero(slow):
-            try:
-                if version == 6:
-                    out = self._scalar.four_to_six(packets[row].tobytes())
-                else:
-                    out = [self._scalar.six_to_four(packets[row].tobytes())]
-            except rfc7915.Refused as exc:
-                reason[row] = _REFUSED[exc.reason]
-                continue
-            if len(out) > 1:
-                reason[row] = TranslatorDrop.FRAGMENTS
-                continue
-            by_length[len(out[0])].append((int(row), out[0]))
-        for length, pairs in by_length.items():
-            rows = np.zeros(len(packets), dtype=bool)
-            rows[[row for row, _ in pairs]] = True
-            octets = b"".join(packet for _, packet in pairs)
-            leaving.append(
-                Leaving(rows, np.frombuffer(octets, np.uint8).reshape(-1, length), version)
-            )
-        return Handled(reason, tuple(leaving))
 
 
 def _native(networks: LongestMatch) -> Handler:

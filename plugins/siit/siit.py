@@ -8,10 +8,22 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue
+from v6t.plugins.audit_views import (
+    GLOBAL_HOST,
+    MAPPED_HOST,
+    OVERLAPPING_MAPPINGS,
+    PREFIX_BESIDE_MAPPINGS,
+    RAISED_MTU,
+    UNLIKE_MAPPINGS,
+    WELL_KNOWN_PREFIX,
+    prefix_variants,
+    variant_prefix,
+)
 from v6t.plugins.base import PluginParams
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.translation.eam import Mappings, mappings_from_text, read_pairs
+from v6t.plugins.translation.rfc6052 import WELL_KNOWN
 
 
 class EamEntry(PluginParams):
@@ -84,3 +96,47 @@ class Siit(StatelessTranslator):
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
         """By the orientation."""
         return (6, 4) if self.params.orientation == "nat64" else (4, 6)
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        tables = {
+            OVERLAPPING_MAPPINGS: (_PLAIN, ("198.18.0.64/26", "2001:2:0:64::/122")),
+            UNLIKE_MAPPINGS: (("198.18.0.0/24", "2001:2:0:64::/64"),),
+        }
+        return {
+            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **prefix_variants("prefix", eam=[], eam_file=None),
+            **{
+                name: {"eam_file": None, "eam": _table(*rows, _SERVERS), **_HOSTS}
+                for name, rows in tables.items()
+            },
+            PREFIX_BESIDE_MAPPINGS: {
+                "eam_file": None,
+                "prefix": variant_prefix(96),
+                "eam": _table(_PLAIN, _SERVERS),
+                **_HOSTS,
+            },
+            WELL_KNOWN_PREFIX: {
+                "prefix": str(WELL_KNOWN),
+                **_HOSTS,
+                "ipv4_hosts": {"first": GLOBAL_HOST, "last": GLOBAL_HOST},
+                "eam": _table(_PLAIN),
+                "eam_file": None,
+            },
+        }
+
+
+_PLAIN = ("198.18.0.0/24", "2001:2::/120")
+_SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
+_HOSTS = {
+    "ipv6_hosts": {
+        "first": str(MAPPED_HOST - 1),
+        "last": str(MAPPED_HOST),
+        "policy": "random",
+    },
+    "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.2", "policy": "random"},
+}
+"""Hosts that the tables of audits map, whatever hosts the user chose."""
+
+
+def _table(*rows: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"ipv4": four, "ipv6": six} for four, six in rows]

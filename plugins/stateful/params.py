@@ -10,6 +10,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.plugins.addresses import refuse_unforwarded
+from v6t.plugins.audit_views import (
+    FEW_PORTS,
+    FEW_PUBLIC_PORTS,
+    PORT_BLOCKS,
+    SHORT_TIMEOUT,
+    SHORT_TIMEOUT_S,
+    SMALL_TABLE,
+    SMALL_TABLE_SESSIONS,
+    TWO_PUBLIC_ADDRESSES,
+)
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import Mixture
@@ -340,6 +350,37 @@ class PoolParams(ConnectionParams):
     def pool(self) -> tuple[IPv4Address, ...]:
         """All public addresses."""
         return tuple(self.pool_first + i for i in range(self.pool_count))
+
+    @property
+    def audit_limits(self) -> dict[str, Any]:
+        """What the audit view of a NAT has of these parameters."""
+        return {
+            "public": self.public.span,
+            "block": self.port_block,
+            "session_limit": self.session_limit,
+            "udp_timeout_s": self.udp_timeout_s,
+        }
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        """Return the further configurations of a NAT that an audit has clauses for."""
+        few = {"min": 1024, "max": 1023 + FEW_PORTS}
+        return {
+            TWO_PUBLIC_ADDRESSES: {
+                "pool_first": "198.19.1.1",
+                "pool_count": max(2, self.pool_count),
+            },
+            PORT_BLOCKS: {"port_block": FEW_PORTS, "session_limit": 0},
+            FEW_PUBLIC_PORTS: {
+                "pool_ports": few,
+                "initiator_ports": {"min": 1024, "max": 1031},
+                "initiator_count": 2,
+                "pool_count": 1,
+                "port_block": 0,
+                "session_limit": 0,
+            },
+            SMALL_TABLE: {"session_limit": SMALL_TABLE_SESSIONS, "port_block": 0},
+            SHORT_TIMEOUT: {"udp_timeout_s": SHORT_TIMEOUT_S},
+        }
 
     def responder_networks(self) -> list[IPv4Network]:
         """Networks that hold exactly the Responder's addresses."""

@@ -1,7 +1,7 @@
 """IPv4/IPv6 header translation of UDP (RFC 7915 sections 4 and 5) for arrays of packets.
 
-What is not plain UDP is left to :mod:`v6t.plugins.translation.rfc7915`, one packet at a time. TTL and hop
-limit decrease by one. Checksums are updated, not recomputed (RFC 1624), so a wrong one stays wrong.
+Only whole UDP datagrams with a checksum are translated. TTL and hop limit decrease by one. Checksums are
+updated, not recomputed (RFC 1624), so a wrong one stays wrong.
 """
 
 from __future__ import annotations

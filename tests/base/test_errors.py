@@ -18,6 +18,7 @@ from v6t.tests.core.support import v6t
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = (
+    "audit",
     *(
         "base",
         "trials",

@@ -14,12 +14,22 @@ from .support import v6t
 RUN = ("run", "--plugin", "ipv4aas")
 
 
-@pytest.mark.parametrize("variant", ["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"])
-def test_a_variant_needs_no_further_argument(variant):
+@pytest.mark.parametrize(
+    ("variant", "parts"),
+    [
+        ("464xlat", ["CE clat", "PE plat"]),
+        ("ds-lite", ["CE b4", "PE softwire", "PE nat"]),
+        ("lw4o6", ["CE napt", "CE ce", "PE lwaftr"]),
+        ("map-e", ["CE napt", "CE ce", "PE br"]),
+        ("map-t", ["CE napt", "CE ce", "PE br"]),
+    ],
+)
+def test_a_variant_needs_no_further_argument(variant, parts):
     done = v6t(*RUN, "--variant", variant, "--dry-run", "--json")
     assert done.status == 0, done.err
     plan = json.loads(done.out)
-    assert {part["device"] for part in plan["device_must_be"]["parts"]} == {"CE", "PE"}
+    planned = plan["device_must_be"]["parts"]
+    assert [f"{part['device']} {part['name']}" for part in planned] == parts
 
 
 def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():

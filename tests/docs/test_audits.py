@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from v6t.tests.audit import nat_faults, relay_faults, translation_faults
 from v6t.tests.drivers import audits
-from v6t.tests.plugins.clauses import nat_device, relay_faults, translation_faults
 
 
 def test_the_page_has_the_recorded_tables() -> None:
@@ -23,7 +23,7 @@ def test_the_page_counts_the_planted_faults() -> None:
         *relay_faults.tunnel(),
         *relay_faults.mapt(),
         *relay_faults.RULES,
-        *nat_device.FAULTS,
+        *nat_faults.FAULTS,
     ]
     found = re.search(r"(\d+) faults, all found", audits.PAGE.read_text())
     assert found is not None

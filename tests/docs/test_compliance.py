@@ -20,6 +20,7 @@ if not clauses.PAGE.exists():
 
 ROOMS = (
     "analysis",
+    "audit",
     "base",
     "core",
     "docs",

@@ -22,7 +22,7 @@ from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
 BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
-SIGNS = {"conforms": "+", "deviates": "**-**", "cannot be told": "?"}
+SIGNS = {"conforms": "+", "deviates": "**-**", "information": "-", "not testable": "?"}
 NOT_YET = "it was not recorded yet: record the whole row first"
 SOFTWIRES = {"initiator_count": 16}
 
@@ -203,8 +203,8 @@ def _lines() -> Iterator[str]:
         kept = found[row.name]
         verdicts = list(kept["clauses"].values())
         levels = [kept["about"][c][2] for c, v in kept["clauses"].items() if v == "deviates"]
-        counts = [verdicts.count("conforms"), *(levels.count(x) for x in ("MUST", "SHOULD", "MAY")),
-                  verdicts.count("cannot be told")]  # fmt: skip
+        counts = [verdicts.count("conforms"), *(levels.count(x) for x in ("MUST", "SHOULD")),
+                  verdicts.count("information"), verdicts.count("not testable")]  # fmt: skip
         yield (
             f"| {row.words} ({kept['device']}) | {_sittings(kept)} | {len(verdicts)} | "
             + " | ".join(map(str, counts))

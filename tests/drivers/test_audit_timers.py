@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from v6t.core.audit import device as audited
-from v6t.core.audit.device import ProbedDevice
+from v6t.core.audit_device import ProbedDevice
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.clauses.base import Frame, Send
 from v6t.tests.core.support import v6t
 
 pytestmark = [
@@ -53,33 +51,26 @@ def later(table: str, pause_s: float) -> Iterator[str]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses that passed in the device's table; its open connections live for half an hour."""
     passed: list[float] = []
-    carry = ProbedDevice.carry
     since = [time.monotonic()]
 
-    def carried(self: ProbedDevice, send: Send) -> list[Frame]:
+    def pause(self: ProbedDevice, seconds: float) -> None:
         session = self._session
         assert session is not None
         run = session.transport.run  # type: ignore[attr-defined]
         if not passed:
             run("sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_established=1800")
             passed.append(0.0)
+        if seconds < LONG_S:
+            time.sleep(seconds)
+            return
+        passed.append(seconds)
+        # what the machine took since the last pause has passed already
+        rest = max(0.0, seconds - (time.monotonic() - since[0]))
+        done = run("; ".join([*later(run("conntrack -L 2>/dev/null").out, rest), "true"]))
+        assert done.status == 0, done
+        since[0] = time.monotonic()
 
-        def sleep(seconds: float) -> None:
-            if seconds < LONG_S:
-                time.sleep(seconds)
-                return
-            passed.append(seconds)
-            # what the machine took since the last pause has passed already
-            rest = max(0.0, seconds - (time.monotonic() - since[0]))
-            done = run("; ".join([*later(run("conntrack -L 2>/dev/null").out, rest), "true"]))
-            assert done.status == 0, done
-            since[0] = time.monotonic()
-
-        with monkeypatch.context() as patched:
-            patched.setattr(audited, "time", type("Clock", (), {"sleep": staticmethod(sleep)}))
-            return list(carry(self, send))
-
-    monkeypatch.setattr(ProbedDevice, "carry", carried)
+    monkeypatch.setattr(ProbedDevice, "pause", pause)
     return passed
 
 

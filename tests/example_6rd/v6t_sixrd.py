@@ -18,6 +18,7 @@ from v6t.packets.reference import (
     DropReason,
     list_drop_reasons,
 )
+from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
     LinkParams,
@@ -107,6 +108,13 @@ class SixrdParams(LinkParams):
         number = int(ce) & (1 << self.embedded) - 1
         return IPv6Address(int(self.prefix.network_address) | number << 128 - self.delegated | 1)
 
+    def customer_of(self, address: IPv4Address | IPv6Address) -> IPv4Address | None:
+        """Return the CE to which an IPv6 address is delegated (section 4)."""
+        if not isinstance(address, IPv6Address) or address not in self.prefix:
+            return None
+        number = int(address) >> 128 - self.delegated & (1 << self.embedded) - 1
+        return IPv4Address(int(self.customers.network_address) | number)
+
 
 class SixrdRelayConfig(DeviceConfig):
     """A border relay of 6rd."""
@@ -191,6 +199,22 @@ class SixrdBorderRelay(Technology):
             links=links,
             left=p.link_intent("left", links.left, ends, to_customers),
             right=p.link_intent("right", links.right, None),
+        )
+
+    def audit_views(self) -> tuple[TunnelEnd]:
+        p = self.params
+        ce = IPv4Address(int(p.customers.network_address) | 1)
+        host = p.host(ce), 40123
+        return (
+            TunnelEnd(
+                side="left",
+                local=p.br_ipv4,
+                remote=ce,
+                inner=host,
+                outer=host,
+                host=(p.server, 443),
+                endpoint=p.customer_of,
+            ),
         )
 
     @cached_property

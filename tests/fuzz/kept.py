@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from v6t.analysis.records.audit import SCHEMA, Audit, Finding, FrameSeen
-from v6t.core.audit.auditing import write
+from v6t.audit.record import SCHEMA, AuditFrame, AuditRecord, Finding
+from v6t.core.audit_output import write_audit
 from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import v6t
 
@@ -72,7 +72,7 @@ def originals() -> dict[str, dict[str, bytes]]:
     with tempfile.TemporaryDirectory(prefix="v6t-fuzz-") as name:
         place = Path(name)
         made(place / "RUN", "throughput", procedure={"repetitions": 1})
-        write(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
+        write_audit(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
         sim = ("--tester", "sim", "--reps", "1", "--no-report", "-o")
         asked = (
             ("ANSWERED", "dns64", ()),
@@ -109,18 +109,18 @@ def _files(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def _audit() -> Audit:
+def _audit() -> AuditRecord:
     def finding(name: str, verdict: Any) -> Finding:
-        frames = [FrameSeen(side="left", sent=n == 1, octets="01" * 60, number=n) for n in (1, 2)]
+        frames = [AuditFrame(side="left", sent=n == 1, octets="01" * 60, number=n) for n in (1, 2)]
         return Finding(
             clause=name, rfc="RFC 7915", section="4.1", level="MUST", title="does it", variant="",
             verdict=verdict, sent="a frame", expected="one", got="none", tries=1, frames=frames,
         )  # fmt: skip
 
-    return Audit(
+    return AuditRecord(
         schema=SCHEMA, version="0.1.0", source_commit=None, made="2026-11-22T12:00:00Z", plugin="siit",
         params={"prefix": "64:ff9b::/96"}, driver="tayga", device="tayga 0.9.2", suites=["translation"],
-        seconds=1.0, findings=[finding("a", "conforms"), finding("b", "deviates")],
+        seconds=1.0, planned=2, stopped="", findings=[finding("a", "conforms"), finding("b", "deviates")],
     )  # fmt: skip
 
 

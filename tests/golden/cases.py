@@ -343,7 +343,6 @@ def cases() -> Iterator[Case]:
     for line in REFUSED:
         yield Case("settings", line, functools.partial(refuse, line))
     yield Case("settings", "settings", settings)
-    yield Case("clauses", "nat44 model", devices.audit_nat_model)
     for t in testers.TECHNOLOGIES:
         yield Case("testers", t, functools.partial(testers.describe_trials, t))
     yield Case("testers", "orders, shells and devices", testers.describe_parts)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from v6t.analysis.records.audit import DEVIATES, UNTOLD
+from v6t.audit import suites
+from v6t.audit.clause import DEVIATES, INFORMATION, NOT_TESTABLE
+from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
-from v6t.core.audit import suites
 from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
@@ -24,14 +25,12 @@ from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology
 from v6t.plugins.conformance.cases import Case as FrameCase
-from v6t.plugins.whole import Leaves
+from v6t.tests.audit.faulty import Leaves
+from v6t.tests.audit.in_process import configurations, outcomes
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts.cases import CASES
 from v6t.tests.drivers.duts.cases import Case as RecordedPlan
 from v6t.tests.golden.store import Parts
-from v6t.tests.plugins.clauses.faulty import outcomes
-from v6t.tests.plugins.clauses.nat_device import NatDevice
-from v6t.tests.plugins.clauses.test_nats import CONFIGURED, configurations, ends
 
 LAB_AUDITS = (
     ("mape-br", "reference"), ("mapt-br", "reference"), ("lwaftr", "reference"), ("siit", "tayga"),
@@ -40,7 +39,7 @@ LAB_AUDITS = (
 OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
 """Outputs that no device configured by a plan prints."""
 TRANSLATED_FRAMES = 3
-LETTERS = {DEVIATES: "d", UNTOLD: "u"}
+LETTERS = {DEVIATES: "d", INFORMATION: "d", NOT_TESTABLE: "u"}
 """Letters of verdicts; any other verdict is `c`: the device conforms."""
 
 
@@ -181,55 +180,51 @@ def translate(bound: Any) -> Iterator[str]:
 class Silent:
     """A device that drops every frame."""
 
-    def receive(self, side: Any, frame: bytes) -> Leaves:
+    def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> Leaves:
         """Emit nothing."""
         return []
+
+    def flush(self) -> None:
+        """Forget nothing."""
+
+    reset = flush
 
 
 class Cable:
     """A device that forwards every frame unchanged."""
 
-    def receive(self, side: Any, frame: bytes) -> Leaves:
+    def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> Leaves:
         """Emit the frame on the other side."""
         return [("right" if side == "left" else "left", frame)]
+
+    def flush(self) -> None:
+        """Forget nothing."""
+
+    reset = flush
 
 
 def audit_models(technology: str) -> Parts:
     """Audit a correct device, a device that drops everything and a cable, in this process."""
     kind = load_plugin(technology)
-    chosen = suites.chosen(())
-    plain = kind(kind.params_model(**suites.preferred(chosen, kind())))
-    try:
-        asked = suites.asked(chosen, plain)
-    except UsageError as exc:
-        return {"exit status": [str(exc.exit_code)]}
-    parts = {
-        "clauses": [f"{c.rfc} {c.section} {c.level} {c.name}" for c in asked.clauses],
-        "suites": [suite.name for suite in asked.suites],
-        "core": [str(len(_core(plain)))],
-    }
-    devices: Mapping[str, Any] = {"silent": Silent(), "cable": Cable()}
-    if not plain.stateful:
-        devices = {"model": plain.whole_device(), **devices}
-    for name, device in devices.items():
-        parts[name] = list(_verdicts(outcomes(device, asked.clauses)))
-    if plain.stateful:
-        return parts
-    for suite, _, params in asked.variants(plain):
-        try:
-            varied = kind(kind.params_model(**{**suites.preferred(chosen, kind()), **params}))
-        except V6tError:
+    parts: Parts = {}
+    for variant, configured, subject in configurations(kind()):
+        if variant:
+            chosen = suites.load_suites(())
+            clauses = [c for suite in chosen for c in suite.variant_clauses(subject, variant)]
+            found = outcomes(build_device(configured), clauses)
+            parts.setdefault("variants", []).extend(_verdicts(found))
             continue
-        found = outcomes(varied.whole_device(), list(suite.varied(varied, _)))
-        parts.setdefault("variants", []).extend(_verdicts(found))
+        try:
+            selection = suites.select_clauses(suites.load_suites(()), configured)
+        except UsageError as exc:
+            return {"exit status": [str(exc.exit_code)]}
+        parts["clauses"] = [f"{c.rfc} {c.section} {c.level} {c.name}" for c in selection.clauses]
+        parts["suites"] = [suite.name for suite in selection.suites]
+        parts["core"] = [str(len(suites.core_clauses(configured)))]
+        devices = {"model": build_device(configured), "silent": Silent(), "cable": Cable()}
+        for name, device in devices.items():
+            parts[name] = list(_verdicts(outcomes(device, selection.clauses)))
     return parts
-
-
-def _core(technology: Technology) -> Sequence[Any]:
-    try:
-        return suites.core(technology)
-    except UsageError:
-        return ()
 
 
 def _verdicts(found: Iterable[Any]) -> Iterator[str]:
@@ -237,19 +232,6 @@ def _verdicts(found: Iterable[Any]) -> Iterator[str]:
         heard = "".join(str(len(turn.heard)) for turn in outcome.turns)
         letter = LETTERS.get(outcome.judgement.verdict, "c")
         yield f"{letter}{outcome.tries}/{heard[:8]}"
-
-
-def audit_nat_model() -> Parts:
-    """Audit a model of a correct NAT44 in each configuration."""
-    parts: Parts = {}
-    for words, technology, clauses in configurations():
-        for clause in clauses:
-            device: Any = NatDevice(ends(technology), **CONFIGURED.get(words, {}))
-            line = f"{clause.rfc} {clause.section} {clause.level} "
-            [verdict] = _verdicts(outcomes(device, [clause]))
-            parts.setdefault("clauses", []).append(line + clause.name)
-            parts.setdefault("model", []).append(verdict)
-    return parts
 
 
 def audit_in_lab(technology: str, device: str) -> Parts:

@@ -7,13 +7,17 @@ than a minute there: with a third argument, ``plain``, there are none.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from v6t.core.audit.auditing import Wanted, audit, write
-from v6t.core.audit.device import Listening
+from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
+from v6t.audit.runner import Listening
+from v6t.core.audit_device import BoundDevice
+from v6t.core.audit_output import write_audit
+from v6t.core.cli.audit_command import make_record
 from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
@@ -30,11 +34,11 @@ LISTENING = Listening(wait_s=0.6, quiet_s=0.15)
 def one_machine(standing: Standing) -> Iterator[None]:
     """Whatever is audited as Jool stands in one machine."""
 
-    def probed_device(driver: Jool, translation: Any, intent: Any, keep: Any = None) -> MachineDut:
-        del translation, keep
+    def audited_device(driver: Jool, technology: Any, intent: Any, build: Any) -> MachineDut:
+        del technology, build
         return MachineDut(driver, intent, standing)
 
-    Jool.probed_device = probed_device  # type: ignore[assignment,method-assign]
+    Jool.audited_device = audited_device  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
@@ -46,9 +50,13 @@ def audited(plugin: str, place: Path, *, variants: bool) -> None:
     bound = bind(resolve(flags=Flags(plugin, dut="jool")))
     image = JOOL.image()
     files = built_mapt().files(image) if program_of(bound.intent) == MAPT else ()
+    device, selection = choose_clauses(BoundDevice(bound), (), bound.settings.params)
+    progress, started = AuditProgress(), time.monotonic()
     with one_machine(Standing(image, files)):
-        done = audit(bound, Wanted(variants=variants, listening=LISTENING), None)
-    write(done.record, done.frames, place)
+        run_audit(device, selection, AuditRequest(variants=variants, listening=LISTENING), progress)
+    suites = [suite.name for suite in selection.suites]
+    seconds = time.monotonic() - started
+    write_audit(make_record(bound, "jool", suites, seconds, progress), progress.frames, place)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "i
 
 ROOMS = (
     "analysis",
+    "audit",
     "base",
     "core",
     "drivers",
@@ -83,7 +84,7 @@ def pip_install(folders, work, python):
 
 
 def lay_out(folder, place):
-    """What pip makes of a package of one module: that, its metadata and its entry points."""
+    """Copy the modules, metadata and entry points of a package, as pip installs them."""
     text = (folder / "pyproject.toml").read_text()
     name, version = (re.search(rf'^{key} = "(.+)"', text, re.M)[1] for key in ("name", "version"))
     info = place / f"{name.replace('-', '_')}-{version}.dist-info"
@@ -95,5 +96,5 @@ def lay_out(folder, place):
             for group, lines in re.findall(r'entry-points\."(.+)"\]\n((?:.+\n)+)', text)
         )
     )
-    (module,) = folder.glob("*.py")
-    shutil.copy(module, place)
+    for module in folder.glob("*.py"):
+        shutil.copy(module, place)

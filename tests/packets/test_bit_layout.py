@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from v6t.audit.packet_device.maps import MapDomain
 from v6t.packets.address_layouts import (
     GeneratedSoftwires,
     eam_layout,
@@ -17,7 +18,7 @@ from v6t.packets.address_layouts import (
 )
 from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
 from v6t.profiles.model import bind_layout
-from v6t.tests.plugins.drawn_rules import ces, oracle_of
+from v6t.tests.plugins.drawn_rules import ces
 
 NIBBLES = BitLayout(
     16, {"x": 8, "y": 4}, (BitCopy("x", 0, 4, 4), BitCopy("y", 4, 4), BitCopy("x", 12, 4)), 0xA0
@@ -75,7 +76,7 @@ def test_map_address_of_drawn_ce_is_the_oracles(drawn):
     rule, ea, psid = drawn
     ipv4 = rule.decode_ea(ea)[0]
     psid_digits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
-    expected = int(oracle_of(rule).address(f"{int(ipv4):032b}", psid_digits))
+    expected = int(MapDomain(rule).address(ipv4, psid_digits))
     layout = map_address_layout(rule)
     assert layout.encode(ipv4=int(ipv4), psid=psid) == expected
     values = {"ipv4": np.array([int(ipv4)], np.uint64), "psid": np.array([psid], np.uint64)}

@@ -1,4 +1,4 @@
-"""Drawn MAP rules and their CEs, and the oracle's rule for each."""
+"""Drawn MAP rules and their CEs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from ipaddress import IPv4Network, IPv6Network
 
 from hypothesis import strategies as st
 from v6t.plugins.map_rules import MapRule
-
-from .oracle import OracleRule
 
 
 def masked(value: int, length: int, width: int) -> int:
@@ -43,10 +41,3 @@ def ces(draw):
     ea = draw(st.integers(0, rule.ce_count - 1))
     psid = rule.decode_ea(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
     return rule, ea, psid
-
-
-def oracle_of(rule: MapRule) -> OracleRule:
-    """Write a rule down for the oracle."""
-    draft = rule.iid_format == "draft"
-    four, six = str(rule.ipv4_prefix), str(rule.ipv6_prefix)
-    return OracleRule(six, four, rule.ea_len, rule.psid_offset, rule.psid_len, draft, rule.psid)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+from functools import cache
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 import numpy as np
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.packet_device.device import PacketDevice
+from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Links
+from v6t.plugins.base import Links, Technology
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-
-from .oracle import Oracle, OracleRule
 
 FIGURE_8 = {
     "rule_ipv6": "2001:db8:ce::/51",
@@ -23,22 +27,53 @@ FIGURE_8 = {
 """The rule of the Mapperf paper."""
 
 
+class MapeDrop(IntEnum):
+    """Indexes of the MAP-E relay's drop reasons."""
+
+    FORWARDED = 0
+    NOT_OURS = 1
+    NO_TUNNEL = 2
+    TTL = 3
+    NO_RULE = 4
+    BAD_IID = 5
+    BAD_SOURCE = 6
+    BAD_PORT = 7
+    NO_DESTINATION = 8
+    NO_PORT = 9
+    TOO_BIG = 10
+    UNMARKABLE = 11
+
+
+def packet_device(technology: Technology) -> PacketDevice:
+    """The packet-level device of a technology; the reference translation accepts private servers, too."""
+    device = build_device(technology)
+    if isinstance(device, TranslatingDevice):
+        device.checks_global = False
+    return device
+
+
 def relay(links: Links | None = None, **given: Any) -> MapEBorderRelay:
     return MapEBorderRelay(MapEParams(**given), links)
 
 
-def oracle(plugin: MapEBorderRelay) -> Oracle:
-    """From the parameters as given; PSID lengths by MAP-01, not from the plugin's rules."""
-    rules = []
-    for d in plugin.params.all_domains:
-        room = 32 - int(d.rule_ipv4.partition("/")[2])
-        length = max(0, d.ea_len - room) if d.ea_len else d.psid_len or 0
-        draft = d.iid_format == "draft"
-        only = d.psid if not d.ea_len and length else None
-        rules.append(
-            OracleRule(d.rule_ipv6, d.rule_ipv4, d.ea_len, d.psid_offset, length, draft, only)
-        )
-    return Oracle(tuple(rules), str(plugin.params.br_address), plugin.links)
+def forwarded_frame(device: PacketDevice, direction: Direction, frame: bytes) -> bytes:
+    """The frame that a packet-level device sends on the other link; empty if there is none."""
+    side, out = ("left", "right") if direction == "forward" else ("right", "left")
+    sent = [octets for at, octets in device.receive(side, frame) if at == out]
+    return sent[0] if sent else b""
+
+
+@cache
+def lw_rows(count, pool="198.18.0.0", length=6, offset=6):
+    """The generated table, as the documentation describes it."""
+    rows = []
+    first, net = int(IPv4Address(pool)), int(IPv6Address("2001:db8:b400::"))
+    for number in range(count):
+        ipv4 = IPv4Address(first + number // 2**length)
+        psid = number % 2**length
+        b4 = IPv6Address((net >> 64) + number << 64 | int(ipv4) << 16 | psid)
+        rows.append((str(ipv4), psid, length, offset, str(b4), "2001:db8:6::1"))
+    return tuple(rows)
 
 
 def stream_frames(

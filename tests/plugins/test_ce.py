@@ -220,3 +220,10 @@ def test_default_lwb4_psid_fits_length(psid_len: int, psid: int) -> None:
 def test_given_ce_psid_that_does_not_fit_is_refused() -> None:
     with pytest.raises(UsageError):
         MapTCeParams(ea_len=8, ce_psid=9)
+
+
+def test_ce_with_a_single_port_sends_from_that_port():
+    plugin = MapECe(MapECeParams(rule_ipv4="192.0.2.1/32", ea_len=16, psid_offset=0,
+                                 rule_ipv6="2001:db8::/32", ce_ipv4="192.0.2.1", ce_psid=7))  # fmt: skip
+    frames = expanded(plugin, "reverse", 8)
+    assert {bytes(port) for port in frames[:, 34:36]} == {b"\x00\x07"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scapy.utils import checksum as scapy_checksum
+from v6t.audit.packet_device.packets import Drop, read_packet
 from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
@@ -13,9 +14,17 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
-from .oracle import may_be_forwarded
-
 pytestmark = pytest.mark.slow
+
+
+def is_readable(octets):
+    """Return whether the packet-level device reads a packet that it may forward."""
+    try:
+        read_packet(octets)
+    except Drop:
+        return False
+    return True
+
 
 L3 = 14
 SIX = ("::", "::1", "ff02::1", "fe80::1", "febf::9")
@@ -141,6 +150,6 @@ def test_the_same_as_scapy_says_of_random_headers(version):
             packet[10:12] = total >> 8, total & 255
     else:
         packets[::3, 8] = 0xFE
-    wanted = [may_be_forwarded(packet.tobytes()) for packet in packets]
+    wanted = [is_readable(packet.tobytes()) for packet in packets]
     assert sound(packets, version).tolist() == wanted
     assert 100 < sum(wanted) < 2900

@@ -1,22 +1,24 @@
-"""Two devices in one setup: frames against worlds written with scapy, and against their parts."""
+"""Two devices in one setup: frames against packet-level devices, and against their parts."""
 
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Network
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scapy.layers.inet import IP
-from scapy.layers.inet6 import IPv6
+from v6t.audit.packet_device.device import DeviceLinks
+from v6t.audit.packet_device.maps import PrefixMap
+from v6t.audit.packet_device.nat import AftrDevice, NatDevice
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
+from v6t.plugins.audit_views import AddressTable, Nat
 from v6t.plugins.base import Link, Links
 from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
@@ -27,8 +29,8 @@ from v6t.profiles.wire import max_frame_rate_fps
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .test_nat import FRAMES, NatWorld, _with_ports, streams
-from .worlds import aged, as_ipv4, as_ipv6
+from .support import forwarded_frame, packet_device
+from .test_nat import FRAMES, streams
 
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),
@@ -45,44 +47,46 @@ HOSTS = {
 }
 
 
-@dataclass
-class DualWorld(NatWorld):
-    """A NAPT and two devices a packet passes: as RFC 7915 twice, or as a tunnel."""
+INSIDE = PrefixMap(IPv6Network("2001:db8:46::/96"))
+"""Addresses between both translators of a chain; frames outside the chain do not show them."""
 
-    translating: bool = True
 
-    def forward(self, packet):
-        client = (packet.src, packet["UDP"].sport, packet.dst, packet["UDP"].dport)
-        public = self.chosen.get(client) or self._choose(client)
-        return _with_ports(self._across(packet), src=public[0], sport=public[1])
+class DualDevice(NatDevice):
+    """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
 
-    def reverse(self, packet):
-        udp = packet["UDP"]
-        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
-        if owner is None:
-            return None
-        return _with_ports(self._across(packet), dst=owner[0], dport=owner[1])
+    def __init__(self, plugin):
+        p, ports = plugin.params, DeviceLinks(plugin.links)
+        pool = tuple(p.public_first + n for n in range(p.publics))
+        super().__init__(ports, Nat((), (), pool, public=(p.outside.min, p.outside.max)))
+        self.is_translating = p.variant in TRANSLATING
+        self.hop = StatelessTranslatingDevice(
+            ports, "left", 1500, AddressTable(prefix=INSIDE.prefix)
+        )
 
-    def _across(self, packet):
-        if not self.translating:
-            return aged(aged(packet))
-        six = as_ipv6(packet, "2001:db8::1", "2001:db8::2")
-        return as_ipv4(IPv6(bytes(six)), packet.src, packet.dst)
+    def decrement(self, packet):
+        if not self.is_translating:
+            return super().decrement(super().decrement(packet))
+        (six,) = self.hop.to_ipv6(packet, INSIDE)
+        return self.hop.to_ipv4(six, INSIDE)
+
+
+def nat_part(nat, pool_first, count, ports):
+    """The NAT among the parts of a chain."""
+    pool = tuple(pool_first + n for n in range(count))
+    return NatDevice(
+        DeviceLinks(nat.intent.links), Nat((), (), pool, public=(ports.min, ports.max))
+    )
 
 
 def dual(variant, links=None, **given):
     plugin = Ipv4aas(Ipv4aasParams(variant=variant, **given), links)
-    p = plugin.params
-    return plugin, DualWorld(
-        plugin.links, str(p.public_first), p.publics, p.outside.min, p.outside.max,
-        translating=variant in TRANSLATING,
-    )  # fmt: skip
+    return plugin, DualDevice(plugin)
 
 
-def sent(plugin, world, size):
+def sent(plugin, device, size):
     """First frames of the connections, what leaves the devices, and the tester's table."""
     frames = Expander(streams(plugin, "forward", size)[0]).frames(0, FRAMES)
-    out = [world.answer("forward", f.tobytes()) for f in frames]
+    out = [forwarded_frame(device, "forward", f.tobytes()) for f in frames]
     assert all(out)
     return frames, out, np.array([list(o[26:38]) for o in out], dtype=np.uint8)
 
@@ -106,8 +110,8 @@ def rows_of(answer):
 @pytest.mark.parametrize("size", [104, 1500])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
-    plugin, world = dual(variant, links, **given)
-    frames, out, learned = sent(plugin, world, size)
+    plugin, device = dual(variant, links, **given)
+    frames, out, learned = sent(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(learned, axis=0)) == FRAMES
     answer = plugin.connected("forward", frames, frames, learned)
@@ -115,7 +119,7 @@ def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
     assert rows_of(answer) == out
     back = replies(plugin, learned, size)
     answer = plugin.connected("reverse", back, frames, learned)
-    assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
+    assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
 @pytest.mark.parametrize("variant", ["ds-lite", "lw4o6", "map-e", "map-t"])
@@ -125,14 +129,14 @@ def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
     p = plugin.params
     parts = list(plugin.parts)
     (nat,) = [part for part in parts if part.stateful]
-    world = NatWorld(nat.intent.links, str(p.public_first), p.publics, p.outside.min, p.outside.max)
+    device = nat_part(nat, p.public_first, p.publics, p.outside)
     oracle = make_driver("chain", {}).oracle(plugin, plugin.dut_intent())
     assert isinstance(oracle, ChainOracle)
 
     def through(direction, frames):
         for part in parts if direction == "forward" else parts[::-1]:
             if part is nat:
-                rows = [world.answer(direction, f.tobytes()) for f in frames]
+                rows = [forwarded_frame(device, direction, f.tobytes()) for f in frames]
                 frames = np.array([list(row) for row in rows], dtype=np.uint8)
                 continue
             way = {"forward": "reverse", "reverse": "forward"}[direction]
@@ -199,8 +203,8 @@ def test_the_intent_lists_both_devices_and_which_is_stateful(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_is_pickled_by_its_parameters(variant):
-    plugin, world = dual(variant)
-    frames, out, learned = sent(plugin, world, 104)
+    plugin, device = dual(variant)
+    frames, out, learned = sent(plugin, device, 104)
     assert plugin.parts
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
     assert type(again) is type(plugin)
@@ -220,8 +224,8 @@ def test_the_papers_ce_has_the_papers_ports():
 
 
 def test_a_source_outside_the_port_set_is_a_drop():
-    plugin, world = dual("map-e")
-    frames, _, learned = sent(plugin, world, 104)
+    plugin, device = dual("map-e")
+    frames, _, learned = sent(plugin, device, 104)
     learned = learned.copy()
     learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
     reason = plugin.connected("forward", frames, frames, learned).reason
@@ -285,38 +289,9 @@ def test_frames_the_middle_link_does_not_carry():
         plugin.traffic("forward", plugin.frame_pair(1518))
 
 
-@dataclass
-class AftrWorld(NatWorld):
-    """RFC 6333: the NAT's key is the B4's address and the inner source."""
-
-    aftr: str = ""
-
-    def forward(self, packet):
-        if packet.version != 6 or packet.nh != 4 or packet.dst != self.aftr:
-            return None
-        inner = IP(bytes(packet.payload))
-        udp = inner["UDP"]
-        client = (f"{packet.src} {inner.src}", udp.sport, inner.dst, udp.dport)
-        public = self.chosen.get(client) or self._choose(client)
-        return _with_ports(aged(inner), src=public[0], sport=public[1])
-
-    def reverse(self, packet):
-        udp = packet["UDP"]
-        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
-        if owner is None:
-            return None
-        b4, customer = owner[0].split()
-        inner = _with_ports(aged(packet), dst=customer, dport=owner[1])
-        return IPv6(src=self.aftr, dst=b4, nh=4, hlim=64) / inner
-
-
 def aftr(**given):
     plugin = DsLiteAftr(DsLiteParams(**given))
-    p = plugin.params
-    return plugin, AftrWorld(
-        plugin.links, str(p.pool_first), p.pool_count, p.pool_ports.min, p.pool_ports.max,
-        aftr=str(p.aftr_ipv6.ip),
-    )  # fmt: skip
+    return plugin, packet_device(plugin)
 
 
 @pytest.mark.parametrize("size", [104, 1518])
@@ -326,24 +301,24 @@ def aftr(**given):
     ids=["softwires", "one"],
 )
 def test_an_aftr_tells_softwires_apart(given, size):
-    plugin, world = aftr(**given)
-    frames, out, learned = sent(plugin, world, size)
+    plugin, device = aftr(**given)
+    frames, out, learned = sent(plugin, device, size)
     assert (frames.shape[1] + 4, len(out[0]) + 4) == (size, size - 40)
     answer = plugin.connected("forward", frames, frames, learned)
     assert rows_of(answer) == out
     back = replies(plugin, learned, size)
     answer = plugin.connected("reverse", back, frames, learned)
-    assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
+    assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
 def test_equal_inner_tuples_of_two_softwires_are_two_connections():
     """ST-18: all combinations of 2 B4s; each inner four-tuple comes from both."""
-    plugin, world = aftr(
+    plugin, device = aftr(
         initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     assert plugin.combinations == 48
-    frames, _, learned = sent(plugin, world, 104)
+    frames, _, learned = sent(plugin, device, 104)
     inner = frames[:, 66:78]
     assert len(np.unique(inner, axis=0)) == 24
     assert len(np.unique(np.concatenate([frames[:, 22:38], inner], axis=1), axis=0)) == 48
@@ -351,21 +326,18 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
 
 
 def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
-    class Blind(AftrWorld):
-        def forward(self, packet):
-            packet.src = "2001:db8:b4::"
-            return super().forward(packet)
+    class BlindAftr(AftrDevice):
+        def forward_inner(self, outer, inner):
+            outer.src = "2001:db8:b4::"
+            return super().forward_inner(outer, inner)
 
     plugin, _ = aftr(
         initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
-    p = plugin.params
-    world = Blind(
-        plugin.links, str(p.pool_first), 1, p.pool_ports.min, p.pool_ports.max,
-        aftr=str(p.aftr_ipv6.ip),
-    )  # fmt: skip
-    _, _, learned = sent(plugin, world, 104)
+    (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
+    device = BlindAftr(DeviceLinks.from_technology(plugin), view)
+    _, _, learned = sent(plugin, device, 104)
     memory = MemoryFile(learned.size)
     try:
         table = StateTable(memory.path, FRAMES)
@@ -390,11 +362,11 @@ def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
     plugin, _ = aftr(**given)
     end, nat = plugin.parts
     p = plugin.params
-    world = NatWorld(nat.intent.links, str(p.pool_first), 1, p.pool_ports.min, p.pool_ports.max)
+    device = nat_part(nat, p.pool_first, 1, p.pool_ports)
     frames = Expander(streams(plugin, "forward", 104)[0]).frames(0, FRAMES)
     middle = end.reference.expect("forward", frames)
     assert not middle.reason.any()
-    out = [world.answer("forward", f.tobytes()) for f in middle.frames]
+    out = [forwarded_frame(device, "forward", f.tobytes()) for f in middle.frames]
     learned = np.array([list(o[26:38]) for o in out], dtype=np.uint8)
     oracle = make_driver("chain", {}).oracle(plugin, plugin.dut_intent())
 
@@ -405,7 +377,7 @@ def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
     oracle.oracle = Bound()
     assert rows_of(oracle.expect("forward", frames)) == out
     back = replies(plugin, learned, 104)
-    returned = [world.answer("reverse", f.tobytes()) for f in back]
+    returned = [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
     made = end.reference.expect("reverse", np.array([list(r) for r in returned], dtype=np.uint8))
     assert rows_of(oracle.expect("reverse", back)) == rows_of(made)
     (inside,) = nat.intent.configuration.inside4

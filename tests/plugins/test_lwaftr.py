@@ -22,8 +22,7 @@ from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .test_roundtrip import lw_rows
-from .worlds import LwWorld
+from .support import forwarded_frame, lw_rows, packet_device
 
 BR = IPv6Address("2001:db8:6::1")
 OTHER_BR = "2001:db8:6::77"
@@ -67,7 +66,7 @@ def streams(plugin, direction):
 @pytest.mark.slow
 def test_frames_of_a_table_from_a_file(table_file):
     plugin = aftr(binding_table=str(table_file), negative_percent=6)
-    world = LwWorld(plugin.links, some_rows())
+    device = packet_device(plugin)
     met: set[tuple[str, int]] = set()
     for direction in ("forward", "reverse"):
         classes = streams(plugin, direction)
@@ -79,7 +78,7 @@ def test_frames_of_a_table_from_a_file(table_file):
             assert (answer.length > 0).all() == (stream.role.value == "foreground")
             assert (answer.length > 0).any() == (stream.role.value == "foreground")
             for row in range(0, 3000, 41):
-                wanted = world.answer(direction, frames[row].tobytes())
+                wanted = forwarded_frame(device, direction, frames[row].tobytes())
                 assert answer.frames[row, : answer.length[row]].tobytes() == wanted
             if stream.role.value == "foreground" and direction == "reverse":
                 met |= {row.tobytes() for row in answer.frames[:, 38:54]}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
+from v6t.audit.packet_device.maps import PrefixMap
 from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import to_numbers, to_octets
@@ -23,8 +24,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 
-from .drawn_rules import oracle_of
-from .worlds import MapTWorld, embedded
+from .support import forwarded_frame, packet_device
 
 FAST = settings(max_examples=120, deadline=None)
 SERVER = "203.0.113.56"
@@ -80,13 +80,13 @@ def test_frames_of_any_rule_pass_any_dmr(rule, length):
         assert exc.code in ("address-conflict", "not-enough-addresses")
         return
     plugin = MapTBorderRelay(chosen)
-    world = MapTWorld(Links(), [oracle_of(rule)], dmr)
+    device = packet_device(plugin)
     for direction in ("forward", "reverse"):
         frames = expanded(plugin, direction)
         answer = plugin.expect(direction, frames)
         assert not answer.reason.any()
         for row in range(0, len(frames), 7):
-            wanted = world.answer(direction, frames[row].tobytes())
+            wanted = forwarded_frame(device, direction, frames[row].tobytes())
             assert answer.frames[row, : answer.length[row]].tobytes() == wanted
 
 
@@ -190,7 +190,7 @@ def test_the_example_of_the_dual_device_paper():
     assert ports.min() >= 24576
     assert ports.max() <= 32767
     answer = plugin.expect("forward", mine)
-    server = IPv6Address(embedded("64:ff9b::/96", SERVER))
+    server = PrefixMap(IPv6Network("64:ff9b::/96")).to_ipv6(IPv4Address(SERVER))
     assert {row.tobytes() for row in answer.frames[:, 26:30]} == {IPv4Address("192.0.2.35").packed}
     assert {row.tobytes() for row in mine[:, 38:54]} == {server.packed}
 

@@ -11,21 +11,20 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
+from v6t.audit.packet_device.maps import MapDomain, PrefixMap, TableMap, find_psid
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.unique import sort_unique
-from v6t.plugins.base import Links
+from v6t.plugins.map_rules import rule_from_text
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
 from .decoder import Decoder, rebuilt
-from .oracle import OracleRule
-from .test_roundtrip import clat, lw_rows, siit
-from .worlds import embedded
+from .support import lw_rows
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +32,9 @@ FRAMES = int(os.environ.get("V6T_FRAMES", "1000000"))
 """Of each technology, half of them in each direction."""
 BATCH = 50_000
 SERVER, RELAY, TESTER = "203.0.113.56", "2001:db8:6::1", "2001:db8:6::2"
-RULE = OracleRule("2001:db8:ce::/51", "192.0.2.0/24", 13, 6, 5)
+RULE = MapDomain(rule_from_text("2001:db8:ce::/51", "192.0.2.0/24", 13, 6))
+LWB4_PORTS = 6, 6
+BEYOND = str(PrefixMap(IPv6Network("2001:db8:ffff::/64")).to_ipv6(IPv4Address(SERVER)))
 ANY = frozenset(range(1024, 65536)), frozenset(range(1, 49152))
 
 
@@ -56,44 +57,40 @@ class Sender:
 
 
 @cache
-def psids(rule):
-    owners = [rule.port_psid(port) for port in range(65536)]
+def psids(offset=6, length=5):
+    owners = [find_psid(port, offset, length) for port in range(65536)]
     return np.array([-1 if d is None else int(d or "0", 2) for d in owners])
-
-
-def bits(ipv4):
-    return f"{int(IPv4Address(ipv4)):032b}"
 
 
 def mape_br(direction):
     def forward(src, dst, inner, server):
-        ipv4, psid = RULE.ce(IPv6Address(src))
-        assert (dst, server, bits(inner)) == (RELAY, SERVER, ipv4)
+        ipv4, psid = RULE.read(IPv6Address(src))
+        assert (dst, server, inner) == (RELAY, SERVER, str(ipv4))
         return int(psid, 2)
 
     def reverse(server, customer):
         assert server == SERVER
-        assert bits(customer).startswith(RULE.pool)
+        assert IPv4Address(customer) in RULE.rule.ipv4_prefix
 
     if direction == "forward":
-        return Sender(forward, 1000, "sport", psids(RULE))
-    return Sender(reverse, 1000, "dport", psids(RULE))
+        return Sender(forward, 1000, "sport", psids())
+    return Sender(reverse, 1000, "dport", psids())
 
 
 def mapt_br(direction):
     def forward(src, dst):
-        _, psid = RULE.ce(IPv6Address(src))
-        assert dst == embedded("2001:db8:ffff::/64", SERVER)
+        _, psid = RULE.read(IPv6Address(src))
+        assert dst == BEYOND
         return int(psid, 2)
 
     if direction == "forward":
-        return Sender(forward, 1000, "sport", psids(RULE))
+        return Sender(forward, 1000, "sport", psids())
     return mape_br("reverse")
 
 
 def lwaftr(direction):
     rows = lw_rows(1000)
-    ports = psids(OracleRule("::/0", "0.0.0.0/0", 0, 6, 6))
+    ports = psids(*LWB4_PORTS)
     owners = {(row[4], row[0]): row[1] for row in rows}
 
     def forward(b4, relay, inner, server):
@@ -109,15 +106,16 @@ def lwaftr(direction):
     return Sender(reverse, 1000, "dport", ports)
 
 
-def translator(world, near, far, first6, first4):
+def translator(name, near, far, first6, first4):
     """Pairs of hosts; ``near`` of them beyond the IPv6 link, ``far`` beyond the IPv4 link."""
     six = [str(IPv4Address(first6) + i) for i in range(near)]
     four = [str(IPv4Address(first4) + i) for i in range(far)]
 
     def make(direction):
         if direction == "forward":
-            beyond = [world.to_ipv6(b) for b in four]
-            pairs = {(a, b) for a in map(world.to_ipv6, six) for b in beyond}
+            table = TableMap(load_plugin(name)().audit_views()[0].table)
+            ipv6 = {a: str(table.to_ipv6(IPv4Address(a))) for a in (*six, *four)}
+            pairs = {(ipv6[a], ipv6[b]) for a in six for b in four}
         else:
             pairs = {(b, a) for a in six for b in four}
         return Sender(dict.fromkeys(pairs).__getitem__, near * far)
@@ -130,23 +128,23 @@ def _of_pair(sender):
     return Sender(lambda *pair: known(pair), sender.senders)
 
 
-def customer(local, ipv4, rule, psid):
+def customer(local, ipv4, ports, psid):
     """One customer behind a device that encapsulates."""
 
     def make(direction):
         expected = (RELAY, local, SERVER, ipv4) if direction == "forward" else (ipv4, SERVER)
         port = "dport" if direction == "forward" else "sport"
-        return Sender(lambda *seen: {expected: psid}[seen], 1, port, psids(rule))
+        return Sender(lambda *seen: {expected: psid}[seen], 1, port, psids(*ports))
 
     return make
 
 
 def mapt_customer(direction):
-    local = str(RULE.address(bits("192.0.2.189"), f"{9:05b}"))
-    here = embedded("2001:db8:ffff::/64", SERVER), local
+    local = str(RULE.address(IPv4Address("192.0.2.189"), f"{9:05b}"))
+    here = BEYOND, local
     expected = here if direction == "forward" else ("192.0.2.189", SERVER)
     port = "dport" if direction == "forward" else "sport"
-    return Sender(lambda *seen: {expected: 9}[seen], 1, port, psids(RULE))
+    return Sender(lambda *seen: {expected: 9}[seen], 1, port, psids())
 
 
 def router(pattern, low, high):
@@ -179,16 +177,17 @@ def _host6(side, n):
     return socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, text))
 
 
-LWB4 = OracleRule("::/0", "0.0.0.0/0", 0, 6, 6)
 TECHNOLOGIES = {
     "mape-br": mape_br,
     "mapt-br": mapt_br,
     "lwaftr": lwaftr,
-    "siit": translator(siit(Links(), {}), 253, 253, "198.18.0.2", "198.19.0.2"),
+    "siit": translator("siit", 253, 253, "198.18.0.2", "198.19.0.2"),
     "clat": None,
-    "mape-ce": customer(str(RULE.address(bits("192.0.2.189"), f"{9:05b}")), "192.0.2.189", RULE, 9),
+    "mape-ce": customer(
+        str(RULE.address(IPv4Address("192.0.2.189"), f"{9:05b}")), "192.0.2.189", (6, 5), 9
+    ),
     "mapt-ce": mapt_customer,
-    "lwb4": customer("2001:db8:b4:1:0:c612:1:9", "198.18.0.1", LWB4, 9),
+    "lwb4": customer("2001:db8:b4:1:0:c612:1:9", "198.18.0.1", LWB4_PORTS, 9),
     "ipv4-router": router(_host4, 2, 65534),
     "ipv6-router": router(_host6, 0, 65535),
 }
@@ -197,8 +196,7 @@ TECHNOLOGIES = {
 def sender_of(name, plugin, direction):
     if name == "clat":
         p = plugin.params
-        world = clat(Links(), {})
-        return translator(world, 1, 1, str(p.ipv6_hosts.first), str(p.ipv4_hosts.first))(direction)
+        return translator("clat", 1, 1, str(p.ipv6_hosts.first), str(p.ipv4_hosts.first))(direction)
     return TECHNOLOGIES[name](direction)
 
 
@@ -276,8 +274,8 @@ def test_the_decoder_sees_what_is_wrong():
         assert held.all() if field == "IPv6.src" else not held.any(), field
     wrong = frames.copy()
     decoder.octets(wrong, "IPv6.src")[:, -1] ^= 1  # the outer header has no checksum
-    assert RULE.ce(IPv6Address(decoder.addresses(wrong)[0][0][0])) is None
+    assert RULE.read(IPv6Address(decoder.addresses(wrong)[0][0][0])) is None
     assert not np.array_equal(
-        psids(RULE)[decoder.number(frames, "UDP.sport") ^ 1 << 5],
-        psids(RULE)[decoder.number(frames, "UDP.sport")],
+        psids()[decoder.number(frames, "UDP.sport") ^ 1 << 5],
+        psids()[decoder.number(frames, "UDP.sport")],
     )

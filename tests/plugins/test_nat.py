@@ -1,16 +1,11 @@
-"""NAT44 and NAT64 against a device written with scapy that chooses its own public ports."""
+"""NAT44 and NAT64 against the packet-level device."""
 
 from __future__ import annotations
 
 import pickle
-import random
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 
 import numpy as np
 import pytest
-from scapy.layers.inet import UDP
-from scapy.packet import Raw
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
@@ -24,7 +19,7 @@ from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .worlds import World, aged, as_ipv4, as_ipv6, embedded, extracted, routed
+from .support import forwarded_frame, packet_device
 
 pytestmark = pytest.mark.slow
 
@@ -33,69 +28,6 @@ TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),
     Link("02:00:00:00:02:02", "02:00:00:00:02:01", mtu=2000),
 )
-
-
-@dataclass
-class NatWorld(World):
-    """Public endpoints by connection; the next one is a random free one."""
-
-    first: str
-    addresses: int
-    low: int
-    high: int
-    prefix: str | None = None
-    chosen: dict[tuple[str, int, str, int], tuple[str, int]] = field(default_factory=dict)
-    owners: dict[tuple[str, int, str, int], tuple[str, int]] = field(default_factory=dict)
-    chance: random.Random = field(default_factory=lambda: random.Random(7))
-
-    def forward(self, packet):
-        server = packet.dst if self.prefix is None else self._server(packet)
-        if server is None or (packet.version == 6 and self.prefix is None):
-            return routed(packet)
-        client = (packet.src, packet[UDP].sport, server, packet[UDP].dport)
-        public = self.chosen.get(client) or self._choose(client)
-        out = aged(packet) if self.prefix is None else as_ipv4(packet, public[0], server)
-        return _with_ports(out, src=public[0], sport=public[1])
-
-    def reverse(self, packet):
-        if packet.version == 6:
-            return routed(packet)
-        udp = UDP(bytes(packet.payload))
-        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
-        if owner is None:
-            return None
-        if self.prefix is None:
-            return _with_ports(aged(packet), dst=owner[0], dport=owner[1])
-        out = as_ipv6(packet, embedded(self.prefix, packet.src), owner[0])
-        return _with_ports(out, dport=owner[1])
-
-    def _server(self, packet):
-        return extracted(self.prefix, packet.dst)
-
-    def _choose(self, client):
-        while True:
-            address = IPv4Address(self.first) + self.chance.randrange(self.addresses)
-            port = self.chance.randint(self.low, self.high)
-            if (str(address), port, client[2], client[3]) not in self.owners:
-                break
-        self.owners[str(address), port, client[2], client[3]] = client[:2]
-        self.chosen[client] = str(address), port
-        return self.chosen[client]
-
-
-def _with_ports(packet, sport=None, dport=None, **addresses):
-    whole = bytes(packet)
-    behind = 40 if packet.version == 6 else 4 * (whole[0] & 15)
-    out, udp = packet.__class__(whole[:behind]), UDP(whole[behind : behind + 8])
-    for name, value in addresses.items():
-        setattr(out, name, value)
-    udp.sport, udp.dport = sport or udp.sport, dport or udp.dport
-    del udp.chksum
-    if out.version == 4:
-        del out.chksum
-    udp.add_payload(Raw(whole[behind + 8 :]))
-    out.add_payload(udp)
-    return out
 
 
 CASES = {
@@ -127,12 +59,7 @@ CASES = {
 def made(case, links=None):
     plugin_type, params, given = CASES[case]
     plugin = plugin_type(params(**given), links)
-    p = plugin.params
-    prefix = str(p.servers) if isinstance(p, Nat64Params) else None
-    world = NatWorld(
-        plugin.links, str(p.pool_first), p.pool_count, p.pool_ports.min, p.pool_ports.max, prefix
-    )
-    return plugin, world
+    return plugin, packet_device(plugin)
 
 
 def streams(plugin, direction, size=None):
@@ -140,12 +67,12 @@ def streams(plugin, direction, size=None):
     return compile_traffic(plugin.traffic(direction, sizes, 1)).streams
 
 
-def established(plugin, world, size=None):
+def established(plugin, device, size=None):
     """First frames of the connections, what leaves the device, and the tester's table."""
     stream = streams(plugin, "forward", size)[0]
     assert stream.role is Role.FOREGROUND
     frames = Expander(stream).frames(0, FRAMES)
-    out = [world.answer("forward", f.tobytes()) for f in frames]
+    out = [forwarded_frame(device, "forward", f.tobytes()) for f in frames]
     assert all(out)
     at = 30 if plugin.links.right.vlan else 26
     return frames, out, np.array([list(o[at : at + 12]) for o in out], dtype=np.uint8)
@@ -154,8 +81,8 @@ def established(plugin, world, size=None):
 @pytest.mark.parametrize("links", [None, TAGGED], ids=["plain", "tagged"])
 @pytest.mark.parametrize("case", CASES)
 def test_frames_of_connections_are_what_a_device_emits(case, links):
-    plugin, world = made(case, links)
-    frames, out, learned = established(plugin, world)
+    plugin, device = made(case, links)
+    frames, out, learned = established(plugin, device)
     assert verify(frames).all()
     answer = plugin.connected("forward", frames, frames, learned)
     assert not answer.reason.any()
@@ -170,14 +97,14 @@ def test_frames_of_connections_are_what_a_device_emits(case, links):
     answer = plugin.connected("reverse", back, frames, learned)
     assert not answer.reason.any()
     for row in range(FRAMES):
-        wanted = world.answer("reverse", back[row].tobytes())
+        wanted = forwarded_frame(device, "reverse", back[row].tobytes())
         assert answer.frames[row, : answer.length[row]].tobytes() == wanted
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_all_connections_of_phase_one_are_different(case):
-    plugin, world = made(case)
-    frames, _, learned = established(plugin, world)
+    plugin, device = made(case)
+    frames, _, learned = established(plugin, device)
     assert len(np.unique(learned, axis=0)) == FRAMES
     where = slice(26, 38) if frames[0, 12] == 8 else slice(22, 58)
     assert len(np.unique(frames[:, where], axis=0)) == FRAMES
@@ -185,13 +112,13 @@ def test_all_connections_of_phase_one_are_different(case):
 
 @pytest.mark.parametrize("case", [c for c in CASES if "m" in CASES[c][2]])
 def test_background_needs_no_connection(case):
-    plugin, world = made(case)
+    plugin, device = made(case)
     for direction in DIRECTIONS:
         (bg,) = [s for s in streams(plugin, direction) if s.role is Role.BACKGROUND]
         frames = Expander(bg).frames(0, 50)
         answer = plugin.expect(direction, frames)
         for row, frame in enumerate(frames):
-            wanted = world.answer(direction, frame.tobytes())
+            wanted = forwarded_frame(device, direction, frame.tobytes())
             assert wanted
             assert answer.frames[row, : answer.length[row]].tobytes() == wanted
 
@@ -209,8 +136,8 @@ def test_without_a_connection_nothing_is_forwarded(case):
 
 @pytest.mark.parametrize("case", ["nat44", "nat64"])
 def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
-    plugin, world = made(case)
-    frames, _, learned = established(plugin, world)
+    plugin, device = made(case)
+    frames, _, learned = established(plugin, device)
     learned = learned.copy()
     learned[0, 3] ^= 8  # another address
     learned[1, 8:10] = (0, 80)  # a port below the pool
@@ -221,18 +148,18 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
 
 @pytest.mark.parametrize("case", ["nat44", "nat64"])
 def test_every_listed_size(case):
-    plugin, world = made(case)
+    plugin, device = made(case)
     for size in plugin.rfc_frame_sizes:
         sizes = plugin.frame_pair(size)
         assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
-        frames, out, _ = established(plugin, world, size)
+        frames, out, _ = established(plugin, device, size)
         assert (frames.shape[1] + 4, len(out[0]) + 4) == (sizes.ipv6, sizes.ipv4)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_plugin_is_pickled_without_what_it_prepared(case):
-    plugin, world = made(case)
-    frames, _, learned = established(plugin, world)
+    plugin, device = made(case)
+    frames, _, learned = established(plugin, device)
     wanted = plugin.connected("forward", frames, frames, learned)
     assert len(pickle.dumps(plugin)) < 10_000
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
+from v6t.audit.packet_device.device import DeviceLinks
+from v6t.audit.packet_device.nat import NatTable
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.registry import make_driver
 from v6t.packets.walker import locate_headers
+from v6t.plugins.audit_views import AddressTable, Nat
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat.nat46 import Nat46, Nat46Params
 from v6t.plugins.nat.nat66 import Nat66, Nat66Params
@@ -19,8 +22,8 @@ from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .test_nat import FRAMES, NatWorld, _with_ports, streams
-from .worlds import as_ipv4, as_ipv6, routed
+from .support import forwarded_frame, packet_device
+from .test_nat import FRAMES, streams
 
 pytestmark = pytest.mark.slow
 
@@ -30,42 +33,25 @@ TAGGED = Links(
 )
 
 
-@dataclass
-class Nat6World(NatWorld):
-    """Public IPv6 endpoints; clients are IPv4 where servers are given by pairs of addresses."""
+class Nat46Device(StatelessTranslatingDevice):
+    """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
 
-    servers: dict[str, str] | None = None
+    def __init__(self, plugin):
+        p = plugin.params
+        table = AddressTable((p.mapping,), p.prefix)
+        super().__init__(DeviceLinks.from_technology(plugin), "right", 1500, table)
+        self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
 
-    def forward(self, packet):
-        server = packet.dst if self.servers is None else self.servers.get(packet.dst)
-        if server is None:
-            return None
-        udp = packet["UDP"]
-        client = (packet.src, udp.sport, server, udp.dport)
-        public = self.chosen.get(client) or self._choose(client)
-        if self.servers is None:
-            return _with_ports(routed(packet), src=public[0], sport=public[1])
-        return _with_ports(as_ipv6(packet, public[0], server), sport=public[1])
+    def is_ipv4_destination(self, destination):
+        return destination in self.mappings.pool
 
-    def reverse(self, packet):
-        udp = packet["UDP"]
-        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
-        if owner is None:
-            return None
-        if self.servers is None:
-            return _with_ports(routed(packet), dst=owner[0], dport=owner[1])
-        known = {six: four for four, six in self.servers.items()}
-        return _with_ports(as_ipv4(packet, known[packet.src], owner[0]), dport=owner[1])
+    def forward_ipv4(self, packet):
+        for _, translated in super().forward_ipv4(packet):
+            yield from ((side, p) for side, p, _ in self.mappings.send_out(translated))
 
-    def _choose(self, client):
-        while True:
-            address = IPv6Address(self.first) + self.chance.randrange(self.addresses)
-            port = self.chance.randint(self.low, self.high)
-            if (str(address), port, client[2], client[3]) not in self.owners:
-                break
-        self.owners[str(address), port, client[2], client[3]] = client[:2]
-        self.chosen[client] = str(address), port
-        return self.chosen[client]
+    def forward_ipv6(self, packet):
+        for _, translated, _ in self.mappings.send_in(packet):
+            yield from super().forward_ipv6(translated)
 
 
 HOSTS = {
@@ -93,22 +79,13 @@ CASES = {
 def made(case, links=None):
     plugin_type, params, given = CASES[case]
     plugin = plugin_type(params(**given), links)
-    p = plugin.params
-    servers = None
-    if isinstance(p, Nat46Params):
-        servers = {
-            str(p.responder_ipv4 + k): str(p.responder_ipv6 + k) for k in range(p.responder_count)
-        }
-    return plugin, Nat6World(
-        plugin.links, str(p.pool_first), p.pool_count, p.pool_ports.min, p.pool_ports.max,
-        servers=servers,
-    )  # fmt: skip
+    return plugin, Nat46Device(plugin) if plugin.name == "nat46" else packet_device(plugin)
 
 
-def established(plugin, world, size=104):
+def established(plugin, device, size=104):
     """First frames of the connections, what leaves the device, and the tester's table."""
     frames = Expander(streams(plugin, "forward", size)[0]).frames(0, FRAMES)
-    out = [world.answer("forward", f.tobytes()) for f in frames]
+    out = [forwarded_frame(device, "forward", f.tobytes()) for f in frames]
     assert all(out)
     return frames, out, np.array([list(o[22:58]) for o in out], dtype=np.uint8)
 
@@ -121,8 +98,8 @@ def rows_of(answer):
 @pytest.mark.parametrize("size", [108, 1518])
 @pytest.mark.parametrize("case", CASES)
 def test_frames_of_connections_are_what_a_device_emits(case, size, links):
-    plugin, world = made(case, links)
-    frames, out, learned = established(plugin, world, size)
+    plugin, device = made(case, links)
+    frames, out, learned = established(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(learned, axis=0)) == FRAMES
     answer = plugin.connected("forward", frames, frames, learned)
@@ -133,13 +110,13 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     back[:, 22:58] = learned[:, swapped]
     locate_headers(back[0]).write_checksum(back)
     answer = plugin.connected("reverse", back, frames, learned)
-    assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
+    assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
-    plugin, world = made(case)
-    frames, _, learned = established(plugin, world)
+    plugin, device = made(case)
+    frames, _, learned = established(plugin, device)
     learned = learned.copy()
     learned[0, 15] ^= 8  # another address
     learned[1, 3] ^= 1  # another network
@@ -151,17 +128,17 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
 
 @pytest.mark.parametrize("case", ["nat66", "nat46"])
 def test_every_listed_size(case):
-    plugin, world = made(case)
+    plugin, device = made(case)
     for size in plugin.rfc_frame_sizes:
-        frames, out, _ = established(plugin, world, size)
+        frames, out, _ = established(plugin, device, size)
         other = size - plugin.overhead
         assert (frames.shape[1] + 4, len(out[0]) + 4) == (other, size)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_plugin_is_pickled_without_what_it_prepared(case):
-    plugin, world = made(case)
-    frames, out, learned = established(plugin, world)
+    plugin, device = made(case)
+    frames, out, learned = established(plugin, device)
     assert len(pickle.dumps(plugin)) < 10_000
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
     assert rows_of(again.connected("forward", frames, frames, learned)) == out

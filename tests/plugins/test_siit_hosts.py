@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 import pytest
+from v6t.audit.packet_device.maps import PrefixMap
 from v6t.core.cli.map_calculator import calc_eam
 from v6t.core.config.plugins import load_plugin
 from v6t.plugins.siit.siit import Siit, SiitParams
@@ -14,8 +15,6 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-
-from .worlds import embedded
 
 
 def hosts(plugin, direction, field):
@@ -56,7 +55,8 @@ def test_every_host_behind_a_prefix_is_met(length):
     }
     plugin = Siit(SiitParams.model_validate(given))
     first = int(IPv4Address("10.0.255.200"))
-    wanted = {embedded(prefix, str(IPv4Address(first + n))) for n in range(100)}
+    behind = PrefixMap(IPv6Network(prefix))
+    wanted = {str(behind.to_ipv6(IPv4Address(first + n))) for n in range(100)}
     met = hosts(plugin, "forward", slice(22, 38))
     assert {str(IPv6Address(m)) for m in met} == wanted
 

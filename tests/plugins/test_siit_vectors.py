@@ -18,10 +18,14 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrRouting,
 )
 from scapy.packet import Raw
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.probe import Frame
+from v6t.audit.wire import Wire
 from v6t.core.config.plugins import load_plugin
+from v6t.intent.device import Link, Links
+from v6t.plugins.siit.siit import Siit, SiitParams
 from v6t.plugins.translation.address_arrays import MappingsArray
 from v6t.plugins.translation.eam import mappings_from_text
-from v6t.plugins.translation.rfc7915 import Refused, Translator
 from v6t.profiles.model import Layer
 from v6t.profiles.template import build
 from v6t.tests.expect import expect_error
@@ -33,8 +37,30 @@ SIX = {"src": "2001:db8:64::c000:201", "dst": "2001:db8:64::c633:6402"}
 BACK = {"src": SIX["dst"], "dst": SIX["src"]}
 
 
-def translator(**given) -> Translator:
-    return Translator(mappings_from_text([], PREFIX), **given)
+class PacketTranslator:
+    """The packet-level SIIT, packet by packet."""
+
+    def __init__(self, lowest_ipv6_mtu=1280, ipv6_mtu=1500):
+        left = Link("02:00:00:00:01:02", "02:00:00:00:01:01", mtu=ipv6_mtu)
+        params = SiitParams(eam=(), prefix=PREFIX, lowest_ipv6_mtu=lowest_ipv6_mtu)
+        self.technology = Siit(params, Links(left))
+        self.wire, self.device = Wire(self.technology.links), build_device(self.technology)
+
+    def four_to_six(self, packet):
+        return self._translate("right", "left", packet)
+
+    def six_to_four(self, packet):
+        [out] = self._translate("left", "right", packet) or [b""]
+        return out
+
+    def _translate(self, side, far, packet):
+        sent = self.device.receive(side, self.wire.frame(side, packet).octets)
+        frames = [Frame(out, octets) for out, octets in sent]
+        return [p.original for p in self.wire.packets(far, frames)]
+
+
+def translator(**given) -> PacketTranslator:
+    return PacketTranslator(**given)
 
 
 def octets(address):
@@ -97,9 +123,12 @@ def header_4to6(v):
     given, expect = v["input"], v["expect"]
     limits = {"lowest_ipv6_mtu": given.get("lowest_ipv6_mtu", 1280)}
     packet = ipv4_packet(given)
+    if "OR compute" in expect.get("action", ""):  # which the packet-level device does
+        [out] = translator().four_to_six(packet)
+        whole(out)
+        return
     if expect.get("action", "").startswith("drop"):
-        with pytest.raises(Refused):
-            translator(ipv6_mtu=given.get("next_hop_mtu", 1500)).four_to_six(packet)
+        assert not translator(ipv6_mtu=given.get("next_hop_mtu", 1500)).four_to_six(packet)
         return
     out = [IPv6(p) for p in translator(**limits).four_to_six(packet)]
     if expect.get("action") == "fragment":
@@ -165,8 +194,7 @@ def header_6to4(v):
     else:
         octets = bytes(header / inner)
     if expect.get("action") == "drop":
-        with pytest.raises(Refused):
-            translator().six_to_four(octets)
+        assert not translator().six_to_four(octets)
         return
     out = translator().six_to_four(octets)
     four = IP(out)
@@ -268,7 +296,6 @@ def test_there_are_vectors_of_every_kind():
 
 def test_a_routing_header_on_its_way_is_refused():
     routing = IPv6ExtHdrRouting(addresses=["2001:db8::1"], segleft=1)
-    with pytest.raises(Refused):
-        translator().six_to_four(bytes(IPv6(**BACK) / routing / UDP()))
+    assert not translator().six_to_four(bytes(IPv6(**BACK) / routing / UDP()))
     arrived = IPv6ExtHdrRouting(addresses=["2001:db8::1"], segleft=0)
     assert translator().six_to_four(bytes(IPv6(**BACK) / arrived / UDP()))[9] == 17

@@ -30,8 +30,9 @@ from v6t.drivers.duts.session import Session, restore_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
-from v6t.intent.device import DeviceIntent, DeviceRequirements, PartIntent
+from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.intent.families import DeviceConfig
+from v6t.intent.requirements import DeviceRequirements
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
 
@@ -107,7 +108,7 @@ class Chain(WithoutCommands):
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         if not intent.parts:
-            raise cls.unsupported(intent, "name the driver of one device")
+            raise cls.make_refusal(intent, "name the driver of one device")
 
     def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
         """Return the parts, with the alternatives that the options name in place of others."""

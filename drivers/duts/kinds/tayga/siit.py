@@ -94,7 +94,7 @@ class Tayga(TunTranslator):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         if isinstance(intent.configuration, MapTCeConfig) and not in_chain:
-            raise cls.unsupported(
+            raise cls.make_refusal(
                 intent,
                 "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
                 "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",

@@ -1,0 +1,172 @@
+"""Clauses of RFCs: rows (a packet and the packet expected) and scenarios (exchanges of several packets).
+
+A clause never sends. Its steps are a generator that yields :class:`Send` and receives the frames that the
+device sent, until it returns a :class:`Judgement`; :mod:`v6t.audit.runner` sends, listens and retries.
+
+Suites of clauses are added under the entry point group ``v6t.audits``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
+
+from v6t.audit.probe import Frame
+
+if TYPE_CHECKING:
+    from v6t.audit.wire import Wire
+    from v6t.plugins.audit_views import Address, AuditView, SideName
+    from v6t.plugins.base import Technology
+
+Level = Literal["MUST", "SHOULD", "MAY"]
+"""A statement of an RFC without a key word counts as MUST."""
+Verdict = Literal["conforms", "deviates", "not testable", "information"]
+CONFORMS: Verdict = "conforms"
+DEVIATES: Verdict = "deviates"
+NOT_TESTABLE: Verdict = "not testable"
+INFORMATION: Verdict = "information"
+View = TypeVar("View", bound="AuditView")
+
+
+@dataclass(frozen=True)
+class Send:
+    """Frames to send, and how long to listen for the device's frames.
+
+    Attributes:
+        frames: sent in this order.
+        before: empty the device's connections, or configure it again, before sending.
+        pause_s: wait before sending.
+        patience: factor for the usual time to wait for a first frame.
+        stillness: factor for the usual time to wait after the last frame.
+        listen_s: listen for exactly this time; 0: the usual time.
+    """
+
+    frames: Sequence[Frame]
+    before: Literal["", "flush", "reset"] = ""
+    pause_s: float = 0.0
+    patience: float = 1.0
+    stillness: float = 1.0
+    listen_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a clause.
+
+    Attributes:
+        verdict: of the clause.
+        expected: what the device had to send.
+        got: what it sent.
+        dead: no plain packet passes any more, though one did before: configure the device again.
+    """
+
+    verdict: Verdict
+    expected: str
+    got: str
+    dead: bool = False
+
+
+Steps: TypeAlias = Generator[Send, Sequence[Frame], Judgement]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One requirement of an RFC.
+
+    Attributes:
+        rfc: for example ``RFC 7915``.
+        section: of the RFC.
+        label: short and unique within the section.
+        level: of the requirement.
+        title: what the device does, in one sentence.
+        steps: starts a new exchange.
+        rate_limited: devices may limit what they send (ICMP errors); silence is tried again after a pause.
+        lasts_s: time that the clause waits for timers.
+        plain: sends the simplest packet; if no plain packet passes, no other clause is tried.
+    """
+
+    rfc: str
+    section: str
+    label: str
+    level: Level
+    title: str
+    steps: Callable[[], Steps] = field(compare=False, repr=False)
+    rate_limited: bool = False
+    lasts_s: float = 0.0
+    plain: bool = False
+
+    @property
+    def name(self) -> str:
+        """Identifier, for example ``rfc7915-4.1-ttl``."""
+        return f"{self.rfc.lower().replace(' ', '')}-{self.section}-{self.label}"
+
+
+def conforms(expected: str, got: str = "as expected") -> Judgement:
+    """Judge that the device does what the clause requires."""
+    return Judgement(CONFORMS, expected, got)
+
+
+def deviates(expected: str, got: str, *, dead: bool = False) -> Judgement:
+    """Judge that the device does not do what the clause requires."""
+    return Judgement(DEVIATES, expected, got, dead)
+
+
+def not_testable(expected: str, got: str) -> Judgement:
+    """Judge that the clause cannot be tested with this device."""
+    return Judgement(NOT_TESTABLE, expected, got)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The technology that is audited, as suites see it."""
+
+    wire: Wire
+    views: tuple[AuditView, ...]
+    neighbors: Mapping[SideName, tuple[Address, ...]]
+    """Addresses of the tester on each link."""
+
+    def find(self, view: type[View]) -> View | None:
+        """Return the view of a type, or None."""
+        return next((v for v in self.views if isinstance(v, view)), None)
+
+
+def subject_of(technology: Technology) -> Subject:
+    """Return what suites know of a technology."""
+    from v6t.audit.wire import Wire
+
+    intent = technology.dut_intent()
+    sides: tuple[SideName, SideName] = ("left", "right")
+    neighbors = {side: tuple(getattr(intent, side).neighbors) for side in sides}
+    return Subject(Wire(technology.links), tuple(technology.audit_views()), neighbors)
+
+
+class Suite(ABC):
+    """Clauses of one subject. Entry point group ``v6t.audits``."""
+
+    name: ClassVar[str]
+    """On the command line."""
+    title: ClassVar[str]
+    """One line."""
+    core: ClassVar[tuple[str, ...]] = ()
+    """Ends of the names of clauses that a run checks first (``run --audit``)."""
+
+    @abstractmethod
+    def clauses(self, subject: Subject) -> Iterable[Clause]:
+        """Return the clauses for a device; empty if the suite does not apply."""
+
+    def variant_clauses(self, subject: Subject, variant: str) -> Iterable[Clause]:
+        """Return the clauses for a further configuration; empty if the suite has none for it.
+
+        Args:
+            subject: the device in this configuration.
+            variant: a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned.
+        """
+        del subject, variant
+        return ()
+
+    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+        """Return what the parameters lack for the suite and what to set; None if nothing."""
+        del subject
+        return None

@@ -1,0 +1,1 @@
+"""Packet-level devices: what a correct translator, relay, NAT or router sends for each frame."""

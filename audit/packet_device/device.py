@@ -1,0 +1,192 @@
+"""What all packet-level devices do: Ethernet, discards, routes, hop limits and ICMP errors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+from typing import TYPE_CHECKING, TypeAlias
+
+from scapy.layers.inet import ICMP, IP
+from scapy.layers.inet6 import ICMPv6TimeExceeded, IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet, Raw
+from v6t.audit.packet_device.packets import (
+    Drop,
+    IPPacket,
+    Reassembly,
+    address_of,
+    hop_limit,
+    is_answerable,
+    read_packet,
+    with_hop_limit,
+)
+from v6t.plugins.audit_views import SideName
+
+if TYPE_CHECKING:
+    from v6t.intent.device import Link
+    from v6t.plugins.base import DeviceIntent, Links, Technology
+
+HOP_LIMIT = 64
+QUOTED_OCTETS = {4: 548, 6: 1232}
+"""An ICMP error fits 576 octets of IPv4 (RFC 1812, section 4.3.2.3) and 1,280 of IPv6."""
+SIDES: tuple[SideName, SideName] = ("left", "right")
+Sent: TypeAlias = "tuple[SideName, IPPacket]"
+
+
+@dataclass
+class DeviceLinks:
+    """Both links of a device, the device's addresses on them, and its routes.
+
+    Attributes:
+        links: MAC addresses, VLANs and MTUs.
+        addresses: of the device, by side and IP version.
+        routes: networks and the sides they are on.
+    """
+
+    links: Links
+    addresses: dict[tuple[SideName, int], str] = field(default_factory=dict)
+    routes: list[tuple[IPv4Network | IPv6Network, SideName]] = field(default_factory=list)
+
+    @classmethod
+    def from_technology(cls, technology: Technology) -> DeviceLinks:
+        """Read the addresses and routes that a technology wants its device to have."""
+        ports, intent = cls(technology.links), technology.dut_intent()
+        for side in SIDES:
+            ports._read(side, intent)
+        return ports
+
+    def _read(self, side: SideName, intent: DeviceIntent) -> None:
+        settings = getattr(intent, side)
+        for interface in settings.addresses:
+            self.addresses.setdefault((side, interface.version), str(interface.ip))
+            self.routes.append((interface.network, side))
+        self.routes += [(network, side) for network in settings.routes]
+
+    def mtu(self, side: SideName) -> int:
+        """Return the MTU of a link."""
+        return int(getattr(self.links, side).mtu)
+
+    def side_of(self, address: str) -> SideName | None:
+        """Return the link of the longest route to an address."""
+        target = address_of(address)
+        matches = [
+            (network.prefixlen, side)
+            for network, side in self.routes
+            if network.version == target.version and target in network
+        ]
+        return max(matches, default=(0, None))[1]
+
+
+class PacketDevice(ABC):
+    """A device with two links that handles one frame at a time."""
+
+    def __init__(self, ports: DeviceLinks) -> None:
+        self.ports = ports
+        self.now_s = 0.0
+        self.reassembly = Reassembly()
+
+    def receive(
+        self, side: SideName, frame: bytes, now_s: float = 0.0
+    ) -> list[tuple[SideName, bytes]]:
+        """Return the frames that the device sends because of one that arrived, FCS off.
+
+        Args:
+            side: link where the frame arrived.
+            frame: from the destination MAC address on.
+            now_s: time on a clock that never goes back.
+        """
+        self.now_s = now_s
+        octets = self.strip_ethernet(side, frame)
+        try:
+            packet = read_packet(octets)
+        except Drop:
+            return []
+        return [(out, self.add_ethernet(out, sent)) for out, sent in self.process(side, packet)]
+
+    def flush(self) -> None:
+        """Forget the device's connections and incomplete packets."""
+        self.reassembly = Reassembly()
+
+    def reset(self) -> None:
+        """Configure the device again."""
+        self.flush()
+
+    def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
+        """Return the packets that leave because of one that arrived, ICMP errors included."""
+        try:
+            return list(self.forward(side, packet))
+        except Drop as drop:
+            if drop.error is None:
+                return []
+            return self.send_error(side, drop.about or packet, drop.error)
+
+    @abstractmethod
+    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        """Return the packets that leave because of one that arrived.
+
+        Raises:
+            Drop: the packet is discarded.
+        """
+
+    def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
+        """Forward a packet unchanged to where its destination is."""
+        out = self.ports.side_of(packet.dst)
+        if out is None or out == side:
+            raise Drop
+        return [(out, self.decrement(packet))]
+
+    def decrement(self, packet: IPPacket) -> IPPacket:
+        """Return the packet with its TTL or hop limit less one."""
+        if hop_limit(packet) <= 1:
+            raise Drop(expiry_error(packet.version))
+        return with_hop_limit(packet, hop_limit(packet) - 1)
+
+    def send_error(self, side: SideName, about: IPPacket, error: Packet) -> list[Sent]:
+        """Return an ICMP error to a packet's source, if there may be one."""
+        source = self.ports.addresses.get((side, about.version))
+        if source is None or not is_answerable(about):
+            return []
+        return [(side, error_packet(source, about, error))]
+
+    def strip_ethernet(self, side: SideName, frame: bytes) -> bytes:
+        """Return the IP packet in a frame for the device; nothing of other frames."""
+        version = frame[14 if getattr(self.ports.links, side).vlan is None else 18 :][:1]
+        header = ethernet_header(getattr(self.ports.links, side), 6 if version >= b"\x60" else 4)
+        is_ours = frame[:6] == header[6:12] and frame[12 : len(header)] == header[12:]
+        return frame[len(header) :] if is_ours else b""
+
+    def add_ethernet(self, side: SideName, packet: IPPacket) -> bytes:
+        """Return a frame for the tester with a packet, padded to the Ethernet minimum."""
+        header = ethernet_header(getattr(self.ports.links, side), packet.version)
+        return (header + bytes(packet)).ljust(60, b"\0")
+
+
+def ethernet_header(link: Link, version: int) -> bytes:
+    """Return the header of the device's frames with an IP version."""
+    header = Ether(src=link.dut_mac, dst=link.tester_mac)
+    if link.vlan is not None:
+        header /= Dot1Q(vlan=link.vlan)
+    header.lastlayer().type = 0x0800 if version == 4 else 0x86DD
+    return bytes(header)
+
+
+def expiry_error(version: int) -> Packet:
+    """Return the header of an ICMP or ICMPv6 time exceeded message."""
+    return ICMP(type=11, code=0) if version == 4 else ICMPv6TimeExceeded(code=0)
+
+
+def error_packet(source: str, about: IPPacket, error: Packet) -> IPPacket:
+    """Return an ICMP error from an address of the device to the source of a packet."""
+    quoted = Raw(bytes(about)[: QUOTED_OCTETS[about.version]])
+    if about.version == 4:
+        return IP(src=source, dst=about.src, ttl=HOP_LIMIT, id=0) / error / quoted
+    return IPv6(src=source, dst=about.src, hlim=HOP_LIMIT) / error / quoted
+
+
+class RoutingDevice(PacketDevice):
+    """A plain router."""
+
+    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        return self.route(side, packet)

@@ -1,0 +1,259 @@
+"""Address mappings as strings of bits: RFC 6052, RFC 7757, MAP rules and binding tables.
+
+Nothing here shares arithmetic with the reference translation, which computes with integers and arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Protocol
+
+from v6t.plugins.audit_views import AddressTable, Rule, Softwire
+
+
+def bits_of(address: IPv4Address | IPv6Address) -> str:
+    """Return an address as a string of 32 or 128 bits."""
+    return f"{int(address):0{address.max_prefixlen}b}"
+
+
+def prefix_bits(network: IPv4Network | IPv6Network) -> str:
+    """Return the bits of a prefix."""
+    return bits_of(network.network_address)[: network.prefixlen]
+
+
+def ipv6_from(bits: str) -> IPv6Address:
+    """Return the IPv6 address that begins with some bits; zeros follow."""
+    return IPv6Address(int(bits.ljust(128, "0"), 2))
+
+
+def ipv4_from(bits: str) -> IPv4Address:
+    """Return the IPv4 address that begins with some bits; zeros follow."""
+    return IPv4Address(int(bits.ljust(32, "0"), 2))
+
+
+class AddressMap(Protocol):
+    """Translates addresses both ways."""
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        """Return the IPv6 address of an IPv4 host, or None."""
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        """Return the IPv4 address of an IPv6 host, or None."""
+
+
+@dataclass(frozen=True)
+class PrefixMap:
+    """An RFC 6052 prefix: the picture in its section 2.2 with bits 64 to 71 zero."""
+
+    prefix: IPv6Network
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
+        start, bits = prefix_bits(self.prefix), bits_of(ipv4)
+        if len(start) == 96:
+            return ipv6_from(start + bits)
+        before = 64 - len(start)
+        return ipv6_from(start + bits[:before] + "0" * 8 + bits[before:])
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        bits, start = bits_of(ipv6), prefix_bits(self.prefix)
+        if not bits.startswith(start):
+            return None
+        embedded = bits[96:] if len(start) == 96 else bits[len(start) : 64] + bits[72:]
+        return ipv4_from(embedded[:32])
+
+
+@dataclass(frozen=True)
+class ExplicitMap:
+    """One explicit address mapping (RFC 7757, section 3.3)."""
+
+    ipv4: IPv4Network
+    ipv6: IPv6Network
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        bits, start = bits_of(ipv4), prefix_bits(self.ipv4)
+        if not bits.startswith(start):
+            return None
+        return ipv6_from(prefix_bits(self.ipv6) + bits[len(start) :])
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        bits, start = bits_of(ipv6), prefix_bits(self.ipv6)
+        if not bits.startswith(start):
+            return None
+        suffix = 32 - self.ipv4.prefixlen
+        return ipv4_from(prefix_bits(self.ipv4) + bits[len(start) : len(start) + suffix])
+
+
+class TableMap:
+    """An address table: the longest explicit mapping, else the RFC 6052 prefix."""
+
+    def __init__(self, table: AddressTable) -> None:
+        self.explicit = [ExplicitMap(ipv4, ipv6) for ipv4, ipv6 in table.eams]
+        self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
+
+    def explicit_for_ipv4(self, ipv4: IPv4Address) -> ExplicitMap | None:
+        """Return the explicit mapping with the longest IPv4 prefix that holds an address."""
+        matches = [m for m in self.explicit if ipv4 in m.ipv4]
+        return max(matches, key=lambda m: m.ipv4.prefixlen, default=None)
+
+    def explicit_for_ipv6(self, ipv6: IPv6Address) -> ExplicitMap | None:
+        """Return the explicit mapping with the longest IPv6 prefix that holds an address."""
+        matches = [m for m in self.explicit if ipv6 in m.ipv6]
+        return max(matches, key=lambda m: m.ipv6.prefixlen, default=None)
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        chosen = self.explicit_for_ipv4(ipv4) or self.prefix
+        return None if chosen is None else chosen.to_ipv6(ipv4)
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        chosen = self.explicit_for_ipv6(ipv6) or self.prefix
+        return None if chosen is None else chosen.to_ipv4(ipv6)
+
+
+@dataclass(frozen=True)
+class HostMap:
+    """The addresses of one host; another map has those of all others."""
+
+    ipv4: IPv4Address
+    ipv6: IPv6Address
+    others: AddressMap
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        return self.ipv6 if ipv4 == self.ipv4 else self.others.to_ipv6(ipv4)
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        return self.ipv4 if ipv6 == self.ipv6 else self.others.to_ipv4(ipv6)
+
+
+def find_psid(port: int, offset: int, length: int) -> str | None:
+    """Return the PSID bits of a port (RFC 7597, section 5.1), or None for a port of no CE."""
+    bits = f"{port:016b}"
+    if length and offset and "1" not in bits[:offset]:
+        return None
+    return bits[offset : offset + length]
+
+
+@dataclass(frozen=True)
+class MapDomain:
+    """One MAP rule as bits.
+
+    Attributes:
+        rule: the parameters; none of its methods is used.
+        embeds_host: the identifier holds the host's whole address (RFC 7599, erratum 5225).
+    """
+
+    rule: Rule
+    embeds_host: bool = False
+
+    def has_ce(self, psid: str) -> bool:
+        """Return whether a CE has a PSID: a rule without EA bits has one CE."""
+        rule = self.rule
+        if rule.psid is None or rule.ea_len or not rule.psid_len:
+            return True
+        return int(psid, 2) == rule.psid
+
+    def psid_of(self, port: int | None) -> str | None:
+        """Return the PSID of a CE's port; without a port, of a whole address."""
+        if port is None:
+            return None if self.rule.psid_len else ""
+        psid = find_psid(port, self.rule.psid_offset, self.rule.psid_len)
+        return psid if psid is not None and self.has_ce(psid) else None
+
+    def address(self, ipv4: IPv4Address, psid: str) -> IPv6Address:
+        """Return the MAP address of a host (RFC 7597, section 6)."""
+        rule, bits = self.rule, bits_of(ipv4)
+        ea = (bits[rule.ipv4_prefix.prefixlen :] + psid)[: rule.ea_len]
+        if rule.ipv4_prefix.prefixlen + rule.ea_len < 32 and not self.embeds_host:
+            bits = bits[: rule.ipv4_prefix.prefixlen + rule.ea_len].ljust(32, "0")
+        identifier = bits + psid.zfill(16)
+        lead = "0" * 8 if rule.iid_format == "draft" else "0" * 16
+        end_user_prefix = prefix_bits(rule.ipv6_prefix) + ea
+        return ipv6_from(end_user_prefix.ljust(64, "0") + lead + identifier)
+
+    def read(self, ipv6: IPv6Address) -> tuple[IPv4Address, str] | None:
+        """Return IPv4 address and PSID in a MAP address, or None if the address contradicts itself."""
+        bits = bits_of(ipv6)
+        at = 72 if self.rule.iid_format == "draft" else 80
+        ipv4, psid_field = ipv4_from(bits[at : at + 32]), bits[at + 32 : at + 48]
+        psid = psid_field[16 - self.rule.psid_len :]
+        if ipv4 not in self.rule.ipv4_prefix or self.address(ipv4, psid) != ipv6:
+            return None
+        return (ipv4, psid) if self.has_ce(psid) else None
+
+
+class Sharing(Protocol):
+    """Tells which customer has an IPv4 address and port."""
+
+    relays: Collection[IPv6Address]
+    """Where tunnels end."""
+
+    def find(self, ipv4: IPv4Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
+        """Return the customer and its relay, or None.
+
+        Args:
+            ipv4: the customer's address.
+            port: of the customer; None finds customers with whole addresses only.
+        """
+
+    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+        """Return whether a customer, by default any, has ports of an address."""
+
+
+@dataclass
+class MapSharing:
+    """CEs of MAP rules; the rule with the longest IPv4 prefix has an address."""
+
+    domains: Sequence[MapDomain]
+    relay: IPv6Address
+    relays: Collection[IPv6Address] = field(default=())
+
+    def domains_for(self, ipv4: IPv4Address) -> list[MapDomain]:
+        """Return the domains with the longest IPv4 prefix that holds an address."""
+        matches = [d for d in self.domains if ipv4 in d.rule.ipv4_prefix]
+        longest = max((d.rule.ipv4_prefix.prefixlen for d in matches), default=0)
+        return [d for d in matches if d.rule.ipv4_prefix.prefixlen == longest]
+
+    def find(self, ipv4: IPv4Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
+        for domain in self.domains_for(ipv4):
+            psid = domain.psid_of(port)
+            if psid is not None:
+                return domain.address(ipv4, psid), self.relay
+        return None
+
+    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+        domains = self.domains_for(ipv4)
+        if customer is None:
+            return bool(domains)
+        for domain in domains:
+            ce = domain.read(customer)
+            if ce is not None:
+                return domain.address(ipv4, ce[1]) == customer
+        return False
+
+    def find_customer(self, customer: IPv6Address) -> tuple[MapDomain, IPv4Address, str] | None:
+        """Return domain, IPv4 address and PSID of a CE by the longest IPv6 prefix."""
+        matches = [d for d in self.domains if customer in d.rule.ipv6_prefix]
+        domain = max(matches, key=lambda d: d.rule.ipv6_prefix.prefixlen, default=None)
+        ce = None if domain is None else domain.read(customer)
+        return None if domain is None or ce is None else (domain, *ce)
+
+
+@dataclass
+class SoftwireSharing:
+    """lwB4s by the rows of a binding table (RFC 7596)."""
+
+    softwires: Callable[[IPv4Address], Sequence[Softwire]]
+    relays: Collection[IPv6Address]
+
+    def find(self, ipv4: IPv4Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
+        for row in self.softwires(ipv4):
+            if not row.psid_len:
+                return row.b4, row.aftr
+            psid = None if port is None else find_psid(port, row.psid_offset, row.psid_len)
+            if psid is not None and int(psid, 2) == row.psid:
+                return row.b4, row.aftr
+        return None
+
+    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+        return any(customer in (None, row.b4) for row in self.softwires(ipv4))

@@ -1,0 +1,221 @@
+"""RFC 7915, sections 4.2 to 4.4 and 5.2 to 5.4: ICMP and ICMPv6, and the packets that errors quote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
+    ICMPv6EchoReply,
+    ICMPv6EchoRequest,
+    ICMPv6PacketTooBig,
+    ICMPv6ParamProblem,
+    ICMPv6TimeExceeded,
+    ICMPv6Unknown,
+    IPv6,
+    IPv6ExtHdrFragment,
+)
+from scapy.packet import Packet, Raw
+from v6t.audit.match import allow, quoted_packet
+from v6t.audit.row import ICMP_FLOW, TCP_FLOW, Row
+from v6t.audit.translator_hosts import DATA, INNER_TTL, TranslatorHosts, data
+
+# RFC 7915, section 4.2 and figure 3
+UNREACHABLE = {
+    **dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), 0),
+    **dict.fromkeys((9, 10, 13, 15), 1),
+    3: 4,
+}
+POINTERS = {0: 0, 1: 1, 2: 4, 8: 7, 9: 6, 12: 8, 16: 24}
+NO_POINTER = (4, 6, 10, 20)
+QUERIES = {13: "timestamp request", 15: "information request", 17: "address mask request",
+           9: "router advertisement", 10: "router solicitation", 42: "an unknown type"}  # fmt: skip
+DROPPED = {(5, 1): "a redirect", (6, 0): "alternative host address", (4, 0): "source quench",
+           (3, 14): "host precedence violation", (3, 16): "an unknown code of destination unreachable",
+           (12, 1): "parameter problem, missing option"}  # fmt: skip
+# RFC 7915, section 5.2 and figure 6
+UNREACHABLE6 = {0: 1, 1: 10, 2: 1, 3: 1, 4: 3}
+POINTERS6 = {0: 0, 1: 1, 4: 2, 6: 9, 7: 8, 8: 12, 24: 16}
+NO_POINTER6 = (2, 40)
+SINGLE_HOP = {130: "MLD query", 133: "router solicitation", 135: "neighbour solicitation",
+              200: "an unknown informational type"}  # fmt: skip
+DROPPED6 = {(1, 7): "an unknown code of destination unreachable", (4, 2): "an unknown option",
+            (50, 0): "an unknown error type"}  # fmt: skip
+PLATEAU = 1492
+"""Of RFC 1191, below 2,000 octets."""
+
+
+# fmt: off
+def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
+    """Return the clauses of sections 4.2 to 4.4."""
+    v, six = h.view, h.at6()
+    down = partial(Row, side=v.four_side, level="MUST")
+    about = h.quoted4() / UDP(sport=h.port4, dport=v.server_port) / Raw(data(64))
+
+    def error(kind: int, code: int, inner: Packet = about, ttl: int = 61, **fields: Any) -> Packet:
+        return h.ip4(ttl=ttl) / ICMP(type=kind, code=code, **fields) / inner
+
+    for kind, reply, name in ((8, ICMPv6EchoRequest, "echo-request"), (0, ICMPv6EchoReply, "echo-reply")):
+        if v.stateful and kind == 8:
+            continue  # no session inside is open to requests from outside
+        yield down("4.2", name, title=f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply().type}",
+                   packet=h.ip4() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
+                   answer=six / reply(id=v.port, seq=9, data=DATA), flow=ICMP_FLOW)
+    for kind, words in QUERIES.items():
+        yield down("4.2", f"query-{kind}", title=f"{words} (ICMP type {kind}) is silently dropped",
+                   packet=h.ip4() / _query(kind, h.port4), silent=True)
+    if v.uses_ports and not v.stateful:
+        return  # RFC 7599, section 9: errors are mapped without a port, so they belong to no CE
+    for code, code6 in UNREACHABLE.items():
+        yield down("4.2", f"unreachable-{code}",
+                   title=f"ICMP destination unreachable, code {code}, becomes ICMPv6 1/{code6}",
+                   packet=error(3, code), answer=six / ICMPv6DestUnreach(code=code6))
+    yield down("4.2", "protocol-unreachable",
+               title="ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
+               packet=error(3, 2), answer=six / ICMPv6ParamProblem(code=1, ptr=6))
+    for mtu, mtu6 in ((1300, 1320), (600, 1280), (1500, min(1520, h.mtu6, h.mtu4 + 20))):
+        yield down("4.2", f"fragmentation-needed-{mtu}",
+                   title=f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {mtu6}",
+                   packet=error(3, 4, nexthopmtu=mtu), answer=six / ICMPv6PacketTooBig(code=0, mtu=mtu6))
+    plateaus = (PLATEAU, max(1280, min(PLATEAU + 20, h.mtu6, h.mtu4 + 20)))
+    large = h.quoted4(len=2000) / UDP(sport=h.port4, dport=v.server_port, len=1980) / Raw(data(64))
+    yield down("4.2", "fragmentation-needed-0",
+               title="ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
+               packet=error(3, 4, large, nexthopmtu=0),
+               answer=six / allow(ICMPv6PacketTooBig(code=0), mtu=plateaus))
+    for code in (0, 1):
+        yield down("4.2", f"time-exceeded-{code}",
+                   title=f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
+                   packet=error(11, code), answer=six / ICMPv6TimeExceeded(code=code))
+    for at, at6 in POINTERS.items():
+        yield down("4.2", f"pointer-{at}",
+                   title=f"ICMP parameter problem at octet {at} points at octet {at6} of IPv6",
+                   packet=error(12, 0, ptr=at), answer=six / ICMPv6ParamProblem(code=0, ptr=at6))
+    yield down("4.2", "bad-length", title="ICMP parameter problem, bad length, becomes ICMPv6 4/0",
+               packet=error(12, 2, ptr=2), answer=six / ICMPv6ParamProblem(code=0, ptr=4))
+    for at in NO_POINTER:
+        yield down("4.2", f"no-pointer-{at}",
+                   title=f"ICMP parameter problem at octet {at}, which IPv6 has not, is silently dropped",
+                   packet=error(12, 0, ptr=at), silent=True)
+    for (kind, code), words in DROPPED.items():
+        yield down("4.2", f"dropped-{kind}-{code}", title=f"{words} (ICMP {kind}/{code}) is silently dropped",
+                   packet=error(kind, code), silent=True)
+    yield down("4.4", "no-error-about-error", title="no ICMP error is sent about an ICMP error",
+               packet=error(3, 1, ttl=1), silent=True, only_reply=True)
+
+    unreachable = six / ICMPv6DestUnreach(code=4)
+    about6 = IPv6(src=str(v.six), dst=str(v.four6), hlim=INNER_TTL)
+    yield down("4.3", "inner", title="the packet within an ICMP error is translated, its TTL kept",
+               packet=error(3, 3), answer=unreachable / about6, check=partial(_quotes, protocol=17))
+    yield down("4.3", "inner-checksum", title="length, ports and checksum of the inner UDP are translated",
+               packet=error(3, 3), quoted=True,
+               answer=unreachable / IPv6(plen=72) / UDP(sport=v.port, dport=v.server_port))
+    short = bytes(h.quoted4() / TCP(sport=h.port4, dport=v.server_port, flags="A") / data(64))[:28]
+    yield down("4.3", "inner-tcp-short", title="an ICMP error with only 8 octets of TCP in it is translated",
+               packet=error(3, 3, Raw(short)), answer=unreachable / about6, flow=TCP_FLOW,
+               check=partial(_quotes, protocol=6))
+    yield down("4.3", "inner-echo", title="an ICMP error about an echo request has an ICMPv6 one in it",
+               packet=error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
+               answer=unreachable / about6 / ICMPv6EchoRequest(), flow=ICMP_FLOW)
+    nested = h.quoted4(ttl=61) / ICMP(type=3, code=3) / h.ip4() / h.udp4 / DATA
+    yield down("4.3", "nested", title="an ICMP error about an ICMP error is dropped",
+               packet=error(3, 1, nested))
+
+
+def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
+    """Return the clauses of sections 5.2 to 5.4."""
+    v, four = h.view, h.at4()
+    up = partial(Row, side=v.six_side, level="MUST")
+    about = h.quoted6() / UDP(sport=v.server_port, dport=v.port) / Raw(data(64))
+
+    def error(message: Packet, inner: Packet = about, hlim: int = 61) -> Packet:
+        return h.ip6(hlim=hlim) / message / inner
+
+    for request, kind, name in ((ICMPv6EchoRequest, 8, "echo-request"), (ICMPv6EchoReply, 0, "echo-reply")):
+        if v.stateful and kind == 0:
+            continue
+        fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
+        yield up("5.2", name, title=f"ICMPv6 {name.replace('-', ' ')} becomes ICMP type {kind}",
+                 packet=h.ip6() / request(id=v.port, seq=9, data=DATA),
+                 answer=four / ICMP(type=kind, code=0, **fields) / Raw(DATA))
+    for kind, words in SINGLE_HOP.items():
+        yield up("5.2", f"single-hop-{kind}", title=f"{words} (ICMPv6 type {kind}) is silently dropped",
+                 packet=h.ip6() / _message6(kind, 0, v.port << 16 | 1, bytes(16)))
+    if v.stateful:
+        return  # errors need a session opened from outside, or are about one: see RFC 6146
+    for code, code4 in UNREACHABLE6.items():
+        yield up("5.2", f"unreachable-{code}",
+                 title=f"ICMPv6 destination unreachable, code {code}, becomes ICMP 3/{code4}",
+                 packet=error(ICMPv6DestUnreach(code=code)), answer=four / ICMP(type=3, code=code4))
+    for mtu in (1400, 1280, 9000):
+        mtu4 = min(mtu - 20, h.mtu4, h.mtu6 - 20)
+        title = (f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"
+                 if mtu < 9000
+                 else f"the MTU of a translated packet too big is at most {mtu4}, what both links carry")
+        yield up("5.2", f"too-big-{mtu}", title=title, packet=error(ICMPv6PacketTooBig(mtu=mtu)),
+                 answer=four / ICMP(type=3, code=4, nexthopmtu=mtu4))
+    for code in (0, 1):
+        yield up("5.2", f"time-exceeded-{code}",
+                 title=f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
+                 packet=error(ICMPv6TimeExceeded(code=code)), answer=four / ICMP(type=11, code=code))
+    for at6, at in POINTERS6.items():
+        yield up("5.2", f"pointer-{at6}",
+                 title=f"ICMPv6 parameter problem at octet {at6} points at octet {at} of IPv4",
+                 packet=error(ICMPv6ParamProblem(code=0, ptr=at6)),
+                 answer=four / ICMP(type=12, code=0, ptr=at))
+    for at6 in NO_POINTER6:
+        yield up("5.2", f"no-pointer-{at6}",
+                 title=f"ICMPv6 parameter problem at octet {at6}, which IPv4 has not, is silently dropped",
+                 packet=error(ICMPv6ParamProblem(code=0, ptr=at6)), silent=True)
+    yield up("5.2", "next-header", title="ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
+             packet=error(ICMPv6ParamProblem(code=1, ptr=6)), answer=four / ICMP(type=3, code=2))
+    for (kind, code), words in DROPPED6.items():
+        yield up("5.2", f"dropped-{kind}-{code}", title=f"{words} (ICMPv6 {kind}/{code}) is silently dropped",
+                 packet=h.ip6() / _message6(kind, code, 0, bytes(about)), silent=True)
+    yield up("5.4", "no-error-about-error", title="no ICMPv6 error is sent about an ICMPv6 error",
+             packet=error(ICMPv6DestUnreach(code=0), hlim=1), silent=True, only_reply=True)
+
+    unreachable = four / ICMP(type=3, code=3)
+    about4 = IP(src=str(v.four), dst=str(h.six4), ttl=INNER_TTL)
+    message = ICMPv6DestUnreach(code=4)
+    yield up("5.3", "inner", title="the packet within an ICMPv6 error is translated, its hop limit kept",
+             packet=error(message), answer=unreachable / about4, check=partial(_quotes, protocol=17))
+    yield up("5.3", "inner-checksum", title="length, ports and checksum of the inner UDP are translated",
+             packet=error(message), quoted=True,
+             answer=unreachable / IP(len=92) / UDP(sport=v.server_port, dport=v.port))
+    yield up("5.3", "inner-echo", title="an ICMPv6 error about an echo reply has an ICMP one in it",
+             packet=error(message, h.quoted6() / ICMPv6EchoReply(id=v.port, seq=1, data=data(64))),
+             answer=unreachable / about4 / ICMP(type=0), check=partial(_quotes, protocol=1))
+    fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF)
+    fragment /= UDP(sport=v.server_port, dport=v.port) / data(64)
+    yield up("5.3", "inner-fragment", title="an ICMPv6 error about a fragment has an IPv4 fragment in it",
+             packet=error(message, h.quoted6() / fragment),
+             answer=unreachable / IP(**about4.fields, id=0xCDEF, flags="MF"),
+             check=partial(_quotes, protocol=17))
+    nested = h.quoted6(hlim=61) / message / h.ip6() / h.udp6 / DATA
+    yield up("5.3", "nested", title="an ICMPv6 error about an ICMPv6 error is dropped",
+             packet=error(ICMPv6DestUnreach(code=0), nested))
+# fmt: on
+
+
+def _query(kind: int, identifier: int) -> Packet:
+    """Return an ICMP message of 20 octets; scapy gives some types further fields."""
+    message = ICMP(type=kind, id=identifier, seq=1)
+    return message / Raw(bytes(20 - len(message)))
+
+
+def _message6(kind: int, code: int, word: int, payload: bytes) -> Packet:
+    """Return an ICMPv6 message of any type."""
+    return ICMPv6Unknown(type=kind, code=code, msgbody=word.to_bytes(4, "big") + payload)
+
+
+def _quotes(packet: Packet, protocol: int) -> str:
+    """Check the protocol of the quoted packet."""
+    quoted = quoted_packet(packet)
+    if quoted is None:
+        return "no packet is quoted"
+    seen = quoted.proto if isinstance(quoted, IP) else quoted.nh
+    return "" if seen == protocol else f"the protocol of the quoted packet is {seen}"

@@ -1,1 +1,0 @@
-"""``v6t audit``: clauses, suites and the device they are asked of."""

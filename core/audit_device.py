@@ -1,0 +1,321 @@
+"""The device that is audited: configured, with a prober at both links, and restored afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from socket import if_nametoindex
+from typing import TYPE_CHECKING, Any
+
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.probe import Frame, ProbeUnable
+from v6t.base.errors import (
+    DutError,
+    EnvironmentLacking,
+    TesterError,
+    UsageError,
+    interrupted,
+)
+from v6t.core.config.bound import bind
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.packet_model import PacketModelDevice
+from v6t.drivers.lab.setup import Bed, frame_octets
+from v6t.drivers.prober import Prober, Sided
+from v6t.intent.device import host_arguments
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.intent.device import Links
+    from v6t.plugins.base import Technology
+
+SETTLE_S = 0.3
+"""After the tester's hosts introduced themselves."""
+
+
+class ProbedDevice:
+    """A probe of a configured device (see :class:`v6t.audit.probe.Probe`)."""
+
+    def __init__(
+        self,
+        prober: Prober,
+        session: DeviceSession | None,
+        about: str,
+        model: PacketModelDevice | None = None,
+    ) -> None:
+        """Take over an open prober.
+
+        Args:
+            prober: at both links.
+            session: that configures the device; None if v6t does not configure it.
+            about: name and version of the device.
+            model: the packet-level model, if it is the device.
+        """
+        self._prober = prober
+        self._session = session
+        self.about = about
+        self._model = model
+
+    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+        """Send frames and return those of the device."""
+        sent = [(frame.side, frame.octets) for frame in frames]
+        heard = self._prober.exchange(sent, wait_s, quiet_s)
+        return [Frame(side, octets) for side, octets in heard]
+
+    def pause(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    def flush(self) -> None:
+        """Empty the device's connection table."""
+        if self._model is not None:
+            self._model.flush()
+            return
+        session = self._require_session()
+        with _unable():
+            session.flush()
+
+    def reset(self) -> None:
+        """Remove the configuration and apply it again."""
+        if self._model is not None:
+            self._model.reset()
+            return
+        session = self._require_session()
+        with _unable():
+            session.restore()
+            session.apply()
+            session.verify()
+
+    def check(self) -> None:
+        """Verify that the device was configured all the time."""
+        if self._session is not None:
+            self._session.check_held()
+
+    def _require_session(self) -> DeviceSession:
+        if self._session is None:
+            raise ProbeUnable("v6t does not configure this device")
+        return self._session
+
+
+@contextmanager
+def _unable() -> Iterator[None]:
+    """Turn an error of the device into :class:`ProbeUnable`, unless the user interrupted it."""
+    try:
+        yield
+    except DutError as exc:
+        if interrupted(exc):
+            raise
+        raise ProbeUnable(exc.message) from exc
+
+
+@dataclass(frozen=True)
+class BoundDevice:
+    """A bound run as the device of an audit (see :class:`v6t.audit.auditor.AuditedDevice`).
+
+    Attributes:
+        bound: technology, driver and tester.
+        interfaces: of this machine, left and right; None: in the lab, or the tester's own ports.
+        opened: called with the name and version of the device.
+    """
+
+    bound: BoundRun
+    interfaces: tuple[str, str] | None = None
+    opened: Callable[[str], None] = lambda about: None
+
+    @property
+    def technology(self) -> Technology:
+        """The technology with its parameters."""
+        return self.bound.technology
+
+    @contextmanager
+    def open(self) -> Iterator[ProbedDevice]:
+        """Configure the device."""
+        with open_probe(self.bound, self.interfaces) as probe:
+            self.opened(probe.about)
+            yield probe
+
+    def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
+        """Return the device with further parameters."""
+        settings = self.bound.settings
+        changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
+        changed = replace(bind(changed_settings), again=self.bound.again)
+        changed.driver.check_intent(changed.intent)
+        if self.bound.intent != changed.intent and changed.driver.configured_alike(
+            self.bound.intent, changed.intent
+        ):
+            raise UsageError(
+                "the driver has no setting for it",
+                f"audit with these parameters from the start: {', '.join(params)}",
+                code="setting-untellable",
+            )
+        return replace(self, bound=changed)
+
+
+@contextmanager
+def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
+    """Configure and verify a device; restore it at the end, also after errors.
+
+    Args:
+        bound: technology and device.
+        interfaces: of this machine, left and right; None: in the lab.
+
+    Raises:
+        UsageError: single frames cannot reach this device.
+        DutError: it could not be configured.
+    """
+    links = bound.technology.dut_intent().emulated_links
+    if interfaces is None and bound.tester.in_lab:
+        with _in_lab(bound, links) as device:
+            yield device
+        return
+    with _elsewhere(bound, links, interfaces) as device:
+        yield device
+
+
+@contextmanager
+def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
+    if bound.driver.absent:
+        raise UsageError(
+            "no device is configured for the audit",
+            "name a driver with --dut",
+            code="missing-driver",
+        )
+    device = bound.driver.audited_device(bound.device, bound.intent, build_device)
+    bed = Bed(links, device)
+    try:
+        prober = bound.tester.prober(links, bed)
+        if prober is None:
+            prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
+        try:
+            session = bed.device_session()
+            if session is not None:
+                session.verify()
+            time.sleep(SETTLE_S)
+            model = device if isinstance(device, PacketModelDevice) else None
+            yield ProbedDevice(prober, session, _about(bound, bed.describe()), model)
+            bed.check()
+        finally:
+            prober.close()
+    finally:
+        bed.close()
+
+
+@contextmanager
+def _elsewhere(
+    bound: BoundRun,
+    links: Links,
+    interfaces: tuple[str, str] | None,
+) -> Iterator[ProbedDevice]:
+    session = bound.driver.session(bound.intent, None, bound.again)
+    if session is None:
+        with _open_prober(bound, links, interfaces) as prober:
+            yield ProbedDevice(prober, None, _about(bound, {}))
+        return
+    session.open()  # a device that somebody else holds is left alone
+    try:
+        try:
+            session.apply()
+            session.verify()
+            with _open_prober(bound, links, interfaces) as prober:
+                yield ProbedDevice(prober, session, _about(bound, session.describe()))
+        finally:
+            session.restore()
+    finally:
+        session.close()
+
+
+@contextmanager
+def _open_prober(
+    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
+) -> Iterator[Prober]:
+    """Open a prober whose hosts have introduced themselves."""
+    prober = _elsewhere_prober(bound, links, interfaces)
+    try:
+        time.sleep(SETTLE_S)
+        yield prober
+    finally:
+        prober.close()
+
+
+def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
+    """Open two interfaces of this machine, or the tester's ports."""
+    if interfaces is None:
+        own = bound.tester.prober(links, None)
+        if own is None:
+            raise UsageError(
+                f"single frames do not go through the {bound.tester.name} tester",
+                "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
+                "that are cabled to the device",
+                code="unsupported-by-tester",
+            )
+        return own
+    for name in interfaces:
+        try:
+            if_nametoindex(name)
+        except OSError as exc:
+            raise EnvironmentLacking(
+                f"the interface {name} cannot be used: this machine has none of that name",
+                "`ip -br link` lists them",
+                code="unknown-interface",
+            ) from exc
+    try:
+        return SocketProber(links, None, interfaces)
+    except TesterError as exc:
+        raise EnvironmentLacking(
+            f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
+            "they must be there and up, and raw sockets need CAP_NET_RAW",
+            code=exc.code,
+        ) from exc
+
+
+class SocketProber:
+    """Raw sockets on two interfaces, in another process; see :class:`v6t.drivers.prober.Prober`."""
+
+    def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:
+        """Open both interfaces and let the tester's hosts introduce themselves.
+
+        Args:
+            links: MAC addresses and MTUs.
+            namespace: process in whose network namespace they are; None: this process.
+            interfaces: left and right.
+        """
+        at = {"left": interfaces[0], "right": interfaces[1]}
+        self._worker = Worker(
+            "prober",
+            {
+                "kind": "prober",
+                "namespace": namespace,
+                "interfaces": {
+                    "left": at[links.port_of("left")],
+                    "right": at[links.port_of("right")],
+                },
+                "frame_octets": frame_octets(links),
+                "hosts": {"left": host_arguments(links.left), "right": host_arguments(links.right)},
+            },
+        )
+        try:
+            self._worker.answer()
+            self._worker.ask("introduce")
+        except BaseException:
+            self._worker.close()
+            raise
+
+    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+        """Send frames and return those of the device."""
+        heard: list[Sided] = self._worker.ask(
+            "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
+        )
+        return heard
+
+    def close(self) -> None:
+        """End the process."""
+        self._worker.close()
+
+
+def _about(bound: BoundRun, described: dict[str, Any]) -> str:
+    """Return name and version of the device."""
+    version = described.get("version") or ""
+    return f"{bound.driver.name} {version}".strip()

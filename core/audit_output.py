@@ -1,0 +1,78 @@
+"""The directory of an audit: record, reports and capture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from v6t.analysis.report.html import to_html
+from v6t.analysis.report.markdown import to_markdown
+from v6t.audit.document import audit_document, to_junit
+from v6t.audit.record import AuditRecord
+from v6t.base.errors import UsageError
+from v6t.base.storage import write_atomically
+from v6t.core.runs.rundir import AUDIT, CONFIG
+from v6t.profiles.export.pcap import write_pcap
+
+FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
+CAPTURE = "frames.pcap"
+_CAPTURE_FPS = 1000.0
+"""Rate of the frames in the capture; no clause depends on their times."""
+
+
+@contextmanager
+def reserve_directory(out: Path) -> Iterator[None]:
+    """Create the directory of an audit before minutes are spent; remove it if it stays empty.
+
+    Raises:
+        UsageError: it cannot be created, or holds a run or an audit.
+    """
+    for name, content in ((CONFIG, "a run"), (FILES["json"], "an audit")):
+        if (out / name).is_file():
+            raise UsageError(
+                f"{out} holds {content}",
+                "give the audit its own directory: -o DIRECTORY",
+                code="file-exists",
+            )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise UsageError(
+            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            out.rmdir()
+
+
+def write_record(record: AuditRecord, out: Path) -> None:
+    """Write the record only.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / FILES["json"], json.dumps(record.to_json(), indent=1) + "\n")
+
+
+def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None:
+    """Write all files of an audit.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
+    report = audit_document(record)
+    texts = {"html": to_html(report), "md": to_markdown(report), "junit": to_junit(record)}
+    try:
+        write_record(record, out)
+        for kind, text in texts.items():
+            write_atomically(out / FILES[kind], text)
+        write_pcap(out / CAPTURE, frames, _CAPTURE_FPS, overwrite=True)
+    except OSError as exc:
+        raise UsageError(
+            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
+        ) from exc

@@ -1,0 +1,372 @@
+"""What an audit must know of a technology: views, one for each role that its device plays.
+
+:meth:`v6t.plugins.base.Technology.audit_views` returns the views. Suites of clauses ask for the views they
+are about, and never for the technology's class. Views hold data only: addresses, prefixes, rules and pools.
+The packet-level device (:mod:`v6t.audit.packet_device`) is built from the same views by its own arithmetic.
+
+Addresses of the device, routes and MTUs are not repeated here; they are in the technology's ``dut_intent()``
+and ``links``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Literal, Protocol, TypeAlias
+
+SideName = Literal["left", "right"]
+Address = IPv4Address | IPv6Address
+
+# Variants: further configurations that suites have clauses for. A technology that supports one returns the
+# parameters that make it, by these names.
+RAISED_MTU = "lowest-ipv6-mtu of 1400"
+WELL_KNOWN_PREFIX = "well-known prefix"
+PREFIX_BESIDE_MAPPINGS = "a prefix beside mappings"
+OVERLAPPING_MAPPINGS = "overlapping mappings"
+UNLIKE_MAPPINGS = "mappings of unlike lengths"
+PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
+NESTED_RULE = "a rule within another"
+PREFIX_CUSTOMERS = "CEs with an IPv4 prefix"
+TWO_PUBLIC_ADDRESSES = "two public addresses"
+FEW_PORTS = 16
+"""Public ports of a host, or of all: even, as a NAT that keeps parity can use no more of one kind."""
+SMALL_TABLE_SESSIONS = 20
+"""A multiple of ten, which some devices require."""
+SHORT_TIMEOUT_S = 4
+PORT_BLOCKS = f"blocks of {FEW_PORTS} public ports"
+FEW_PUBLIC_PORTS = f"{FEW_PORTS} public ports"
+SMALL_TABLE = f"room for {SMALL_TABLE_SESSIONS} sessions"
+SHORT_TIMEOUT = f"UDP mappings of {SHORT_TIMEOUT_S} s"
+TWO_HOSTS = {
+    "initiator_count": 2,
+    "responder_count": 2,
+    "enumerate_ips": 3,
+    "initiator_ports": {"min": 1024, "max": 21023},
+}
+"""Parameters that audits of NATs prefer: two hosts on either side."""
+PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+GLOBAL_HOST = "8.8.4.4"
+"""A host with a global address, for the variant with the well-known prefix."""
+MAPPED_HOST = IPv4Address("198.18.0.65")
+"""The host that the variants with address tables map."""
+
+
+def first_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
+    """Return the first two of consecutive hosts, or the only one."""
+    return (first, first + step)[:count]
+
+
+def prefix_variant(length: int) -> str:
+    """Return the variant whose RFC 6052 prefix has a length."""
+    return f"prefix of /{length}"
+
+
+def is_prefix_variant(variant: str) -> bool:
+    """Return whether a variant has an RFC 6052 prefix of some length."""
+    return variant.startswith("prefix of /")
+
+
+def variant_prefix(length: int) -> str:
+    """Return the RFC 6052 prefix that variants of a length use."""
+    if length <= 40:
+        return {32: "2001:dba::/32", 40: "2001:dba:6400::/40"}[length]
+    return f"2001:db8:{0x6400 + length:x}::/{length}"
+
+
+def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
+    """Return the variants of all prefix lengths for a technology with an RFC 6052 prefix.
+
+    Args:
+        parameter: that holds the prefix.
+        params: further parameters of each variant.
+    """
+    return {
+        prefix_variant(length): {parameter: variant_prefix(length), **params}
+        for length in PREFIX_LENGTHS
+    }
+
+
+class Ports(Protocol):
+    """The ports of a PSID (RFC 7597, section 5.1): data, and what clauses ask of them."""
+
+    @property
+    def psid_offset(self) -> int: ...
+    @property
+    def psid_len(self) -> int: ...
+    @property
+    def psid(self) -> int: ...
+    @property
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        """Inclusive ranges in ascending order."""
+
+    def __contains__(self, port: object) -> bool: ...
+
+
+class Rule(Protocol):
+    """A mapping rule (RFC 7597, section 5.2): data, and what clauses ask of it."""
+
+    @property
+    def ipv6_prefix(self) -> IPv6Network: ...
+    @property
+    def ipv4_prefix(self) -> IPv4Network: ...
+    @property
+    def ea_len(self) -> int: ...
+    @property
+    def psid_offset(self) -> int: ...
+    @property
+    def psid_len(self) -> int: ...
+    @property
+    def psid(self) -> int | None:
+        """PSID of the only CE of a shared address without EA bits."""
+
+    @property
+    def iid_format(self) -> Literal["rfc7597", "draft"]: ...
+    @property
+    def shared(self) -> bool: ...
+    @property
+    def ce_count(self) -> int: ...
+    def decode_ea(self, ea: int) -> tuple[IPv4Address, int]:
+        """Return the address and PSID of a CE."""
+
+    def port_set(self, psid: int) -> Ports:
+        """Return the ports of a PSID."""
+
+    def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
+        """Return the MAP address of a CE, or of a host behind it (``whole_host``)."""
+
+
+@dataclass(frozen=True)
+class AddressTable:
+    """Explicit address mappings (RFC 7757) and an RFC 6052 prefix for all other addresses."""
+
+    eams: tuple[tuple[IPv4Network, IPv6Network], ...] = ()
+    prefix: IPv6Network | None = None
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
+
+    Attributes:
+        six_side: the IPv6 link.
+        six: IPv6 address of the host beyond the IPv6 link.
+        six4: its IPv4 address; the pool of a stateful translator.
+        port: a port that this host may use.
+        four, four6: addresses of the host beyond the IPv4 link.
+        server_port: a port of that host.
+        lowest_ipv6_mtu: IPv4 packets without DF become IPv6 packets of at most this size.
+        table: address table of a stateless translator; None if a relay, CE or NAT defines the mapping.
+        prefix_side: the link whose hosts are behind the RFC 6052 prefix.
+        stateful: hosts beyond the IPv4 link reach the other side only through a session.
+        uses_ports: the device needs ports: it cannot deliver later fragments and unknown protocols.
+        may_reassemble: the device may reassemble IPv4 packets before it translates them.
+    """
+
+    six_side: SideName
+    six: IPv6Address
+    six4: tuple[IPv4Address, ...]
+    port: int
+    four: IPv4Address
+    four6: IPv6Address
+    server_port: int
+    lowest_ipv6_mtu: int
+    table: AddressTable | None = None
+    prefix_side: Literal["six", "four"] = "four"
+    stateful: bool = False
+    uses_ports: bool = False
+    may_reassemble: bool = False
+
+    @property
+    def four_side(self) -> SideName:
+        """The IPv4 link."""
+        return "right" if self.six_side == "left" else "left"
+
+
+@dataclass(frozen=True)
+class Customer:
+    """A CE or lwB4 with its share of an IPv4 address."""
+
+    ipv6: IPv6Address
+    ipv4: IPv4Address
+    ports: Ports
+
+    @property
+    def port(self) -> int:
+        """A port in the middle of its last range; never 0."""
+        low, high = self.ports.ranges[-1]
+        return (low + high) // 2 or high
+
+
+@dataclass(frozen=True)
+class Softwire:
+    """One row of a binding table (RFC 7596): the ports of an address, its lwB4 and its lwAFTR."""
+
+    ipv4: IPv4Address
+    psid: int
+    psid_len: int
+    psid_offset: int
+    b4: IPv6Address
+    aftr: IPv6Address
+
+
+@dataclass(frozen=True)
+class SharedAddressRelay:
+    """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
+
+    Attributes:
+        kind: the technology of the relay.
+        relay: address where tunnels end; for MAP-T, the server's address behind the DMR.
+        relays: all addresses where tunnels end; none for MAP-T.
+        server: host beyond the right link.
+        customer: the one that most clauses use.
+        sibling: shares the customer's address; None if no customer does.
+        other: has another address; None if no customer does.
+        owner: returns the IPv6 address of the customer with an address and port, or None.
+        rules: of MAP, the one of ``customer`` first.
+        dmr: default mapping rule of MAP-T.
+        lowest_ipv6_mtu: of MAP-T, see :class:`Translator`.
+        softwires: of lw4o6, returns the rows of an IPv4 address.
+    """
+
+    kind: Literal["MAP-E", "MAP-T", "lw4o6"]
+    relay: IPv6Address
+    relays: frozenset[IPv6Address]
+    server: IPv4Address
+    customer: Customer
+    sibling: Customer | None
+    other: Customer | None
+    owner: Callable[[IPv4Address, int], IPv6Address | None]
+    rules: tuple[Rule, ...] = ()
+    dmr: IPv6Network | None = None
+    lowest_ipv6_mtu: int = 1280
+    softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None
+
+    @property
+    def tunnels(self) -> bool:
+        """Whether packets are encapsulated rather than translated."""
+        return self.kind != "MAP-T"
+
+
+@dataclass(frozen=True)
+class CustomerEdge:
+    """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right.
+
+    Attributes:
+        kind: the technology.
+        ipv4: the customer's address or prefix.
+        ports: ports that the customer may use.
+        server: an IPv4 host beyond the relay.
+        ipv6: the device's tunnel or MAP address.
+        relay: the other end of the tunnel; None for MAP-T.
+        rule, psid: of MAP.
+        dmr, lowest_ipv6_mtu: of MAP-T.
+    """
+
+    kind: Literal["MAP-E", "MAP-T", "lw4o6"]
+    ipv4: IPv4Network
+    ports: Ports
+    server: IPv4Address
+    ipv6: IPv6Address
+    relay: IPv6Address | None = None
+    rule: Rule | None = None
+    psid: int = 0
+    dmr: IPv6Network | None = None
+    lowest_ipv6_mtu: int = 1280
+
+
+@dataclass(frozen=True)
+class TunnelEnd:
+    """One tunnel that ends in the device, and a host beyond the device.
+
+    Attributes:
+        side: the link of the tunnel.
+        local: outer address of the device.
+        remote: outer address of the tunnel's other end.
+        inner: host behind the other end, as the inner header has it, and a port that it may use.
+        outer: that host as hosts beyond the device see it; None if a NAT chooses.
+        host: host beyond the device, and its port.
+        copies_dscp: the DSCP is copied both ways (RFC 6333, section 7.1).
+        shared: other customers have other ports of the same address.
+        endpoint: returns the outer address for an inner destination, or None. It is None if the tunnel has
+            only one other end.
+    """
+
+    side: SideName
+    local: Address
+    remote: Address
+    inner: tuple[Address, int]
+    outer: tuple[Address, int] | None
+    host: tuple[Address, int]
+    copies_dscp: bool = False
+    shared: bool = True
+    endpoint: Callable[[Address], Address | None] | None = None
+
+    @property
+    def far_side(self) -> SideName:
+        """The link without the tunnel."""
+        return "right" if self.side == "left" else "left"
+
+
+@dataclass(frozen=True)
+class Nat:
+    """A NAT: hosts on the left link, servers on the right.
+
+    Attributes:
+        hosts: two or more hosts; B4s of DS-Lite.
+        servers: two or more servers.
+        pool: public addresses.
+        prefix: RFC 6052 prefix of the servers (NAT64); None: hosts have the servers' IP version.
+        customer: IPv4 address behind each B4 (DS-Lite).
+        aftr: where tunnels end (DS-Lite).
+        public: lowest and highest public port.
+        block: public ports of each host, consecutive; 0: all hosts share all ports.
+        session_limit: sessions that the device has room for; 0: no limit is configured.
+        udp_timeout_s: configured lifetime of idle UDP mappings; 0: none is configured.
+        icmp_timeout_s, tcp_transitory_s, tcp_established_s: lifetimes by the RFCs.
+        lowest_ipv6_mtu: of NAT64, see :class:`Translator`.
+    """
+
+    hosts: tuple[Address, ...]
+    servers: tuple[Address, ...]
+    pool: tuple[Address, ...]
+    prefix: IPv6Network | None = None
+    customer: IPv4Address | None = None
+    aftr: IPv6Address | None = None
+    public: tuple[int, int] = (1024, 65535)
+    block: int = 0
+    session_limit: int = 0
+    udp_timeout_s: int = 0
+    icmp_timeout_s: int = 60
+    tcp_transitory_s: int = 240
+    tcp_established_s: int = 7440
+    lowest_ipv6_mtu: int = 1280
+
+    @property
+    def room(self) -> int:
+        """Mappings that fit, of a host or of all."""
+        count = self.public[1] - self.public[0] + 1
+        return min(self.block or count, self.session_limit or count)
+
+
+@dataclass(frozen=True)
+class PrefixTranslator:
+    """An NPTv6 translator (RFC 6296): an inside host on the left link, a server on the right."""
+
+    internal: IPv6Network
+    external: IPv6Network
+    host: IPv6Address
+    server: IPv6Address
+
+
+@dataclass(frozen=True)
+class Router:
+    """A router of one IP version, with a host beyond each link."""
+
+    left: Address
+    right: Address
+
+
+AuditView: TypeAlias = (
+    Translator | SharedAddressRelay | CustomerEdge | TunnelEnd | Nat | PrefixTranslator | Router
+)

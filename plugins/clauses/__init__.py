@@ -1,1 +1,0 @@
-"""Clauses of RFCs that a device can be audited with: single frames, short exchanges, a judgement; pure."""

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from v6t.audit import auditor
+from v6t.audit.auditor import (
+    AuditProgress,
+    AuditRequest,
+    check_core,
+    choose_clauses,
+    run_audit,
+)
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.probe import Frame
+from v6t.audit.runner import Listening
+from v6t.audit.suites import core_clauses, find_uncovered_rfcs
+from v6t.base.errors import DutError, UsageError
+from v6t.plugins.base import Technology
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.siit.clat import Clat
+from v6t.plugins.siit.siit import Siit
+from v6t.tests.audit.in_process import DeviceProbe, with_params
+
+
+class Silent:
+    """A device that drops everything."""
+
+    def receive(self, *frame: Any) -> list[Any]:
+        return []
+
+
+class Probe(DeviceProbe):
+    """A probe that raises an error in its n-th exchange or check."""
+
+    def __init__(self, device: Any, error: BaseException | None, exchanges: int) -> None:
+        super().__init__(device)
+        self.error, self.exchanges = error, exchanges
+
+    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+        self.exchanges -= 1
+        if self.exchanges < 0 and isinstance(self.error, KeyboardInterrupt):
+            raise self.error
+        return super().exchange(frames, wait_s, quiet_s)
+
+    def check(self) -> None:
+        if self.exchanges < 0 and isinstance(self.error, DutError):
+            raise self.error
+
+
+class Device:
+    """A device for audits in this process."""
+
+    def __init__(
+        self,
+        technology: Technology,
+        device: Any = None,
+        error: BaseException | None = None,
+        exchanges: int = 10**9,
+        refused: Sequence[str] = (),
+    ) -> None:
+        self.technology = technology
+        self.rest = device, error, exchanges, refused
+        self.opened: list[Technology] = []
+
+    @contextmanager
+    def open(self) -> Iterator[Probe]:
+        device, error, exchanges, _ = self.rest
+        self.opened.append(self.technology)
+        yield Probe(device or build_device(self.technology), error, exchanges)
+
+    def with_params(self, params: Mapping[str, Any]) -> Device:
+        if set(params) & set(self.rest[3]):
+            raise UsageError("no such setting", code="setting-untellable")
+        own = self.technology.params.model_dump(exclude_unset=True)
+        changed = Device(with_params(self.technology, **{**own, **params}), *self.rest)
+        changed.opened = self.opened
+        return changed
+
+
+def audit(device: Device, **request: Any) -> tuple[AuditProgress, Any]:
+    chosen, selection = choose_clauses(device, (), ())
+    progress = AuditProgress()
+    return progress, run_audit(chosen, selection, AuditRequest(**request), progress)
+
+
+def test_correct_device_conforms_in_every_configuration() -> None:
+    progress, error = audit(Device(MapEBorderRelay()))
+    assert error is None
+    assert {f.verdict for f in progress.findings} == {"conforms"}
+    assert len(progress.findings) == progress.planned
+    assert len({(f.clause, f.variant) for f in progress.findings}) == progress.planned
+
+
+def test_device_that_passes_nothing_stops_the_audit_after_the_plain_packets() -> None:
+    progress, error = audit(Device(Siit(), Silent()))
+    assert error is None
+    assert [f.clause for f in progress.findings] == ["rfc7915-5.1-udp", "rfc7915-4.1-udp"]
+    assert "2001:2::2 > 2001:2:0:1000::2, UDP, 66 octets" in progress.stopped
+    assert progress.planned > 150
+
+
+def test_interrupted_audit_keeps_what_was_tested() -> None:
+    progress, error = audit(Device(Siit(), error=KeyboardInterrupt(), exchanges=5))
+    assert isinstance(error, KeyboardInterrupt)
+    assert progress.stopped == "interrupted"
+    assert 1 <= len(progress.findings) <= 5
+
+
+def test_interruption_before_the_first_finding_is_raised() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        audit(Device(Siit(), error=KeyboardInterrupt(), exchanges=0))
+
+
+def test_device_that_lost_its_configuration_ends_the_audit() -> None:
+    lost = DutError("it was started anew", code="command-failed")
+    progress, error = audit(Device(Siit(), error=lost, exchanges=20))
+    assert error is lost
+    assert {f.verdict for f in progress.findings} == {"conforms"}
+
+
+def test_interrupted_device_that_is_not_restored_starts_no_variant() -> None:
+    device = Device(Siit(), error=KeyboardInterrupt(), exchanges=5)
+    original = device.open
+
+    @contextmanager
+    def unrestored() -> Iterator[Probe]:
+        try:
+            with original() as probe:
+                yield probe
+        except KeyboardInterrupt as exc:
+            raise DutError("not restored", code="command-failed") from exc
+
+    device.open = unrestored  # type: ignore[method-assign]
+    _, error = audit(device)
+    assert isinstance(error, DutError)
+    assert len(device.opened) == 1
+
+
+def test_unsupported_variant_is_not_testable() -> None:
+    device = Device(Siit(), refused=["lowest_ipv6_mtu"])
+    progress, _ = audit(device, clauses=["no-df"])
+    verdicts = {f.clause: f.verdict for f in progress.findings}
+    assert verdicts["rfc7915-4-no-df-fits"] == "conforms"
+    assert verdicts["rfc7915-4-no-df-fits-1400"] == "not testable"
+
+
+def test_request_without_variants_opens_the_device_once() -> None:
+    device = Device(Siit())
+    progress, _ = audit(device, variants=False, clauses=["5.1-"])
+    assert len(device.opened) == 1
+    assert all("-5.1-" in f.clause for f in progress.findings)
+
+
+def test_unknown_clause_is_rejected() -> None:
+    with pytest.raises(UsageError) as raised:
+        audit(Device(Siit()), clauses=["no-such"])
+    assert raised.value.code == "unknown-name"
+
+
+def test_findings_are_saved_while_the_audit_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditor, "SAVE_INTERVAL_S", 0.0)
+    saved: list[int] = []
+    device = Device(Siit())
+    _, selection = choose_clauses(device, (), ())
+    progress = AuditProgress(save=lambda progress: saved.append(len(progress.findings)))
+    run_audit(device, selection, AuditRequest(clauses=["5.1-df"], variants=False), progress)
+    assert saved == list(range(1, len(saved) + 1))
+
+
+def test_progress_counts_clauses() -> None:
+    seen: list[tuple[int, int]] = []
+    device = Device(Siit())
+    _, selection = choose_clauses(device, (), ())
+    progress = AuditProgress(tested=lambda number, planned, name: seen.append((number, planned)))
+    run_audit(device, selection, AuditRequest(clauses=["5.1-df"], variants=False), progress)
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_preferred_params_give_way_to_the_users() -> None:
+    chosen, _ = choose_clauses(Device(Nat44()), (), ())
+    assert chosen.technology.params.initiator_count == 2
+    with pytest.raises(UsageError) as raised:
+        choose_clauses(Device(Nat44()), (), ("initiator_count", "responder_count"))
+    assert "initiator_count" in (raised.value.hint or "")
+
+
+def test_clat_has_a_prefix_for_benchmark_addresses() -> None:
+    device = Device(with_params(Clat(), plat_prefix="64:ff9b::/96"))
+    _, selection = choose_clauses(device, (), ())
+    assert len(selection.clauses) > 140
+
+
+def test_core_of_correct_device_has_no_deviation() -> None:
+    assert check_core(Device(Siit()), core_clauses(Siit()), Listening()) == []
+
+
+def test_core_of_silent_device_deviates() -> None:
+    found = check_core(Device(Siit(), Silent()), core_clauses(Siit()), Listening())
+    assert {f.clause for f in found} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
+
+
+def test_rfcs_without_clauses_are_listed() -> None:
+    _, selection = choose_clauses(Device(Nat44()), (), ())
+    assert find_uncovered_rfcs(Nat44(), selection) == ["RFC 3022"]

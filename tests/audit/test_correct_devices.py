@@ -1,0 +1,461 @@
+"""No audit reports a deviation of a correct device, whatever the parameters.
+
+``V6T_AUDIT_EXAMPLES=1000`` draws more parameters of each technology than the few of ``make test``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
+from v6t.base.errors import UsageError
+from v6t.core.config.plugins import load_plugin
+from v6t.tests.audit.in_process import InProcessDevice
+
+EXAMPLES = int(os.environ.get("V6T_AUDIT_EXAMPLES", "4"))
+POOLS = ("192.0.2.0", "198.51.100.0", "10.64.0.0", "198.18.0.0", "100.64.0.0", "8.8.4.0")
+SIXES = ("2001:db8:ce00::", "2001:db8:de00::", "2001:db8:b400::", "2a00:1450::")
+PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+Params = Mapping[str, Any]
+
+
+def network4(draw: st.DrawFn, length: int) -> IPv4Network:
+    """A prefix around one of the usual pools, at its begin or within it."""
+    base = int(IPv4Address(draw(st.sampled_from(POOLS)))) + draw(st.sampled_from((0, 77, 255)))
+    return IPv4Network((base, length), strict=False)
+
+
+@st.composite
+def port_sets(draw: st.DrawFn) -> tuple[int, int]:
+    """PSID offset and length, unshared addresses and ranges of one port included."""
+    length = draw(st.sampled_from((0, 1, 3, 6, 8, 12, 15, 16)))
+    return draw(st.integers(0, 16 - length)), length
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> dict[str, Any]:
+    """A mapping rule: shared addresses, whole ones, prefixes of CEs, no EA bits."""
+    offset, psid_len = draw(port_sets())
+    suffix = draw(st.sampled_from((0, 1, 2, 5, 8, 16)))
+    ea_len = suffix + psid_len
+    if not psid_len and suffix:
+        ea_len -= draw(st.integers(0, suffix))
+    rule: dict[str, Any] = {
+        "psid_offset": offset,
+        "iid_format": draw(st.sampled_from(("rfc7597", "draft"))),
+    }
+    if not suffix and psid_len and draw(st.booleans()):
+        ea_len = 0
+        rule["psid_len"] = psid_len
+        rule["psid"] = draw(st.integers(0, (1 << psid_len) - 1))
+    longest = 64 - ea_len
+    base = int(IPv6Address(draw(st.sampled_from(SIXES))))
+    length = draw(st.integers(min(44, longest), longest))
+    return {
+        **rule,
+        "rule_ipv4": str(network4(draw, 32 - suffix)),
+        "rule_ipv6": str(IPv6Network((base, length), strict=False)),
+        "ea_len": ea_len,
+        "ces": 1,
+    }
+
+
+@st.composite
+def relays(draw: st.DrawFn) -> Params:
+    """One rule, or a second one somewhere."""
+    params = draw(rules())
+    if draw(st.integers(0, 2)) == 2:
+        params["domains"] = [draw(rules())]
+    return params
+
+
+@st.composite
+def mapt_relays(draw: st.DrawFn) -> Params:
+    return {**draw(relays()), "dmr": draw(prefixes())}
+
+
+@st.composite
+def prefixes(draw: st.DrawFn) -> str:
+    """A prefix of every length of RFC 6052."""
+    length = draw(st.sampled_from((*PREFIX_LENGTHS, 0)))
+    if not length:
+        return "64:ff9b::/96"
+    return str(IPv6Network((int(IPv6Address("2001:dba:64ff:ab00::")), length), strict=False))
+
+
+@st.composite
+def generated_tables(draw: st.DrawFn) -> Params:
+    offset, psid_len = draw(port_sets())
+    return {
+        "psid_offset": offset,
+        "psid_len": psid_len,
+        "softwires": draw(st.sampled_from((1, 2, 3, 5, 64, 300))),
+        "ipv4_pool": str(network4(draw, 20)),
+    }
+
+
+@st.composite
+def written_tables(draw: st.DrawFn) -> Params:
+    """Addresses with several rows each, lwB4s with several rows."""
+    base = int(IPv4Address(draw(st.sampled_from(POOLS))))
+    rows = []
+    for number in range(draw(st.integers(1, 3))):
+        offset, length = draw(port_sets())
+        psids = draw(
+            st.lists(st.integers(0, (1 << length) - 1), min_size=1, max_size=4, unique=True)
+        )
+        for psid in psids:
+            b4 = draw(st.integers(1, 3))
+            br = draw(st.sampled_from(("", "", "2001:db8:6::1")))
+            rows.append(
+                f"{IPv4Address(base + number * 7)} {psid} {length} {offset} 2001:db8:b400:{b4}::1 {br}"
+            )
+    return {"binding_table": "\n".join(draw(st.permutations(rows))), "simulated": "all"}
+
+
+@st.composite
+def translators(draw: st.DrawFn) -> Params:
+    """A prefix, explicit mappings of several lengths, or both; hosts within them."""
+    params: dict[str, Any] = {}
+    hosts = [IPv4Address("198.18.0.2"), IPv4Address("198.19.0.2")]
+    kind = draw(st.sampled_from(("prefix", "eam", "both")))
+    if kind != "eam":
+        params["prefix"] = draw(prefixes())
+    if kind == "prefix":
+        params["eam"] = []
+    else:
+        table = []
+        for number, host in enumerate(hosts if kind == "eam" else hosts[:1]):
+            length = draw(st.integers(16, 32))
+            free = draw(st.sampled_from((32 - length, 32 - length, 64, 80)))
+            six = int(IPv6Address("2001:db8:8:8::")) + (number << 80)
+            table.append(
+                {
+                    "ipv4": str(IPv4Network((int(host), length), strict=False)),
+                    "ipv6": str(IPv6Network((six, 128 - max(free, 32 - length)), strict=False)),
+                }
+            )
+            if draw(st.booleans()) and length < 30:
+                inner = draw(st.integers(length + 1, 32))
+                table.append(
+                    {
+                        "ipv4": str(IPv4Network((int(host), inner), strict=False)),
+                        "ipv6": str(IPv6Network((six | 5 << 64, 128 - (32 - inner)), strict=False)),
+                    }
+                )
+        params["eam"] = table
+    params["lowest_ipv6_mtu"] = draw(st.sampled_from((1280, 1400, 1500)))
+    params["ipv6_hosts"] = {"first": str(hosts[0]), "last": str(hosts[0] + draw(st.integers(0, 3)))}
+    params["ipv4_hosts"] = {"first": str(hosts[1]), "last": str(hosts[1] + draw(st.integers(0, 3)))}
+    return params
+
+
+@st.composite
+def siits(draw: st.DrawFn) -> Params:
+    params = {**draw(translators()), "orientation": draw(st.sampled_from(("nat64", "nat46")))}
+    if params["orientation"] == "nat46" and draw(st.booleans()):
+        params["ipv6_hosts"], params["ipv4_hosts"] = params["ipv4_hosts"], params["ipv6_hosts"]
+    return params
+
+
+@st.composite
+def clats(draw: st.DrawFn) -> Params:
+    suffix = draw(st.integers(1, 12))
+    customer = network4(draw, 32 - suffix)
+    six = IPv6Network((int(IPv6Address("2001:2:0:2::")), 128 - draw(st.integers(suffix, 64))))
+    first = draw(st.integers(0, customer.num_addresses - 1))
+    last = draw(st.integers(first, customer.num_addresses - 1))
+    return {
+        "plat_prefix": draw(prefixes()),
+        "clat_ipv4": str(customer),
+        "clat_ipv6": str(six),
+        "ipv4_hosts": {"first": str(customer[first]), "last": str(customer[last])},
+        "lowest_ipv6_mtu": draw(st.sampled_from((1280, 1400, 1500))),
+    }
+
+
+@st.composite
+def mapt_ces(draw: st.DrawFn) -> Params:
+    rule = draw(rules())
+    rule.pop("ces")
+    psid = rule.pop("psid", None)
+    net = IPv4Network(rule["rule_ipv4"])
+    psid_len = rule.get("psid_len", max(0, rule["ea_len"] - (32 - net.prefixlen)))
+    rule["ce_psid"] = draw(st.integers(0, (1 << psid_len) - 1)) if psid is None else psid
+    free = max(0, 32 - net.prefixlen - rule["ea_len"])
+    number = draw(st.integers(0, net.num_addresses - 1)) >> free << free
+    rule["ce_ipv4"] = str(net[number])
+    return {**rule, "dmr": draw(prefixes())}
+
+
+@st.composite
+def nats(draw: st.DrawFn) -> dict[str, Any]:
+    """Pools, ports and numbers of hosts."""
+    hosts, ports = draw(st.sampled_from(((2, 4000), (3, 9000), (16, 64))))
+    public = draw(st.sampled_from((64512, 32768, 4 * ports)))
+    low = draw(st.sampled_from((1024, 1025, 20000)))
+    first = draw(st.sampled_from((1024, 20000)))
+    params: dict[str, Any] = {
+        "pool_first": draw(st.sampled_from(("198.19.0.1", "203.0.113.9", "192.0.2.254"))),
+        "pool_count": draw(st.integers(hosts // 3 + 1, hosts + 3)),
+        "pool_ports": {"min": low, "max": min(65535, low + public - 1)},
+        "initiator_ports": {"min": first, "max": first + ports - 1},
+        "responder_ports": {"min": 1, "max": 100},
+        "responder_ipv4": draw(st.sampled_from(("198.19.0.99", "198.19.7.255", "8.8.4.4"))),
+        "initiator_count": hosts,
+        "responder_count": draw(st.integers(2, 4)),
+        "enumerate_ips": 3,
+    }
+    if draw(st.integers(0, 2)) == 0:
+        params["port_block"] = draw(st.sampled_from((8, 64, 256)))
+    if draw(st.integers(0, 2)) == 0:
+        params["session_limit"] = draw(st.sampled_from((8, 1000, 40000)))
+    return params
+
+
+@st.composite
+def nat44s(draw: st.DrawFn) -> Params:
+    first = draw(st.sampled_from(("198.18.0.2", "198.18.0.255", "10.0.0.0")))
+    return {**draw(nats()), "initiator_ipv4": first}
+
+
+@st.composite
+def nat64s(draw: st.DrawFn) -> Params:
+    first = draw(st.sampled_from(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:fffe")))
+    return {**draw(nats()), "prefix": draw(prefixes()), "initiator_ipv6": first}
+
+
+@st.composite
+def aftrs(draw: st.DrawFn) -> Params:
+    first = draw(
+        st.sampled_from(("2001:db8:b4::1:0", "2001:db8:b4::fffe", "2001:db8:b4:1:2:3:4:0"))
+    )
+    inside = draw(st.sampled_from(("192.168.1.2", "10.0.0.0", "192.0.0.2")))
+    return {**draw(nats()), "b4_ipv6": first, "initiator_ipv4": inside}
+
+
+@st.composite
+def mape_ces(draw: st.DrawFn) -> Params:
+    params = dict(draw(mapt_ces()))
+    del params["dmr"]
+    return params
+
+
+@st.composite
+def lwb4s(draw: st.DrawFn) -> Params:
+    offset, length = draw(port_sets())
+    return {
+        "psid_offset": offset,
+        "psid_len": length,
+        "psid": draw(st.integers(0, (1 << length) - 1)),
+    }
+
+
+@st.composite
+def nat66s(draw: st.DrawFn) -> Params:
+    params = draw(nats())
+    for name in ("port_block", "session_limit"):
+        params.pop(name, None)
+    ends = {"pool_first": "2001:2:0:2::fffe", "responder_ipv6": "2001:2:0:1::ffff"}
+    del params["responder_ipv4"]
+    first = draw(st.sampled_from(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:0")))
+    return {**params, **ends, "initiator_ipv6": first}
+
+
+@st.composite
+def prefix_pairs(draw: st.DrawFn) -> Params:
+    """Prefixes whose adjustments are small, large and zero."""
+    inside = draw(st.sampled_from(("fd01:203:405::/48", "fd00::/48", "fdff:ffff:fffe::/48")))
+    outside = draw(st.sampled_from(("2001:db8:1::/48", "2001:dba::/48", "2a00:1450:ffff::/48")))
+    return {"internal": inside, "external": outside}
+
+
+@st.composite
+def routers(draw: st.DrawFn) -> Params:
+    return {f"{side}_networks": draw(st.integers(1, 5)) for side in ("left", "right")}
+
+
+STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
+    "mape-br": relays(),
+    "mapt-br": mapt_relays(),
+    "lwaftr": generated_tables() | written_tables(),
+    "siit": siits(),
+    "clat": clats(),
+    "mapt-ce": mapt_ces(),
+    "nat44": nat44s(),
+    "nat64": nat64s(),
+    "dslite-aftr": aftrs(),
+    "mape-ce": mape_ces(),
+    "lwb4": lwb4s(),
+    "nat66": nat66s(),
+    "nptv6": prefix_pairs(),
+    "ipv4-router": routers(),
+    "ipv6-router": routers(),
+}
+
+
+def deviations(plugin: str, params: Params, folder: Path) -> list[tuple[str, str, str]]:
+    """Audit a correct device and return clause, variant and answer of each deviation."""
+    values = dict(params)
+    if "binding_table" in values:
+        table = values["binding_table"]
+        values["binding_table"] = folder / hashlib.sha256(table.encode()).hexdigest()
+        values["binding_table"].write_text(table)
+    technology = load_plugin(plugin)
+    device = InProcessDevice(technology(technology.params_model(**values)))
+    chosen, selection = choose_clauses(device, (), params)
+    progress = AuditProgress()
+    run_audit(chosen, selection, AuditRequest(), progress)
+    assert any(f.verdict == "conforms" for f in progress.findings)
+    return [(f.clause, f.variant, f.got) for f in progress.findings if f.verdict == "deviates"]
+
+
+@pytest.mark.parametrize("plugin", STRATEGIES)
+def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Path) -> None:
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(STRATEGIES[plugin])
+    def check(params: Params) -> None:
+        try:
+            found = deviations(plugin, params, tmp_path)
+        except UsageError:
+            assume(False)
+        assert found == []
+
+    check()
+
+
+KNOWN: Mapping[str, tuple[str, Params]] = {
+    "PSIDs that are no multiples of 4": (
+        "lwaftr",
+        {
+            "binding_table": "198.18.0.0 1 6 6 2001:db8:b400:1::1\n"
+            "198.18.0.0 2 6 6 2001:db8:b400:2::1"
+        },
+    ),
+    "two rows of one lwB4": (
+        "lwaftr",
+        {
+            "binding_table": "198.18.0.7 3 3 0 2001:db8:b400:1::1\n"
+            "198.18.0.7 5 3 0 2001:db8:b400:1::1"
+        },
+    ),
+    "two addresses of one lwB4": (
+        "lwaftr",
+        {
+            "binding_table": "198.18.0.0 0 0 0 2001:db8:b400:1::1\n"
+            "198.18.0.7 0 6 0 2001:db8:b400:1::1"
+        },
+    ),
+    "two lwB4s of one /64": (
+        "lwaftr",
+        {
+            "binding_table": "198.18.0.0 0 6 6 2001:db8:b400:1::1\n"
+            "198.18.0.1 0 6 6 2001:db8:b400:1::2\n"
+            "198.18.0.1 1 6 6 2001:db8:b400:1::1"
+        },
+    ),
+    "two addresses of the lwAFTR": (
+        "lwaftr",
+        {
+            "binding_table": "198.18.0.0 1 6 6 2001:db8:b400:1::1\n"
+            "198.18.0.0 2 6 6 2001:db8:b400:2::1 2001:db8:6::7\n"
+            "198.18.0.1 2 6 6 2001:db8:b400:3::1 2001:db8:6::7"
+        },
+    ),
+    "addresses not shared": (
+        "mape-br",
+        {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ea_len": 2, "ces": 1},
+    ),
+    "prefixes of CEs": (
+        "mape-br",
+        {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ea_len": 1, "ces": 1},
+    ),
+    "a CE's address in another rule": (
+        "mape-br",
+        {
+            "rule_ipv4": "198.18.0.0/16",
+            "rule_ipv6": "2001:db8:b000::/37",
+            "ea_len": 24,
+            "psid_offset": 4,
+            "ces": 1,
+            "domains": [
+                {
+                    "rule_ipv4": "198.18.0.0/24",
+                    "rule_ipv6": "2001:db8:c000::/35",
+                    "ea_len": 20,
+                    "psid_offset": 0,
+                    "ces": 1,
+                }
+            ],
+        },
+    ),
+    "a rule without EA bits": (
+        "mape-br",
+        {
+            "rule_ipv4": "192.0.2.18/32",
+            "rule_ipv6": "2001:db8:ce00::/48",
+            "ea_len": 0,
+            "psid_len": 8,
+            "psid": 52,
+            "ces": 1,
+        },
+    ),
+    "ranges of one port": (
+        "mapt-br",
+        {
+            "rule_ipv4": "192.0.2.0/30",
+            "rule_ipv6": "2001:db8:ce00::/40",
+            "ea_len": 10,
+            "psid_offset": 8,
+            "ces": 1,
+        },
+    ),
+    "fragments that may be reassembled": (
+        "mapt-br",
+        {"rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/44", "ea_len": 2, "ces": 1},
+    ),
+    "atomic fragments that may be reassembled": ("nat64", {}),
+    "no mappings of the user's": ("siit", {"eam": [], "prefix": "2001:dba::/32"}),
+    "hosts of further configurations": (
+        "siit",
+        {
+            "eam": [],
+            "prefix": "2001:dba::/32",
+            "orientation": "nat46",
+            "ipv6_hosts": {"first": "198.19.0.2", "last": "198.19.0.3"},
+            "ipv4_hosts": {"first": "198.18.0.2", "last": "198.18.0.5"},
+        },
+    ),
+    "a private server beside the well-known prefix": ("siit", {"prefix": "64:ff9b::/96"}),
+    "a private pool behind the well-known prefix": (
+        "nat64",
+        {"prefix": "64:ff9b::/96", "responder_ipv4": "8.8.4.4"},
+    ),
+    "blocks of few ports": (
+        "nat44",
+        {"port_block": 16, "initiator_ports": {"min": 1024, "max": 1039}},
+    ),
+    "room for few sessions": ("nat44", {"session_limit": 20}),
+    "a shared address": ("mapt-ce", {"ea_len": 13}),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_audit_of_known_parameters_reports_no_deviation(case: str, tmp_path: Path) -> None:
+    plugin, params = KNOWN[case]
+    assert deviations(plugin, params, tmp_path) == []

@@ -1,0 +1,77 @@
+"""The suite ``nat`` on a correct packet-level device, and on one with each planted fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from v6t.audit.clause import Clause
+from v6t.audit.nat import NatSuite
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.packet_device.device import DeviceLinks
+from v6t.audit.packet_device.nat import NatDevice
+from v6t.plugins.audit_views import Nat
+from v6t.plugins.base import Technology
+from v6t.plugins.dslite.aftr import DsLiteAftr
+from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.siit.siit import Siit
+from v6t.tests.audit.in_process import configurations, outcomes
+from v6t.tests.audit.nat_faults import FAULTS
+
+SUITE = NatSuite()
+
+
+def clauses_of(technology: Technology) -> Iterator[tuple[Technology, list[Clause]]]:
+    """Return the clauses in each configuration of a technology."""
+    for variant, configured, subject in configurations(technology):
+        if variant:
+            yield configured, list(SUITE.variant_clauses(subject, variant))
+        else:
+            yield configured, list(SUITE.clauses(subject))
+
+
+@pytest.mark.parametrize("technology", [Nat44(), Nat64(), DsLiteAftr()])
+def test_nat_with_every_clause_conforms(technology: Technology) -> None:
+    found = [o for t, clauses in clauses_of(technology) for o in outcomes(build_device(t), clauses)]
+    assert [o for o in found if o.judgement.verdict != "conforms"] == []
+    assert len(found) == 81
+
+
+def test_nat66_with_every_clause_conforms_and_few_are_required() -> None:
+    found = [o for t, clauses in clauses_of(Nat66()) for o in outcomes(build_device(t), clauses)]
+    assert {o.judgement.verdict for o in found} == {"conforms"}
+    required = [o.clause.label for o in found if o.clause.level != "MAY"]
+    assert required == ["mapped", "query", "tcp-exchange"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nat_with_planted_fault_deviates(fault: str) -> None:
+    suffix, device_class = FAULTS[fault]
+    for technology, clauses in clauses_of(Nat44()):
+        for clause in (c for c in clauses if c.name.endswith(suffix)):
+            (view,) = technology.audit_views()
+            assert isinstance(view, Nat)
+            device = device_class(DeviceLinks.from_technology(technology), view)
+            [outcome] = outcomes(device, [clause])
+            assert outcome.judgement.verdict in ("deviates", "information")
+            return
+    pytest.fail(f"no clause ends in {suffix}")
+
+
+def test_nat_that_sends_nothing_conforms_to_nothing() -> None:
+    class DeadDevice(NatDevice):
+        def receive(self, *_: object) -> list[tuple[str, bytes]]:  # type: ignore[override]
+            return []
+
+    for technology, clauses in clauses_of(Nat44()):
+        (view,) = technology.audit_views()
+        assert isinstance(view, Nat)
+        found = outcomes(DeadDevice(DeviceLinks.from_technology(technology), view), clauses)
+        assert [o for o in found if o.judgement.verdict == "conforms"] == []
+
+
+def test_suite_with_stateless_translator_has_no_clauses() -> None:
+    [(_, clauses), *_] = clauses_of(Siit())
+    assert clauses == []

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import pytest
+from v6t.analysis.report.html import to_html
+from v6t.audit.comparison import count_tested_once, differences, different_params
+from v6t.audit.document import audit_document, summary_sentence, to_junit
+from v6t.audit.record import AuditRecord, audit_from
+from v6t.base.errors import UsageError
+
+
+def finding(name: str, level: str, verdict: str, **more: Any) -> dict[str, Any]:
+    return {
+        **{"clause": name, "rfc": "RFC 7915", "section": "5.1", "level": level, "title": "it does"},
+        **{"variant": "", "verdict": verdict, "sent": "left: a packet", "expected": "TTL 60"},
+        **{"got": "TTL <58>\x07", "tries": 3},
+        "frames": [{"side": "left", "sent": True, "octets": "00ff41", "number": 1}],
+        **more,
+    }
+
+
+def audit(*findings: dict[str, Any], **more: Any) -> AuditRecord:
+    values = {
+        **{"schema": "v6t-audit/2", "version": "1", "source_commit": None, "made": "2026-01-01"},
+        **{"plugin": "siit", "params": {}, "driver": "tayga", "device": "tayga 1"},
+        **{"suites": ["translation"], "seconds": 1.0, "findings": list(findings)},
+        **{"planned": 5, "stopped": "", **more},
+    }
+    return audit_from(values, "here")
+
+
+@pytest.mark.parametrize(
+    ("level", "verdict", "fails"),
+    [
+        ("MUST", "deviates", True),
+        ("SHOULD", "deviates", True),
+        ("MAY", "information", False),
+        ("MUST", "not testable", False),
+        ("MUST", "conforms", False),
+    ],
+)
+def test_deviation_fails_the_audit(level: str, verdict: str, fails: bool) -> None:
+    record = audit(finding("a", level, verdict))
+    assert record.fails is fails
+    suite = ElementTree.fromstring(to_junit(record))  # noqa: S314
+    assert suite.get("failures") == str(int(fails))
+    assert suite.get("skipped") == str(int(verdict == "not testable"))
+    assert len(suite.findall(".//testcase")) == 1
+
+
+def test_summary_counts_tested_clauses() -> None:
+    record = audit(finding("a", "MUST", "not testable"), stopped="interrupted")
+    assert "1 of 5 clauses tested, 1 not testable" in summary_sentence(record)
+    assert "interrupted" in summary_sentence(record)
+
+
+def test_report_escapes_what_the_device_sent_and_shows_frames() -> None:
+    record = audit(finding("a", "MUST", "deviates"), finding("b", "MUST", "conforms"))
+    page = to_html(audit_document(record))
+    assert "00 ff 41" in page
+    assert "TTL &lt;58&gt;" in page
+    assert "frames 1 to 1 of frames.pcap" in page
+
+
+def test_stored_record_is_read_again() -> None:
+    record = audit(finding("a", "MUST", "deviates"))
+    assert audit_from(json.loads(json.dumps(record.to_json())), "there") == record
+
+
+@pytest.mark.parametrize("values", [{"schema": "other"}, {"schema": "v6t-audit/2", "made": []}, 1])
+def test_invalid_record_is_rejected(values: Any) -> None:
+    with pytest.raises(UsageError) as raised:
+        audit_from(values, "there")
+    assert raised.value.code == "invalid-audit"
+
+
+def test_comparison_finds_different_verdicts() -> None:
+    shared = finding("b", "MAY", "conforms")
+    one = audit(finding("a", "MUST", "conforms"), shared, finding("c", "MUST", "deviates"))
+    two = audit(finding("a", "MUST", "deviates"), shared, params={"prefix": "64:ff9b::/96"})
+    [difference] = differences([one, two])
+    assert (difference.clause.clause, difference.verdicts) == ("a", ("conforms", "deviates"))
+    assert count_tested_once([one, two]) == [1, 0]
+    assert different_params([one, two]) == {"prefix": [None, "64:ff9b::/96"]}

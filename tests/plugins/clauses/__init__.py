@@ -1,1 +1,0 @@
-"""Clauses before devices that are right, and before devices with one planted fault each."""
