@@ -193,7 +193,7 @@ def test_a_prompt_that_never_comes_is_told_with_what_was_said_last(ios, tmp_path
     session = session_of(ios, tmp_path, cli=cli)
     session.open()
     try:
-        with expect_error("command-failed"):
+        with expect_error("connection-lost"):
             session.apply()
     finally:
         session.close()
@@ -208,7 +208,7 @@ def test_a_connection_that_is_cut_is_made_anew_to_undo(box, tmp_path, at):
     session = session_of(box, tmp_path)
     session.open()
     try:
-        with expect_error("command-failed"):
+        with expect_error("connection-lost"):
             session.apply()
     finally:
         session.close()
@@ -327,7 +327,7 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
     assert "box" in found
     assert "s3cret" not in found
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "wrong-one")
-    with expect_error("command-failed", mentions="enable") as info:
+    with expect_error("command-rejected", mentions="enable") as info:
         session_of(ios, tmp_path).open()
     assert "wrong-one" not in str(info.value)
     monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
