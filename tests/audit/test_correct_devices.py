@@ -20,7 +20,9 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.tests.audit.in_process import InProcessDevice
 
-EXAMPLES = int(os.environ.get("V6T_AUDIT_EXAMPLES", "4"))
+pytestmark = pytest.mark.slow
+
+EXAMPLES = int(os.environ.get("V6T_AUDIT_EXAMPLES", "2"))
 POOLS = ("192.0.2.0", "198.51.100.0", "10.64.0.0", "198.18.0.0", "100.64.0.0", "8.8.4.0")
 SIXES = ("2001:db8:ce00::", "2001:db8:de00::", "2001:db8:b400::", "2a00:1450::")
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
