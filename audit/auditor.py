@@ -20,7 +20,8 @@ from v6t.base.errors import DutError, UsageError, interrupted
 from v6t.base.log_levels import NOTICE
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
     from v6t.plugins.base import Technology
 
 _LOG = logging.getLogger(__name__)

@@ -182,7 +182,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def _within(self, point: Point, each: FlowPoint) -> dict[str, Any]:
         starts = flow_starts(each, self.own(point.bound).interval_s)
-        return {"variant": each.variant, "starts": starts}
+        return {"variant": each.variant, "flow_starts": starts}
 
     def _points(self, point: Point) -> list[FlowPoint]:
         own = self.own(point.bound)

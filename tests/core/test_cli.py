@@ -170,7 +170,7 @@ def test_debug_adds_the_traceback(tmp_path):
     done = v6t_process("--debug", "run", tmp_path / "nope.yaml")
     assert done.status == 2
     assert "Traceback" in done.err
-    assert done.err.splitlines()[-1].startswith("v6t: ")
+    assert done.err.splitlines()[-2].startswith("v6t: ")
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ def test_a_full_disk_is_said():
             check=False,
         )
     assert done.returncode == 3
-    assert done.stderr.splitlines()[0].endswith("[system-error]")
+    assert done.stderr.splitlines()[0].endswith("[disk-full]")
     assert len(done.stderr.splitlines()) == 2
 
 

@@ -42,7 +42,7 @@ def test_initial_setup_1_from_the_command_line():
     """Every parameter of a technology can be given by a flag."""
     made = plan("--plugin", "mape-br", "--set", "psid_offset=4", "--set", "br_address=2001:db8::9")
     assert made["run"]["params"] == {"psid_offset": "4", "br_address": "2001:db8::9"}
-    assert made["device_must_be"]["settings"]["br_address"] == "2001:db8::9"
+    assert made["device_must_be"]["configuration"]["br_address"] == "2001:db8::9"
 
 
 def test_initial_setup_2_saved_in_files_that_are_loaded(here):

@@ -96,7 +96,7 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     assert [b for b in over_time(data, [record]) if isinstance(b, Items)] == []
     key = record.decisive_trials[0]
     load_of_it = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
-    planted = trial(at(40, 41, 42, lost=80), key, device=load_of_it)
+    planted = trial(at(40, 41, 42, lost=80), key, device_loads=load_of_it)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
     said, folded = over_time(broken, [record])
     assert isinstance(said, Items) and isinstance(folded, Collapsible)

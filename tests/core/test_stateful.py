@@ -245,7 +245,7 @@ def test_a_table_that_cannot_be_emptied_ends_the_run(tmp_path):
 
 
 def test_a_timeout_shorter_than_the_test_is_said_before_anything_is_opened():
-    with expect_error("conflict", path=["procedure"]) as caught:
+    with expect_error("idle-timeout", path=["procedure"]) as caught:
         wanted("throughput", device={"table_timeout_s": 5}, count=10_000, rate_cps=1000)
     assert "timeout_s" in caught.value.hint
     wanted("throughput", device={"table_timeout_s": 12}, count=10_000, rate_cps=1000)
@@ -311,7 +311,7 @@ def test_what_cannot_work_is_refused_before_anything_is_opened(case):
 
 
 def test_a_stateless_technology_has_no_connections():
-    with expect_error("conflict", path=["procedure"]):
+    with expect_error("unsuitable-benchmark", path=["procedure"]):
         wanted("connection-rate", plugin="mape-br")
 
 
@@ -387,7 +387,7 @@ def test_the_plan_holds_what_tester_and_device_need_for_connections():
     [
         (None, 0.7),
         ({"purpose": "prepare", "gap_s": 0.4}, 0.05 + 0.5 + 0.15 + 0.4 + 0.65),
-        ({"purpose": "prepare", "gap_s": 0.4, "keep": True}, 0.7),
+        ({"purpose": "prepare", "gap_s": 0.4, "reuse": True}, 0.7),
         ({"purpose": "establish", "alpha": 1.0}, 0.05 + 0.5 + 0.5 + 2 * 0.15),
         ({"purpose": "tear-down"}, 0.05 + 0.5 + 0.15),
     ],

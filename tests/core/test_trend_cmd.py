@@ -120,7 +120,7 @@ def test_files(runs, tmp_path):
 
 def test_what_cannot_be_ordered_is_said(runs, tmp_path):
     expect_refusal(v6t("trend", tmp_path), "no-such-run")
-    expect_refusal(v6t("trend", runs / "r00", "-o", tmp_path / "x.pdf"), "not-a-regular-file")
+    expect_refusal(v6t("trend", runs / "r00", "-o", tmp_path / "x.pdf"), "wrong-kind-of-file")
     two = v6t("trend", runs / "r00", runs / "r01")
     assert two.status == 0
     assert "2 runs: too few" in " ".join(two.out.split())

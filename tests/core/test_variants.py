@@ -88,7 +88,7 @@ def test_the_probe_varies_addresses_on_tester_and_device():
     ("arguments", "says"),
     [
         (["--plugin", "mape-ce"], "the addresses of mape-ce's forward traffic do not vary"),
-        (["--measure", "latency"], "rss-probe has a run of its own"),
+        (["--measure", "latency"], "rss-probe cannot share a run"),
         (["--set", "right_hosts.policy=fixed", "--set", "left_hosts.policy=fixed"], "do not vary"),
     ],
 )

@@ -90,7 +90,12 @@ def execute(command: Command) -> tuple[int, str]:
     program, *arguments = shlex.split(command.words)
     if program == "v6t":
         done = v6t(*arguments)
-        return done.status, done.out + (done.err if done.status else "")
+        if not done.status:
+            return done.status, done.out
+        printed = re.sub(
+            r"^(v6t: .*)$", rf"\1 [{done.code}]", done.err, count=1, flags=re.MULTILINE
+        )
+        return done.status, done.out + (printed if done.code else done.err)
     assert program in SHELL, f"'{program}' is no program for examples"
     ran = subprocess.run(["sh", "-c", command.words], capture_output=True, text=True, check=False)
     return ran.returncode, ran.stdout + ran.stderr

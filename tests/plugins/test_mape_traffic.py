@@ -69,7 +69,7 @@ def test_a_million_frames_pass_the_relays_own_check_evenly(direction, offset):
         ces += np.bincount(ea.astype(int), minlength=8192)
         own += np.bincount(mine, minlength=65536)
         peers += np.bincount(theirs, minlength=65536)
-        within = mine >> 16 - offset << rule.ports.low_bits | mine & (1 << rule.low_bits) - 1
+        within = mine >> 16 - offset << rule.ports.low_bits | mine & (1 << rule.ports.low_bits) - 1
         low += np.bincount(within, minlength=65536)
         # CE against remote port: values that no rule ties together
         lowest, span = (1, 49151) if direction == "forward" else (1024, 64512)

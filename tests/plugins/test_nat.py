@@ -219,7 +219,7 @@ def test_low_ports_may_be_meant():
 
 
 def test_addresses_that_would_be_translated_are_no_clients():
-    with expect_error("conflict"):
+    with expect_error("address-conflict"):
         Nat64Params(initiator_ipv6="2001:db8:64::5")
     with expect_error("not-enough-addresses"):
         Nat64Params(

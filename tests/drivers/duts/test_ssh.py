@@ -198,7 +198,7 @@ def test_a_lock_of_a_dead_process_is_taken_over(login):
 def test_options_are_checked():
     with pytest.raises(ValueError, match="host"):
         SshOptions()
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="lab"):
         SshOptions(lab="../x")
 
 
