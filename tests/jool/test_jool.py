@@ -28,14 +28,7 @@ from v6t.tests.needs import asked_for
 
 from .built import built_mapt, built_plain
 from .image import JOOL
-from .measuring import (
-    CONNECTIONS,
-    THROUGHPUT,
-    bed_file,
-    count_sessions,
-    exchange_frames,
-    measured,
-)
+from .measuring import CONNECTIONS, THROUGHPUT, bed_file, count_sessions, exchange_frames, measured
 from .vm import MachineDut, Standing, stands_in
 
 pytestmark = asked_for("jool", "test-jool", "V6T_JOOL")

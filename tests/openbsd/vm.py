@@ -20,21 +20,8 @@ from v6t.drivers.duts.kinds.openbsd_outputs import read_ifconfig
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import enter
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.tests.jool.vm import (
-    MACS,
-    SIDES,
-    MachineDut,
-    Stand,
-    bridged,
-    carried_out,
-)
-from v6t.tests.machine.machine import (
-    BOOT_DEADLINE_S,
-    QEMU,
-    QemuProcess,
-    management_card,
-    tap_cards,
-)
+from v6t.tests.jool.vm import MACS, SIDES, MachineDut, Stand, bridged, carried_out
+from v6t.tests.machine.machine import BOOT_DEADLINE_S, QEMU, QemuProcess, management_card, tap_cards
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
 VERSION = "V6T_OPENBSD_VERSION"
