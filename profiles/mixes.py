@@ -173,7 +173,7 @@ def _parts(spec: str, text: str) -> tuple[tuple[int, int], ...]:
         raise UsageError(
             f"a mix has 2 to {MOST_SIZES} sizes, '{text:.60}' has {len(parts)}",
             hint,
-            code="out-of-range",
+            code="wrong-length",
         )
     if sum(count for _, count in parts) > MOST_FRAMES * math.gcd(*(count for _, count in parts)):
         raise UsageError(

@@ -68,7 +68,7 @@ def compile_traffic(
             f"{len(classes)} streams from number {first_stream_id} on exceed TRex's {MAX_STREAMS} "
             "packet groups",
             "describe the traffic with fewer classes or MAP domains",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
     if not rate_fps > 0:
         raise UsageError(
@@ -299,7 +299,7 @@ def _mode(pps: float, share: int | None) -> dict[str, Any]:
         raise UsageError(
             f"{share} frames of one class exceed the {MAX_BURST} of a TRex burst",
             "shorten the trial",
-            code="beyond-trex",
+            code="trial-too-long",
         )
     # TRex refuses empty bursts; a class without a frame is disabled instead
     return {"type": "single_burst", "rate": rate, "total_pkts": max(share, 1)}

@@ -111,7 +111,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
             f"the shares {list(values)} repeat only after {sum(reduced)} frames "
             f"(limit {MAX_PERIOD})",
             "round the shares so that they have a common divisor",
-            code="beyond-trex",
+            code="out-of-range",
         )
     return reduced
 

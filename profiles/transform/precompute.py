@@ -49,7 +49,8 @@ def with_rows(streams: StreamSet, rows: int) -> StreamSet:
         return StreamSet(streams.direction, tuple(_exactly_listed(s) for s in streams.streams))
     if not 1 <= rows <= ins.MAX_LIST:
         raise UsageError(
-            f"{rows} rows cannot be: TRex lists hold 1 to {ins.MAX_LIST} values", code="beyond-trex"
+            f"{rows} rows cannot be: TRex lists hold 1 to {ins.MAX_LIST} values",
+            code="too-many-for-trex",
         )
     return StreamSet(streams.direction, tuple(_listed(s, rows) for s in streams.streams))
 

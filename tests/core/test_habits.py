@@ -86,9 +86,9 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.given_fps(104) == pytest.approx(1e9 / 8 / 124)
-    with expect_error("out-of-range", path=["procedure"]):
+    with expect_error("above-line-rate", path=["procedure"]):
         bound(of_settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
-    with expect_error("conflict", path=["procedure"]):
+    with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):
         bound(
             of_settings={"--rate": "1Gbps"},
             procedure_texts={"delay_variation.rate_fps": "5"},

@@ -511,7 +511,7 @@ def test_list_length():
 def test_number_of_streams():
     classes = tuple(_renamed(mape(), f"c{k}") for k in range(3))
     compile_traffic(Traffic("forward", classes), first_stream_id=125)
-    with expect_error("beyond-trex", mentions="128"):
+    with expect_error("too-many-for-trex", mentions="128"):
         compile_traffic(Traffic("forward", classes), first_stream_id=126)
 
 
@@ -564,7 +564,7 @@ def test_rates_that_are_none(rate):
 
 
 def test_bursts_longer_than_trex_counts():
-    with expect_error("beyond-trex", mentions="4294967295"):
+    with expect_error("trial-too-long", mentions="4294967295"):
         compile_traffic(Traffic("forward", (mape(),)), frames=1 << 32)
 
 
