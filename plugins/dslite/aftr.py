@@ -20,11 +20,10 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import IPV6, view
 from v6t.plugins.audit_views import Nat, TunnelEnd, first_hosts
 from v6t.plugins.base import DeviceIntent, Links, Part
-from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, between, chain_intent, part_params, without_ipv6
-from v6t.plugins.common.mixture import ipv4, ipv6
+from v6t.plugins.chain import CHAIN, between, chain_intent, part_params, without_ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulDrop, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
@@ -32,7 +31,8 @@ from v6t.plugins.stateful.four_tuples import consecutive
 from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
 from v6t.plugins.stateful.pool6 import span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
-from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
+from v6t.plugins.traffic import ipv4, ipv6
+from v6t.plugins.tunnels import decapsulate, encapsulate, unmarkable
 from v6t.profiles.model import Layer
 
 if TYPE_CHECKING:

@@ -17,15 +17,10 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import IPV4, IPV6, read_hops, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
-from v6t.plugins.common.ports import PortSet
-from v6t.plugins.common.reference_device import (
-    Handled,
-    Leaving,
-    ReferenceDevice,
-    route_all,
-)
-from v6t.plugins.customer_edge.customer import Customer, Tunnel
-from v6t.plugins.tunnel.ipip import (
+from v6t.plugins.map_ce import Customer, Tunnel
+from v6t.plugins.ports import PortSet
+from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, route_all
+from v6t.plugins.tunnels import (
     PORTED,
     UNMARKABLE,
     carries_ports,
@@ -68,7 +63,7 @@ class B4(ReferenceTranslation):
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        from v6t.plugins.customer_edge.reference import customer_device
+        from v6t.plugins.map_ce import customer_device
 
         customer = Customer(_ANY, PortSet(0, 0, 0), Tunnel(self.local, self.aftr, uniform=True))
         return customer_device(customer, self.links)

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.plugins.base import Embedded
-from v6t.plugins.common.addresses import address, tester
-from v6t.plugins.common.ports import PortSet
-from v6t.plugins.common.text import network6
-from v6t.plugins.customer_edge.customer import checked_ports
-from v6t.plugins.map.params import RuleParams
+from v6t.plugins.map_ce import checked_ports
+from v6t.plugins.map_domains import RuleParams
+from v6t.plugins.params import address, tester
+from v6t.plugins.ports import PortSet
+from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.plugins.translation import rfc6052
 

@@ -17,18 +17,14 @@ from v6t.intent.families import (
 )
 from v6t.packets.direction import Direction
 from v6t.plugins.base import DeviceIntent, Links, Part, Technology
-from v6t.plugins.common.chain import TAYGA, between, part_params, shared_names, without_ipv6
-from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
+from v6t.plugins.chain import TAYGA, between, part_params, shared_names, without_ipv6
 from v6t.plugins.dslite.softwire import B4, SoftwireEnd
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.lw4o6.params import ALL, LwAftrParams
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.mapt_params import MapTParams
-from v6t.plugins.map.params import ALL_CES
+from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
+from v6t.plugins.map_ce import LwB4, LwB4Params, MapECe, MapECeParams, MapTCe, MapTCeParams
+from v6t.plugins.map_domains import ALL_CES
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU

@@ -17,7 +17,7 @@ from v6t.intent.device import PartIntent
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
 from v6t.plugins.base import DeviceIntent, DeviceRole, Link, Links, Part
-from v6t.plugins.common.chain import CHAIN, chain_intent
+from v6t.plugins.chain import CHAIN, chain_intent
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
 from v6t.plugins.ipv4aas.parts import CE, PE, alternatives_of, parts_of
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU

@@ -24,9 +24,9 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, TAYGA, between, chain_intent
-from v6t.plugins.common.text import network6
+from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent
+from v6t.plugins.params import address, device, tester
+from v6t.plugins.prefixes import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.stateful.base import Packets, StatefulTechnology

@@ -27,8 +27,8 @@ from v6t.plugins.audit_views import (
     prefix_variants,
 )
 from v6t.plugins.base import DeviceIntent, Embedded
-from v6t.plugins.common.addresses import address, background, device, tester
-from v6t.plugins.common.text import network6
+from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.prefixes import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
@@ -83,7 +83,7 @@ class Nat64Params(PoolParams):
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = background("2001:2:0:f001::2", "right")
+    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property

@@ -10,7 +10,7 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config
 from v6t.plugins.audit_views import TWO_HOSTS, TWO_PUBLIC_ADDRESSES, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.addresses import address, device, tester
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.pool6 import Pool6Params, span

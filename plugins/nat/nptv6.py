@@ -14,29 +14,14 @@ from v6t.intent.families import NptConfig
 from v6t.packets.checksum import sum_words
 from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.audit_views import PrefixTranslator
-from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    background_of,
-    ethernet,
-    ipv6,
-    mixed,
-    negative_like,
-    negative_share,
-    replaced,
-)
-from v6t.plugins.common.ports import KINDS
-from v6t.plugins.common.reference_device import (
-    Handled,
-    Leaving,
-    ReferenceDevice,
-    choose_reasons,
-    route,
-)
-from v6t.plugins.common.stateless import StatelessTechnology
-from v6t.plugins.common.text import network6
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
+from v6t.plugins.params import LinkParams, negative_share
+from v6t.plugins.ports import KINDS
+from v6t.plugins.prefixes import network6
+from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, choose_reasons, route
 from v6t.plugins.router.params import HostBits, RouterDrop
 from v6t.plugins.sizes import IPV6_SIZES, routed_pair
+from v6t.plugins.traffic import background_of, ethernet, ipv6, mixed, negative_like, replaced
 from v6t.profiles.model import Binding, Role, Traffic, TrafficClass, Variable
 
 if TYPE_CHECKING:

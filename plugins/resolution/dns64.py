@@ -18,8 +18,8 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Dns64Config
 from v6t.plugins.base import DeviceIntent, Embedded, PluginParams
-from v6t.plugins.common.addresses import device, tester
-from v6t.plugins.common.text import network6
+from v6t.plugins.params import device, tester
+from v6t.plugins.prefixes import network6
 from v6t.plugins.resolving import Resolving
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.dns.zone import SUFFIX, Zone

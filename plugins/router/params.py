@@ -15,9 +15,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.reference import DropReason
 from v6t.plugins.base import PluginParams
-from v6t.plugins.common.addresses import address, tester
-from v6t.plugins.common.mixture import LinkParams, negative_share
-from v6t.plugins.common.ports import KINDS, Policy
+from v6t.plugins.params import LinkParams, address, negative_share, tester
+from v6t.plugins.ports import KINDS, Policy
 from v6t.profiles.model import Binding, Variable
 
 Side = Literal["left", "right"]

@@ -9,17 +9,7 @@ from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.audit_views import Router as RouterView
-from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.mixture import (
-    background_of,
-    ethernet,
-    ipv4,
-    ipv6,
-    mixed,
-    negative_like,
-    replaced,
-)
-from v6t.plugins.common.stateless import StatelessTechnology
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.router.params import (
     Ipv4RouterParams,
     Ipv6RouterParams,
@@ -28,10 +18,11 @@ from v6t.plugins.router.params import (
     Side,
 )
 from v6t.plugins.sizes import IPV4_SIZES, IPV6_SIZES
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.reference_device import ReferenceDevice
+    from v6t.plugins.reference_device import ReferenceDevice
 
 
 class Router(StatelessTechnology):

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 from v6t.packets.headers import IP, view
 from v6t.plugins.base import Links
-from v6t.plugins.common.prefixes import LongestMatch
-from v6t.plugins.common.reference_device import (
-    Handled,
-    Handler,
-    ReferenceDevice,
-    choose_reasons,
-    route,
-)
+from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.reference_device import Handled, Handler, ReferenceDevice, choose_reasons, route
 from v6t.plugins.router.params import RouterDrop
 
 if TYPE_CHECKING:

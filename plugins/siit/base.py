@@ -11,24 +11,15 @@ from v6t.intent.families import SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.audit_views import AddressTable, AuditView, Translator
-from v6t.plugins.base import DeviceIntent, Link
-from v6t.plugins.common.mixture import (
-    background_of,
-    ethernet,
-    ipv4,
-    ipv6,
-    mixed,
-    negative_like,
-    replaced,
-)
-from v6t.plugins.common.stateless import StatelessTechnology
+from v6t.plugins.base import DeviceIntent, Link, StatelessTechnology
 from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
 from v6t.plugins.siit.params import TranslatorDrop, TranslatorParams
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.reference_device import ReferenceDevice
+    from v6t.plugins.reference_device import ReferenceDevice
 
 
 class StatelessTranslator(StatelessTechnology):

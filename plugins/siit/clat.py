@@ -16,7 +16,7 @@ from v6t.plugins.audit_views import (
     prefix_variants,
     variant_prefix,
 )
-from v6t.plugins.common.addresses import address
+from v6t.plugins.params import address
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.hosts import HostRange
 from v6t.plugins.siit.params import TranslatorParams

@@ -22,7 +22,7 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
-from v6t.plugins.common.ports import KINDS, Policy
+from v6t.plugins.ports import KINDS, Policy
 from v6t.plugins.translation.eam import Eam, Mapping, Mappings
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Binding, Kind, Variable, bind_layout, list_ipv6_addresses

@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.packets.reference import DropReason
 from v6t.plugins.base import Embedded
-from v6t.plugins.common.addresses import address
-from v6t.plugins.common.mixture import LinkParams, negative_share
+from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.siit.hosts import HostRange, host
 from v6t.plugins.translation.eam import Mappings, Rfc6052
 

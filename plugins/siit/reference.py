@@ -14,8 +14,8 @@ import numpy as np
 from v6t.packets.headers import IPV6, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED
 from v6t.plugins.base import Links
-from v6t.plugins.common.prefixes import LongestMatch
-from v6t.plugins.common.reference_device import (
+from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.reference_device import (
     Handled,
     Handler,
     Leaving,

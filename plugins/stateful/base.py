@@ -26,13 +26,18 @@ from v6t.packets.reference import (
 )
 from v6t.packets.walker import locate_endpoints
 from v6t.plugins.base import Technology
-from v6t.plugins.common.discards import sound
-from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
-from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
-from v6t.plugins.common.reference_device import ReferenceDevice, route_all
+from v6t.plugins.reference_device import (
+    ETHERTYPE,
+    LinkHeaders,
+    ReferenceDevice,
+    is_forwardable,
+    link_headers,
+    route_all,
+)
 from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
-from v6t.plugins.tunnel.ipip import UNMARKABLE
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -196,8 +201,8 @@ class StatefulTechnology(Technology):
         out[:, len(head) :] = translation.packets
         reason = translation.reason.copy()
         version = self.ip_versions[0 if direction == "forward" else 1]
-        reason[~sound(frames[:, here.l3 :], version)] = NOT_FORWARDED
-        reason[~here.ours(frames)] = NOT_OURS
+        reason[~is_forwardable(frames[:, here.l3 :], version)] = NOT_FORWARDED
+        reason[~here.is_destination(frames)] = NOT_OURS
         reason[(reason == FORWARDED) & _exhausted(frames, out)] = EXHAUSTED
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
@@ -207,8 +212,8 @@ class StatefulTechnology(Technology):
         return self._native.expect(direction, frames)
 
     @cached_property
-    def _sides(self) -> tuple[Side, Side]:
-        return side_of(self.links.left), side_of(self.links.right)
+    def _sides(self) -> tuple[LinkHeaders, LinkHeaders]:
+        return link_headers(self.links.left), link_headers(self.links.right)
 
     @cached_property
     def _native(self) -> ReferenceDevice:

@@ -21,8 +21,7 @@ from v6t.plugins.audit_views import (
     TWO_PUBLIC_ADDRESSES,
 )
 from v6t.plugins.base import PluginParams
-from v6t.plugins.common.addresses import address
-from v6t.plugins.common.mixture import Mixture
+from v6t.plugins.params import Mixture, address
 from v6t.plugins.stateful import four_tuples
 from v6t.plugins.stateful.four_tuples import last_address
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent, Links
-from v6t.plugins.common.addresses import address, device, tester
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.stateful.four_tuples import last_address
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 

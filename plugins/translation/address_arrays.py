@@ -9,7 +9,7 @@ import numpy as np
 from v6t.packets.address_layouts import IPV4, embedded_address_layout
 from v6t.packets.bit_layout import BitCopy
 from v6t.packets.headers import to_numbers, to_octets
-from v6t.plugins.common.prefixes import LongestMatch
+from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.eam import Eam, Mappings
 

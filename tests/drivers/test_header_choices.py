@@ -24,13 +24,13 @@ from v6t.packets.header_policy import (
     tolerate,
 )
 from v6t.plugins.base import Expected
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas, Ipv4aasTunnelled
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.lwaftr import LightweightAftr
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.nat.nat64 import Nat64

@@ -13,7 +13,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit.packet_device.maps import PrefixMap, TableMap
 from v6t.plugins.audit_views import AddressTable
-from v6t.plugins.common.prefixes import LongestMatch
+from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.siit.siit import Siit
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.address_arrays import EamArray, MappingsArray, Rfc6052Array

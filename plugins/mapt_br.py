@@ -1,20 +1,29 @@
-"""What a correct MAP-T border relay emits.
-
-Forward, an IPv6 packet for the DMR prefix is checked against the rules (MAP-09) and becomes IPv4;
-reverse, IPv4 becomes IPv6 for the MAP address that destination and port tell (MAP-10, MAP-11).
-Other IPv6 is routed. Only UDP is translated: the tester sends nothing else.
-"""
+"""MAP-T border relay (RFC 7599): the CEs' packets arrive as IPv6 and leave as IPv4."""
 
 from __future__ import annotations
 
-from ipaddress import IPv6Network
-from typing import TYPE_CHECKING
+from ipaddress import IPv6Interface, IPv6Network
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
+from v6t.intent.families import MapTRelayConfig
+from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, list_drop_reasons
+from v6t.plugins.audit_views import RAISED_MTU, Translator, prefix_variants
 from v6t.plugins.base import Links
-from v6t.plugins.common.reference_device import (
+from v6t.plugins.map_domains import (
+    DmrParams,
+    MapParams,
+    relay_traffic,
+    relay_variants,
+    relay_view,
+    rule_configs,
+)
+from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
+from v6t.plugins.reference_device import (
     Handled,
     ReferenceDevice,
     answer,
@@ -23,15 +32,57 @@ from v6t.plugins.common.reference_device import (
     dropped,
     route_all,
 )
-from v6t.plugins.map.mapt_params import MapTDrop
-from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
+from v6t.plugins.relay import Relay
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
+from v6t.plugins.traffic import ipv6
+from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from v6t.packets.arrays import U8, U64, Mask, Reasons
+    from v6t.plugins.audit_views import AuditView
+    from v6t.plugins.reference_device import ReferenceDevice
+
+
+class MapTDrop(DropReason):
+    """Why a MAP-T border relay drops a frame."""
+
+    NO_RULE = "source outside every rule"
+    BAD_IID = "interface identifier contradicts the EA bits"
+    BAD_PORT = "source port outside the CE's port set"
+    NO_DESTINATION = "no rule for the IPv4 destination"
+    NO_PORT = "destination port does not belong to a CE"
+    TOO_BIG = "too big, or to be fragmented"
+
+
+DROP_REASONS = list_drop_reasons(MapTDrop, "neither UDP to be translated nor native IPv6")
+
+
+class MapTParams(DmrParams, MapParams):
+    """Everything ``mapt-br`` can be told."""
+
+    measured: ClassVar[str] = "MAP-T"
+
+    dut_left_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::1/64"), description="the BR's IPv6 address on the left link"
+    )
+
+    @model_validator(mode="after")
+    def _dmr(self) -> MapTParams:
+        for domain in self.all_domains:
+            self.refuse_overlap(domain)
+        for name in ("tester_left_ipv6", "tester_right_ipv6"):
+            if getattr(self, name) in self.dmr_prefix:
+                raise UsageError(
+                    f"{name} lies within the DMR prefix, so background frames would be translated",
+                    "choose an address outside",
+                    code="address-conflict",
+                )
+        return self
 
 
 class MapTRelay:
@@ -58,7 +109,7 @@ class MapTRelay:
         self._lowest = lowest_ipv6_mtu
 
     def device(self, links: Links) -> ReferenceDevice:
-        """The whole device."""
+        """Build the reference device."""
         return ReferenceDevice(links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)})
 
     def map_source(self, high: U64, low: U64, port: U64) -> tuple[U8, Reasons]:
@@ -142,3 +193,83 @@ class MapTRelay:
             return four_to_six(packets[rows], server, destination[rows])
 
         return answer(reason, build, 6)
+
+
+class MapTBorderRelay(Relay):
+    """Translates IPv6 of the CEs forward, IPv4 of the server in reverse; stateless."""
+
+    name = "mapt-br"
+    title = "MAP-T border relay: IPv4 of many CEs translated to IPv6 and back"
+    rfcs = (
+        "RFC 7599",
+        "RFC 7597 sections 5 and 6",
+        "RFC 7915 sections 4 and 5",
+        "RFC 6052 section 2",
+    )
+    params_model = MapTParams
+    overhead = 20
+    sides = ("CEs", "server")
+    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    rfc_frame_sizes = IPV6_SIZES
+    params: MapTParams
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        """Foreground per domain, background and spoofed frames as the parameters say."""
+        p = self.params
+        if direction == "reverse":
+            check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
+        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        # no IPv4 header, so the host's address is in the identifier only
+        return relay_traffic(
+            p,
+            self.links,
+            direction,
+            sizes,
+            seed,
+            lambda ce, _: (ipv6(p, ce, server),),
+            whole_host=True,
+        )
+
+    def configuration(self) -> MapTRelayConfig:
+        """Return the rules and the DMR."""
+        p = self.params
+        return MapTRelayConfig(
+            rules=rule_configs(p), dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu
+        )
+
+    def left_addresses(self) -> list[str]:
+        return [str(self.params.dut_left_ipv6)]
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        relay = relay_view(
+            p, "MAP-T", server, frozenset(), dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu
+        )
+        customer = relay.customer
+        translator = Translator(
+            six_side="left",
+            six=customer.ipv6,
+            six4=(customer.ipv4,),
+            port=customer.port,
+            four=p.server_ipv4,
+            four6=server,
+            server_port=443,
+            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+            uses_ports=customer.ports.psid_len > 0,
+            may_reassemble=True,  # RFC 7599, section 10.2
+        )
+        return relay, translator
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {
+            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **prefix_variants("dmr"),
+            **relay_variants(self.params),
+        }
+
+    def reference_device(self) -> ReferenceDevice:
+
+        p = self.params
+        rules = [d.rule for d in p.all_domains]
+        return MapTRelay(rules, p.dmr_prefix, self.links, p.lowest_ipv6_mtu).device(self.links)
