@@ -25,8 +25,7 @@ from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.frame_mix import frame_mix, mixed_traffic
-from v6t.plugins.sizes import routed_pair, translated_pair
+from v6t.plugins.frame_sizes import frame_mix, mixed_traffic, routed_pair, translated_pair
 from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import FramePair, Traffic
@@ -134,11 +133,11 @@ class Technology(ReferenceTranslation):
     middle_version: ClassVar[int] = 6
     """IP version on the link between two devices, where there are two."""
     stateful: ClassVar[bool] = False
-    """Whether it keeps connections; then it is a :class:`v6t.plugins.stateful.base.
+    """Whether it keeps connections; then it is a :class:`v6t.plugins.stateful.
     StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
     """What a tester does with it: has frames forwarded, or names resolved. A technology of queries
-    has a :attr:`zone` in place of traffic: see :class:`v6t.plugins.resolving.Resolving`."""
+    has a :attr:`zone` in place of traffic: see :class:`v6t.plugins.dns64.Resolving`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     """Directions that are measured where none are named."""
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)

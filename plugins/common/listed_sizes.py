@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from v6t.base.errors import UsageError
 from v6t.plugins.base import Technology
-from v6t.plugins.sizes import tag_octets
+from v6t.plugins.frame_sizes import tag_octets
 
 TAGGED_SIZE = 1522
 """The largest frame of RFC 8219 section 5.1.1 on a link with a VLAN."""

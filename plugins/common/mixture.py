@@ -21,7 +21,7 @@ from v6t.plugins.common.ports import (
     destination_range,
     source_range,
 )
-from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
+from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.profiles.model import Binding, FramePair, Layer, Role, Traffic, TrafficClass, Variable
 
 

@@ -11,9 +11,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from v6t.base.errors import UsageError
 from v6t.packets.reference import DropReason, list_drop_reasons
+from v6t.plugins import address_mappings
 from v6t.plugins.common.ports import PortSet
 from v6t.plugins.map_rules import MapRule
-from v6t.plugins.translation import rfc6052
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 
 
@@ -64,7 +64,7 @@ class Translation:
 
     def peer(self, ipv4: IPv4Address) -> IPv6Address:
         """IPv6 address of everybody else."""
-        return rfc6052.embed(self.dmr, ipv4)
+        return address_mappings.embed(self.dmr, ipv4)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from v6t.plugins.customer_edge.params import (
     customer_sides,
 )
 from v6t.plugins.customer_edge.traffic import customer_traffic
+from v6t.plugins.frame_sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.plugins.map.intent import rule_config
-from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:

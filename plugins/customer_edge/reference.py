@@ -24,8 +24,7 @@ from v6t.plugins.common.reference_device import (
 )
 from v6t.plugins.customer_edge.customer import Customer, CustomerDrop, Translation, Tunnel
 from v6t.plugins.map_rules import RuleArray
-from v6t.plugins.translation.address_arrays import Rfc6052Array
-from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.plugins.translation import Rfc6052Array, four_to_six, plain_ipv4, plain_ipv6, six_to_four
 from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:

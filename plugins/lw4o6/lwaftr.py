@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.direction import Direction
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.lw4o6.audit_view import lwaftr_variants, lwaftr_view
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
 from v6t.plugins.map.audit_view import customer_tunnel
-from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:

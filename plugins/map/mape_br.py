@@ -8,11 +8,11 @@ from v6t.intent.families import MapERelayConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map.audit_view import customer_tunnel, mape_view, relay_variants
 from v6t.plugins.map.intent import rule_configs
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
 from v6t.plugins.map.traffic import relay_traffic
-from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:

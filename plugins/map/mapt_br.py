@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.intent.families import MapTRelayConfig
 from v6t.packets.direction import Direction
+from v6t.plugins import address_mappings
 from v6t.plugins.audit_views import RAISED_MTU, Translator, prefix_variants
 from v6t.plugins.common.mixture import ipv6
 from v6t.plugins.common.relay import Relay
+from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
 from v6t.plugins.map.audit_view import mapt_view, relay_variants
 from v6t.plugins.map.intent import rule_configs
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.traffic import relay_traffic
-from v6t.plugins.sizes import IPV6_SIZES, check_whole
-from v6t.plugins.translation import rfc6052
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class MapTBorderRelay(Relay):
         p = self.params
         if direction == "reverse":
             check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
-        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        server = address_mappings.embed(p.dmr_prefix, p.server_ipv4)
         # no IPv4 header, so the host's address is in the identifier only
         return relay_traffic(
             p,
@@ -70,7 +70,7 @@ class MapTBorderRelay(Relay):
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        server = address_mappings.embed(p.dmr_prefix, p.server_ipv4)
         relay = mapt_view(p, server)
         customer = relay.customer
         translator = Translator(

@@ -25,8 +25,7 @@ from v6t.plugins.common.reference_device import (
 )
 from v6t.plugins.map.mapt_params import MapTDrop
 from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
-from v6t.plugins.translation.address_arrays import Rfc6052Array
-from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.plugins.translation import Rfc6052Array, four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -37,7 +37,7 @@ from v6t.plugins.common.reference_device import (
     ReferenceDevice,
     route,
 )
-from v6t.plugins.sizes import translated_pair
+from v6t.plugins.frame_sizes import translated_pair
 from v6t.plugins.tunnel import sixin4
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 

@@ -25,8 +25,8 @@ from v6t.plugins.common.mixture import (
 )
 from v6t.plugins.common.reference_device import Handled, Leaving, ReferenceDevice, route
 from v6t.plugins.common.text import network6
-from v6t.plugins.router.params import HostBits
-from v6t.plugins.sizes import routed_pair
+from v6t.plugins.frame_sizes import routed_pair
+from v6t.plugins.router import HostBits
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
 

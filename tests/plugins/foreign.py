@@ -18,7 +18,7 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.reference_device import ReferenceDevice, route_all
-from v6t.plugins.sizes import routed_pair
+from v6t.plugins.frame_sizes import routed_pair
 from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
-from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.plugins.dslite import DsLiteAftr, DsLiteParams
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.map.mapt_params import MapTParams
 from v6t.plugins.map.params import RuleParams

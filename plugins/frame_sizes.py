@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
 from v6t.base.errors import UsageError
 from v6t.intent.device import Link
 from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
-from v6t.profiles.model import FramePair
+from v6t.profiles import mixes
+from v6t.profiles.mixes import FrameMix
+from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
 from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
 ETHERNET_OCTETS = 14
@@ -117,3 +123,75 @@ def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> 
             "the technology has it, here and on the device",
             code="frame-too-long",
         )
+
+
+MOVED = 128
+"""A listed size is changed by no more octets: headers of all technologies are shorter."""
+
+
+def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
+    """The pairs of a mix; a size too small for the technology is raised to its smallest.
+
+    So the 64 octets that every Internet mix begins with are an IPv6 frame of 84 or 104 octets where
+    RFC 8219 section 5.1.1 has that in place of 64. One that is too large by no more than headers
+    is lowered: IPv6 in IPv4 has no room for 1518 octets. Sizes that become the same are one.
+
+    Args:
+        text: as listed.
+        pair: the technology's sizes for a listed one.
+
+    Raises:
+        UsageError: a size cannot exist, nor one near it.
+    """
+    counts: dict[FramePair, int] = {}
+    for size, count in mixes.parts(text):
+        frame_pair = _fitted(size, pair)
+        counts[frame_pair] = counts.get(frame_pair, 0) + count
+    return FrameMix(tuple(counts.items()))
+
+
+def _fitted(size: int, pair: Callable[[int], FramePair]) -> FramePair:
+    for octets in (*range(size, size + MOVED), *range(size - 1, size - MOVED, -1)):
+        try:
+            return pair(octets)
+        except UsageError:
+            continue
+    return pair(size)
+
+
+def mixed_traffic(
+    sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
+) -> Traffic:
+    """One traffic of all sizes; a class of each is called by its octets, ``fg-84``.
+
+    Args:
+        sizes: in which proportion.
+        make: the technology's traffic of one of them.
+        connections: foreground classes enumerate the same connections in the same order, so that
+            frames of every size belong to those that the first of them opened.
+    """
+    parts = [(make(pair), count) for pair, count in sizes.pairs]
+    totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
+    whole = math.lcm(*totals)
+    classes = [
+        _sized(c, c.weight * count * whole // total, connections)
+        for (traffic, count), total in zip(parts, totals, strict=True)
+        for c in traffic.classes
+    ]
+    common = math.gcd(*(c.weight for c in classes)) or 1
+    traffic = parts[0][0]
+    return replace(traffic, classes=tuple(replace(c, weight=c.weight // common) for c in classes))
+
+
+def _sized(traffic_class: TrafficClass, weight: int, connections: bool) -> TrafficClass:
+    draws = (
+        traffic_class.name
+        if connections and traffic_class.role is Role.FOREGROUND
+        else traffic_class.draws
+    )
+    return replace(
+        traffic_class,
+        name=f"{traffic_class.name}-{traffic_class.frame_size}",
+        weight=weight,
+        draws=draws,
+    )

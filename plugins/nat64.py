@@ -17,6 +17,7 @@ from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, view
+from v6t.plugins import address_mappings
 from v6t.plugins.audit_views import (
     GLOBAL_HOST,
     TWO_HOSTS,
@@ -29,15 +30,19 @@ from v6t.plugins.audit_views import (
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
-from v6t.plugins.siit.params import LOWEST_IPV6_MTU
-from v6t.plugins.sizes import IPV6_SIZES, check_whole
-from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.four_tuples import Field as TupleField
-from v6t.plugins.stateful.params import PoolParams
-from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbered, source_of
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.translation.address_arrays import Rfc6052Array
-from v6t.plugins.translation.vectorised import four_to_six, six_to_four
+from v6t.plugins.four_tuples import TupleField
+from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
+from v6t.plugins.siit import LOWEST_IPV6_MTU
+from v6t.plugins.stateful import (
+    Packets,
+    PoolParams,
+    StatefulTechnology,
+    learned_source,
+    pool_reasons,
+    renumbered,
+    source_of,
+)
+from v6t.plugins.translation import Rfc6052Array, four_to_six, six_to_four
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -54,7 +59,7 @@ TIMERS_S = {
     "ICMP_DEFAULT": 60,
 }
 """Lifetimes of sessions (RFC 6146 section 4) [s]."""
-WELL_KNOWN = str(rfc6052.WELL_KNOWN)
+WELL_KNOWN = str(address_mappings.WELL_KNOWN)
 _NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
 
 
@@ -89,7 +94,9 @@ class Nat64Params(PoolParams):
     @cached_property
     def servers(self) -> IPv6Network:
         """The checked prefix."""
-        return rfc6052.check_prefix(network6(_NAMES.get(self.prefix, self.prefix), "prefix"))
+        return address_mappings.check_prefix(
+            network6(_NAMES.get(self.prefix, self.prefix), "prefix")
+        )
 
     @property
     def initiator(self) -> IPv6Address:
@@ -114,7 +121,7 @@ class Nat64Params(PoolParams):
     @property
     def server(self) -> IPv6Address:
         """Within the prefix."""
-        return rfc6052.embed(self.servers, self.responder_ipv4)
+        return address_mappings.embed(self.servers, self.responder_ipv4)
 
     @model_validator(mode="after")
     def _prefix(self) -> Nat64Params:

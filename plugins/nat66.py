@@ -11,10 +11,15 @@ from v6t.intent.families import Nat66Config
 from v6t.plugins.audit_views import TWO_HOSTS, TWO_PUBLIC_ADDRESSES, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.sizes import IPV6_SIZES
-from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.pool6 import Pool6Params, span
-from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
+from v6t.plugins.frame_sizes import IPV6_SIZES
+from v6t.plugins.stateful import (
+    Packets,
+    Pool6Params,
+    StatefulTechnology,
+    pool_reasons,
+    span,
+    translated_ends,
+)
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8

@@ -9,21 +9,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    summarize_address_range,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, summarize_address_range
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
+from v6t.plugins.address_mappings import Eam, Mapping, Mappings
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.common.ports import KINDS, Policy
-from v6t.plugins.translation.eam import Eam, Mapping, Mappings
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Binding, Kind, Variable, bind_layout, list_ipv6_addresses
 
@@ -193,7 +187,7 @@ def _both_ways(mappings: Mappings, ipv4: IPv4Address) -> IPv6Address:
 def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
     import numpy as np
     from v6t.packets.headers import to_octets
-    from v6t.plugins.translation.address_arrays import MappingsArray
+    from v6t.plugins.translation import MappingsArray
 
     count = int(wanted.top) - int(wanted.first) + 1
     if count > MAX_RANGE:

@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -23,18 +18,25 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
+from v6t.plugins import address_mappings
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chain_intent
 from v6t.plugins.common.text import network6
-from v6t.plugins.siit.params import LOWEST_IPV6_MTU
-from v6t.plugins.sizes import IPV6_SIZES, check_whole
-from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.params import networks
-from v6t.plugins.stateful.pool6 import Pool6Params, span
-from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbered, source_of
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.translation.vectorised import four_to_six, six_to_four
+from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
+from v6t.plugins.siit import LOWEST_IPV6_MTU
+from v6t.plugins.stateful import (
+    Packets,
+    Pool6Params,
+    StatefulTechnology,
+    learned_source,
+    networks,
+    pool_reasons,
+    renumbered,
+    source_of,
+    span,
+)
+from v6t.plugins.translation import four_to_six, six_to_four
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class Nat46Params(Pool6Params):
     @property
     def prefix(self) -> IPv6Network:
         """The checked prefix."""
-        return rfc6052.check_prefix(network6(self.clients_prefix, "clients_prefix"))
+        return address_mappings.check_prefix(network6(self.clients_prefix, "clients_prefix"))
 
     @property
     def embedded_addresses(self) -> Embedded:

@@ -35,8 +35,8 @@ from v6t.plugins.common.reference_device import (
 )
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.common.text import network6
-from v6t.plugins.router.params import HostBits, RouterDrop
-from v6t.plugins.sizes import IPV6_SIZES, routed_pair
+from v6t.plugins.frame_sizes import IPV6_SIZES, routed_pair
+from v6t.plugins.router import HostBits, RouterDrop
 from v6t.profiles.model import Binding, Role, Traffic, TrafficClass, Variable
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Field:
+class TupleField:
     """Consecutive values of one header field.
 
     Attributes:
@@ -87,25 +87,27 @@ def last_address(
     return first + (count - 1)
 
 
-def consecutive(name: str, field: str, first: IPv4Address | IPv6Address, count: int) -> Field:
+def consecutive(name: str, field: str, first: IPv4Address | IPv6Address, count: int) -> TupleField:
     """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary.
 
     Raises:
         UsageError: the addresses do not lie within these bits.
     """
     last_address(name, first, count)
-    return Field(name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count, str(first))
+    return TupleField(
+        name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count, str(first)
+    )
 
 
 Varied = tuple[list[Variable], list[Binding]]
 
 
-def combinations(fields: Sequence[Field]) -> int:
+def combinations(fields: Sequence[TupleField]) -> int:
     """Number of combinations, exact however large."""
     return math.prod(f.count for f in fields)
 
 
-def shuffled_tuples(fields: Sequence[Field], seed: int) -> Varied:
+def shuffled_tuples(fields: Sequence[TupleField], seed: int) -> Varied:
     """All combinations in pseudorandom order.
 
     Raises:
@@ -122,7 +124,7 @@ def shuffled_tuples(fields: Sequence[Field], seed: int) -> Varied:
     return variables, bindings
 
 
-def linear_tuples(fields: Sequence[Field], down: bool) -> Varied:
+def linear_tuples(fields: Sequence[TupleField], down: bool) -> Varied:
     """All combinations in order, the first field's values changing slowest.
 
     Raises:
@@ -163,12 +165,12 @@ def linear_tuples(fields: Sequence[Field], down: bool) -> Varied:
 class _Split:
     """A field cut into ``low`` bits of the common variable and the ``rest``, ``2^even * odd``."""
 
-    field: Field
+    field: TupleField
     low: int
     rest: int
 
     @classmethod
-    def of(cls, field: Field) -> _Split:
+    def of(cls, field: TupleField) -> _Split:
         low = min(_zeros(field.count), _zeros(field.first) if field.first else 64)
         return cls(field, low, field.count >> low)
 

@@ -12,10 +12,15 @@ from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.common.addresses import address, background, device, tester
-from v6t.plugins.sizes import IPV4_SIZES
-from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.params import PoolParams, networks
-from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
+from v6t.plugins.frame_sizes import IPV4_SIZES
+from v6t.plugins.stateful import (
+    Packets,
+    PoolParams,
+    StatefulTechnology,
+    networks,
+    pool_reasons,
+    translated_ends,
+)
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
