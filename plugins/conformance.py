@@ -363,10 +363,13 @@ def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
 
 def _as_described(described: TrafficClass, frames: U8) -> Iterator[str]:
     """Every bound field holds the variable's value, within its bounds."""
-    layout = build(described.layers, described.frame_size).layout
-    for variable in described.variables:
+    layout, bindings = (
+        build(described.layers, described.frame_size).layout,
+        described.all_bindings(),
+    )
+    for variable in described.drawn_variables():
         known: dict[int, NDArray[np.uint8]] = {}
-        for binding in (b for b in described.bindings if b.variable == variable.name):
+        for binding in (b for b in bindings if b.variable == variable.name):
             first, last = bound_bits(layout, binding)
             start = 0 if binding.var_first is None else binding.var_first
             if binding.add:
