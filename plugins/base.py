@@ -5,7 +5,7 @@ A plugin is pure: it computes frames and never sends one. It is registered under
 Abstract members and those without a value must be given. Instances are pickled into the reference device and
 the receivers with their parameters only.
 
-Technologies share ``sizes``, ``params`` (addresses, ports, mixture), ``traffic`` (headers, background),
+Technologies share ``frame_sizes``, ``params`` (addresses, ports, mixture), ``traffic`` (headers, background),
 ``reference_device`` (one handler for each direction and IP version), ``tunnels`` and ``prefixes``.
 """
 
@@ -25,8 +25,13 @@ from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.frame_mix import frame_mix, mixed_traffic
-from v6t.plugins.sizes import routed_pair, tag_octets, translated_pair
+from v6t.plugins.frame_sizes import (
+    frame_mix,
+    mixed_traffic,
+    routed_pair,
+    tag_octets,
+    translated_pair,
+)
 from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import FramePair, Traffic
@@ -142,10 +147,10 @@ class Technology(ReferenceTranslation):
     middle_version: ClassVar[int] = 6
     """IP version on the link between two devices."""
     stateful: ClassVar[bool] = False
-    """Whether it keeps connections, as a :class:`v6t.plugins.stateful.base.StatefulTechnology`."""
+    """Whether it keeps connections, as a :class:`v6t.plugins.stateful.StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
     """What the tester exchanges: frames, or queries. A technology of queries has a :attr:`zone` and no
-    traffic; see :class:`v6t.plugins.resolving.Resolving`."""
+    traffic; see :class:`v6t.plugins.dns64.Resolving`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     """Directions that are measured by default."""
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)

@@ -22,6 +22,7 @@ from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, list_dro
 from v6t.plugins.audit_views import PSID_OFFSETS, Customer, SharedAddressRelay, Softwire
 from v6t.plugins.base import Links
 from v6t.plugins.binding_table import BindingTable
+from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import customer_tunnel
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.params import address
@@ -37,7 +38,6 @@ from v6t.plugins.reference_device import (
     route_all,
 )
 from v6t.plugins.relay import Relay, TunnelRelayParams
-from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
 from v6t.plugins.tunnels import (
     UNMARKABLE,

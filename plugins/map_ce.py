@@ -24,6 +24,7 @@ from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, list_drop_reasons
+from v6t.plugins import address_mappings
 from v6t.plugins.audit_views import (
     RAISED_MTU,
     Translator,
@@ -34,6 +35,7 @@ from v6t.plugins.audit_views import (
     CustomerEdge as CustomerEdgeView,
 )
 from v6t.plugins.base import DeviceIntent, Links, StatelessTechnology
+from v6t.plugins.frame_sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.plugins.map_domains import DmrParams, RuleParams, rule_config
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET, MapRule, RuleArray
 from v6t.plugins.params import Mixture, address, device, negative_share, tester
@@ -58,11 +60,8 @@ from v6t.plugins.reference_device import (
     dropped,
     route_all,
 )
-from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.translation.address_arrays import Rfc6052Array
-from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.plugins.translation import Rfc6052Array, four_to_six, plain_ipv4, plain_ipv6, six_to_four
 from v6t.plugins.tunnels import (
     UNMARKABLE,
     carries_udp,
@@ -134,7 +133,7 @@ class Translation:
 
     def peer(self, ipv4: IPv4Address) -> IPv6Address:
         """IPv6 address of everybody else."""
-        return rfc6052.embed(self.dmr, ipv4)
+        return address_mappings.embed(self.dmr, ipv4)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from v6t.intent.families import MapRuleConfig
 from v6t.packets.address_layouts import EA, HOST, IidFormat
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
+from v6t.plugins.address_mappings import check_prefix
 from v6t.plugins.audit_views import (
     NESTED_RULE,
     PREFIX_CUSTOMERS,
@@ -28,9 +29,8 @@ from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
 from v6t.plugins.ports import Policy, Varying, choose_ce_port, vary_ce_port, vary_peer_port
 from v6t.plugins.prefixes import hosts4, network6
 from v6t.plugins.relay import RelayParams
-from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.siit import LOWEST_IPV6_MTU
 from v6t.plugins.traffic import background_of, ethernet, ipv4, mixed
-from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.model import (
     Binding,
     FramePair,

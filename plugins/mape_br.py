@@ -14,6 +14,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, UDP, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, list_drop_reasons
 from v6t.plugins.base import Links
+from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import (
     MapParams,
     customer_tunnel,
@@ -34,7 +35,6 @@ from v6t.plugins.reference_device import (
     route_all,
 )
 from v6t.plugins.relay import Relay, TunnelRelayParams
-from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.plugins.traffic import ipv4, ipv6
 from v6t.plugins.tunnels import (
     UNMARKABLE,

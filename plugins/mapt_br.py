@@ -12,8 +12,10 @@ from v6t.intent.families import MapTRelayConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, list_drop_reasons
+from v6t.plugins import address_mappings
 from v6t.plugins.audit_views import RAISED_MTU, Translator, prefix_variants
 from v6t.plugins.base import Links
+from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
 from v6t.plugins.map_domains import (
     DmrParams,
     MapParams,
@@ -33,11 +35,8 @@ from v6t.plugins.reference_device import (
     route_all,
 )
 from v6t.plugins.relay import Relay
-from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.traffic import ipv6
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.translation.address_arrays import Rfc6052Array
-from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.plugins.translation import Rfc6052Array, four_to_six, plain_ipv4, plain_ipv6, six_to_four
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ class MapTBorderRelay(Relay):
         p = self.params
         if direction == "reverse":
             check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
-        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        server = address_mappings.embed(p.dmr_prefix, p.server_ipv4)
         # no IPv4 header, so the host's address is in the identifier only
         return relay_traffic(
             p,
@@ -242,7 +241,7 @@ class MapTBorderRelay(Relay):
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        server = address_mappings.embed(p.dmr_prefix, p.server_ipv4)
         relay = relay_view(
             p, "MAP-T", server, frozenset(), dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu
         )

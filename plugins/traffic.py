@@ -9,9 +9,9 @@ from ipaddress import IPv6Address
 from v6t.base.errors import UsageError
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Link, Links
+from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.plugins.params import Mixture
 from v6t.plugins.ports import bind_port
-from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from v6t.plugins.sizes import ETHERNET_OCTETS, tag_octets
+from v6t.plugins.frame_sizes import ETHERNET_OCTETS, tag_octets
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import in_segments, response

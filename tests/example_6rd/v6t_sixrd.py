@@ -20,9 +20,9 @@ from v6t.packets.reference import (
 )
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
+from v6t.plugins.frame_sizes import translated_pair
 from v6t.plugins.params import LinkParams, negative_share
 from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, route
-from v6t.plugins.sizes import translated_pair
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
 from v6t.plugins.tunnels import carries_ipv6, decapsulate_ipv6, encapsulate_ipv6, unmarkable
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable

@@ -7,7 +7,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import JUMBO_SIZES, Link, Links
-from v6t.plugins.sizes import IPV6_UDP_OCTETS, translated_pair
+from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, translated_pair
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import FramePair
