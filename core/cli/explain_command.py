@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import textwrap
 from dataclasses import asdict
 
 import click
 from v6t.core.cli import shell_completion
 from v6t.core.cli.verbosity import verbosity_flags
-
-
-def wrap(text: str) -> str:
-    """Indent a text and wrap it to the width of the terminal, or to 80 columns."""
-    return textwrap.fill(
-        text,
-        shutil.get_terminal_size().columns,
-        initial_indent="    ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+from v6t.core.cli.wrapping import wrap
 
 
 @click.command(short_help="say what a setting, a benchmark or a term means")
@@ -48,4 +35,4 @@ def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
         default = f"; default: {row.default}" if row.default else ""
         click.echo(f"{row.name}: {row.kind}{default}")
         for paragraph in row.text.splitlines():
-            click.echo(wrap(paragraph))
+            click.echo(wrap("    " + paragraph))
