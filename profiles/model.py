@@ -314,24 +314,22 @@ class TrafficClass:
         first = [found.pop(name) for name in self.draw_order if name in found]
         return (*self.variables, *first, *found.values())
 
-    def all_bindings(self) -> tuple[Binding, ...]:
-        """Return all bits of header fields that variables are copied to."""
-        return (
-            *self.bindings,
-            *(
-                Binding(
-                    copy.variable.name,
-                    path,
-                    copy.destination,
-                    copy.destination + copy.length - 1,
-                    copy.source,
-                    copy.source + copy.length - 1,
-                    copy.add,
-                )
-                for _, path, value in self._expressions()
-                for copy in value.bits
-            ),
-        )
+    def copied_bits(self) -> list[tuple[str, VariableBits]]:
+        """Return all copied bits, each with the path of its field (``"IP:1.src"``)."""
+        by_name = {variable.name: variable for variable in self.variables}
+        bound = [
+            (
+                b.field,
+                VariableBits(
+                    by_name[b.variable], b.first, b.last - b.first + 1, b.var_first or 0, b.add
+                ),
+            )
+            for b in self.bindings
+        ]
+        return [
+            *bound,
+            *((path, bits) for _, path, value in self._expressions() for bits in value.bits),
+        ]
 
     def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:
         """Return the class with other variables of the same names and widths."""

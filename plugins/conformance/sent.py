@@ -12,7 +12,6 @@ from v6t.plugins.conformance.cases import FRAMES, SEED, Case
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
-from v6t.profiles.fields import bound_bits
 from v6t.profiles.model import Role, TrafficClass
 from v6t.profiles.template import build
 from v6t.profiles.wire import FCS_OCTETS
@@ -84,20 +83,20 @@ def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
 def _as_described(described: TrafficClass, frames: U8) -> Iterator[str]:
     """Every bound field holds the variable's value, within its bounds."""
     layout = build(described.layers, described.frame_size).layout
-    bindings = described.all_bindings()
+    copied = described.copied_bits()
     for variable in described.drawn_variables():
         known: dict[int, NDArray[np.uint8]] = {}
-        for binding in (b for b in bindings if b.variable == variable.name):
-            first, last = bound_bits(layout, binding)
-            start = 0 if binding.var_first is None else binding.var_first
-            if binding.add:
+        for path, copy in copied:
+            if copy.variable is not variable or copy.add:
                 continue  # bits of a sum are not bits of the variable
+            first = layout.locate(path, copy)
+            last = first + copy.length - 1
             bits = np.unpackbits(frames[:, first // 8 : last // 8 + 1], axis=1)
-            bits = bits[:, first % 8 : first % 8 + last - first + 1]
-            for place in range(bits.shape[1]):
-                seen = known.setdefault(start + place, bits[:, place])
+            bits = bits[:, first % 8 : first % 8 + copy.length]
+            for place in range(copy.length):
+                seen = known.setdefault(copy.source + place, bits[:, place])
                 if (seen != bits[:, place]).any():
-                    yield f"{binding.field} does not hold the bits of variable '{variable.name}'"
+                    yield f"{path} does not hold the bits of variable '{variable.name}'"
                     break
         if known.keys() == set(range(variable.width)) and not len(variable.values):
             values = np.zeros(len(frames), dtype=np.uint64)  # the widest variable has 48 bits

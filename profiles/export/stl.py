@@ -18,10 +18,9 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
-from v6t.profiles.fields import Layout, layout_of
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Checksum, Stream, StreamSet
-from v6t.profiles.template import final_checksum
+from v6t.profiles.template import TemplateLayout, final_checksum, locate_fields
 
 _OWN = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
@@ -185,7 +184,7 @@ def _explain(stream: Stream, direction: str) -> Iterable[str]:
         yield f"  note: {note}"
 
 
-def _words(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> str:
+def _words(i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]) -> str:
     kind = i["type"]
     if kind == "flow_var":
         return _variable(i)
@@ -214,7 +213,7 @@ def _variable(i: Mapping[str, Any]) -> str:
     return head + f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
 
 
-def _write(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> str:
+def _write(i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]) -> str:
     offset, size = touched(i, sizes[i["name"]])
     add = f" + {i['add_value']}" if i["add_value"] > 0 else ""
     add = f" - {-i['add_value']}" if i["add_value"] < 0 else add
@@ -247,9 +246,9 @@ def _runs(mask: int, width: int) -> list[tuple[int, int]]:
     return runs
 
 
-def _dissect(packet: bytes) -> Layout:
+def _dissect(packet: bytes) -> TemplateLayout:
     """Headers of a compiled packet, as scapy recognises them."""
     from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
     from scapy.layers.l2 import Ether
 
-    return layout_of(Ether(packet))
+    return locate_fields(Ether(packet))

@@ -64,7 +64,9 @@ def _constant(variable: Variable) -> Variable:
 
 
 def _of_addresses(traffic_class: TrafficClass) -> set[str]:
-    return {b.variable for b in traffic_class.all_bindings() if _ADDRESS.fullmatch(b.field)}
+    return {
+        bits.variable.name for path, bits in traffic_class.copied_bits() if _ADDRESS.fullmatch(path)
+    }
 
 
 def flows(traffic: Traffic, count: int) -> Traffic:
