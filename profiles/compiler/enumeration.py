@@ -75,9 +75,9 @@ def split_permutation(bound: BoundVariable) -> Split:
     if low == 0 and count == 1 << bits:
         order = 1 if bound.carry < bits else 2
         return Split(_permute_low_bits(bound, bits), constant, (_note(bound, bits),), order)
-    # only 2^n values can be kept apart
-    zeros = 0 if variable.apart else min(trailing_zeros(low, bits), trailing_zeros(count, bits))
-    odd, name = count >> zeros, f"{variable.name}.{zeros}"
+    zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
+    # with values apart, a counter of the low bits may be named after the same bit
+    odd, name = count >> zeros, f"{variable.name}.{'above' if variable.apart else zeros}"
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
         values = _shuffle_passes(once, zeros, np.random.default_rng(bound.seed + 2))
