@@ -280,8 +280,9 @@ def _check_limits(
 
 
 def _core_notes(traffic_class: TrafficClass, cores: int, share: int | None) -> list[str]:
-    enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables())
-    if cores < 2 or not enumerates or not share or share % cores == 0:
+    if cores < 2 or not share or share % cores == 0:
+        return []
+    if not any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables()):
         return []
     return [
         f"{share} frames are no multiple of {cores} cores: the last values of the enumeration are "

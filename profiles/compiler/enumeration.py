@@ -77,7 +77,8 @@ def split_permutation(bound: BoundVariable) -> Split:
         return Split(_permute_low_bits(bound, bits), constant, (_note(bound, bits),), order)
     zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
-    odd, name = count >> zeros, f"{variable.name}.{'above' if variable.apart else zeros}"
+    label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
+    odd, name = count >> zeros, f"{variable.name}.{label}"
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
         values = _shuffle_passes(once, zeros, np.random.default_rng(bound.seed + 2))

@@ -583,3 +583,10 @@ def test_scapy_is_loaded_only_to_build_frames():
         "sys.exit('scapy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_flow_variables_of_values_apart_have_unique_names():
+    variable = Variable("v", 17, Kind.PERMUTATION, low=1 << 15, high=(1 << 17) - 1, apart=1)
+    program = compile_traffic(bound(variable)).streams[0].trex["vm"]["instructions"]
+    names = [i["name"] for i in program if i["type"] == "flow_var"]
+    assert len(set(names)) == len(names) == 3
