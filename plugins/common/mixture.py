@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Link, Links, PluginParams
+from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.ports import (
     DestinationPorts,
+    PortRange,
     SourcePorts,
-    bind_port,
     destination_range,
     source_range,
 )
 from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
-from v6t.profiles.model import Binding, FramePair, Layer, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass, Variable
 
 
 class Mixture(PluginParams):
@@ -94,16 +94,13 @@ class PortParams(Mixture):
         default_factory=destination_range, description="reverse destination ports"
     )
 
-    def udp(self, direction: Direction) -> tuple[Layer, list[Variable], list[Binding]]:
-        """The UDP header of a direction and what varies in it."""
+    def udp(self, direction: Direction) -> Layer:
+        """Return the UDP header of a direction."""
         forward = direction == "forward"
         source, destination = (
             (self.fw_sport, self.fw_dport) if forward else (self.rv_sport, self.rv_dport)
         )
-        sport, dport = source.variable("sport"), destination.variable("dport")
-        layer = Layer("UDP", {"sport": source.min, "dport": destination.min})
-        bindings = [*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport")]
-        return layer, [v for v in (sport, dport) if v], bindings
+        return udp_header(source, "sport", destination, "dport")
 
 
 class LinkParams(PortParams):
@@ -135,6 +132,44 @@ class LinkParams(PortParams):
         return LinkIntent.describe(link, [ipv4[0], own], [ipv4[1], tester], routes)
 
 
+def describe_link(
+    params: PluginParams,
+    links: Links,
+    side: Literal["left", "right"],
+    networks: Iterable[object] = (),
+) -> LinkIntent:
+    """Describe a link by the parameters ``dut_<side>_ipv4``, ``tester_<side>_ipv6`` and so on.
+
+    Args:
+        params: of a technology.
+        links: both cables.
+        side: of the link.
+        networks: behind the tester; the first of its addresses is the next hop.
+    """
+    device, tester = (
+        [
+            getattr(params, f"{who}_{side}_ipv{version}")
+            for version in (4, 6)
+            if f"{who}_{side}_ipv{version}" in type(params).model_fields
+        ]
+        for who in ("dut", "tester")
+    )
+    return LinkIntent.describe(
+        getattr(links, side), device, tester, dict.fromkeys(networks, tester[0])
+    )
+
+
+def udp_header(
+    source: PortRange, source_name: str, destination: PortRange, destination_name: str
+) -> Layer:
+    """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
+    fields = {
+        "sport": source.variable(source_name) or source.min,
+        "dport": destination.variable(destination_name) or destination.min,
+    }
+    return Layer("UDP", fields)
+
+
 def sending_link(links: Links, direction: Direction) -> Link:
     """The link on which the tester sends in a direction."""
     return links.left if direction == "forward" else links.right
@@ -158,16 +193,20 @@ def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> lis
 
 
 def ipv4(params: Mixture, src: object, dst: object) -> Layer:
-    """An IPv4 header as all test frames have it."""
+    """Return the IPv4 header of test frames; addresses may be expressions."""
     flags = 2 if params.df else 0
     return Layer(
-        "IP", {"src": str(src), "dst": str(dst), "ttl": params.ttl, "id": 0, "flags": flags}
+        "IP", {"src": _field(src), "dst": _field(dst), "ttl": params.ttl, "id": 0, "flags": flags}
     )
 
 
 def ipv6(params: Mixture, src: object, dst: object) -> Layer:
-    """An IPv6 header as all test frames have it."""
-    return Layer("IPv6", {"src": str(src), "dst": str(dst), "hlim": params.ttl})
+    """Return the IPv6 header of test frames; addresses may be expressions."""
+    return Layer("IPv6", {"src": _field(src), "dst": _field(dst), "hlim": params.ttl})
+
+
+def _field(value: object) -> object:
+    return value if isinstance(value, (Expression, Variable)) else str(value)
 
 
 def background(
@@ -204,15 +243,12 @@ def background(
         ends = IPv6Address(vlans[0].tester), IPv6Address(vlans[1].tester)
         vlan = vlans[0 if direction == "forward" else 1].vlan
     src, dst = ends if direction == "forward" else ends[::-1]
-    sport, dport = params.bg_sport.variable("bg_sport"), params.bg_dport.variable("bg_dport")
     layers = (
         *ethernet(links, direction, vlan),
         ipv6(params, src, dst),
-        Layer("UDP", {"sport": params.bg_sport.min, "dport": params.bg_dport.min}),
+        udp_header(params.bg_sport, "bg_sport", params.bg_dport, "bg_dport"),
     )
-    variables = tuple(v for v in (sport, dport) if v)
-    bindings = (*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport"))
-    return TrafficClass("bg", Role.BACKGROUND, layers, size, variables, bindings)
+    return TrafficClass("bg", Role.BACKGROUND, layers, size)
 
 
 def background_of(
@@ -258,6 +294,61 @@ def mixed(
     if kinds:
         classes += [replace(c, weight=params.n * shares * percent) for c in negative]
     return Traffic(direction, tuple(classes), seed)
+
+
+def foreground(
+    technology: Technology,
+    direction: Direction,
+    sizes: FramePair,
+    *headers: Layer,
+    draw_order: tuple[str, ...] = (),
+) -> TrafficClass:
+    """Return the foreground class of a technology with :class:`LinkParams`.
+
+    Args:
+        technology: with its parameters and links.
+        direction: of the frames.
+        sizes: on both sides.
+        headers: between Ethernet and UDP.
+        draw_order: see :class:`~v6t.profiles.model.TrafficClass`.
+    """
+    layers = (*ethernet(technology.links, direction), *headers, technology.params.udp(direction))
+    size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
+    return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
+
+
+def combine(
+    technology: Technology,
+    foreground: TrafficClass,
+    negative: Sequence[TrafficClass],
+    direction: Direction,
+    sizes: FramePair,
+    seed: int,
+    ends: tuple[IPv6Address, IPv6Address] | None = None,
+) -> Traffic:
+    """Combine foreground, background and negative classes of a technology with :class:`LinkParams`.
+
+    Args:
+        technology: with its parameters and links.
+        foreground: the only class.
+        negative: classes to be dropped.
+        direction: of the frames.
+        sizes: on both sides.
+        seed: of the pseudorandom numbers.
+        ends: background addresses left and right; None: the tester's.
+    """
+    p, links = technology.params, technology.links
+    ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
+    ends = ends or (p.tester_left_ipv6, p.tester_right_ipv6)
+    behind = background_of(p, links, direction, sizes, ends, ipv6_link)
+    return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
+
+
+def change_header(
+    foreground: TrafficClass, name: str, layer: str, **fields: object
+) -> TrafficClass:
+    """Return a negative class: the foreground class with other fields in one header."""
+    return negative_like(foreground, name, layers=foreground.replace_fields(layer, **fields))
 
 
 def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:

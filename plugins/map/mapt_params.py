@@ -12,8 +12,8 @@ from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.address_mappings import check_prefix
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.common.text import network6
+from v6t.plugins.frame_sizes import LOWEST_IPV6_MTU
 from v6t.plugins.map.params import MapParams, RuleParams
-from v6t.plugins.siit import LOWEST_IPV6_MTU
 
 
 class MapTDrop(DropReason):
