@@ -13,7 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error, read_text
 from v6t.packets.address_layouts import IPV4, eam_layout, embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
-from v6t.plugins.common.text import network4, network6
+from v6t.plugins.prefixes import network4, network6
 
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
 WELL_KNOWN = IPv6Network("64:ff9b::/96")

@@ -25,8 +25,7 @@ from v6t.intent.families import Dns64Config
 from v6t.packets.direction import Direction
 from v6t.plugins.address_mappings import read_prefix
 from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, Technology
-from v6t.plugins.common.addresses import device, tester
-from v6t.plugins.common.mixture import describe_link
+from v6t.plugins.params import describe_link, device, tester
 from v6t.profiles.dns.messages import QUESTION_END
 from v6t.profiles.dns.zone import SUFFIX, Zone
 from v6t.profiles.model import FramePair

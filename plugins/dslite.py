@@ -31,11 +31,14 @@ from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, Referenc
 from v6t.packets.walker import locate_endpoints
 from v6t.plugins.audit_views import Nat, TunnelEnd, first_hosts
 from v6t.plugins.base import DeviceIntent, Links, Part
-from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, between, chain_intent, part_params, without_ipv6
-from v6t.plugins.common.mixture import ipv4, ipv6
-from v6t.plugins.common.ports import PortSet
-from v6t.plugins.common.reference_device import (
+from v6t.plugins.chain import CHAIN, between, chain_intent, part_params, without_ipv6
+from v6t.plugins.four_tuples import TupleField, consecutive
+from v6t.plugins.frame_sizes import TUNNEL_SIZES
+from v6t.plugins.map_ce import Customer, Tunnel, customer_device
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.params import address, device, tester
+from v6t.plugins.ports import PortSet
+from v6t.plugins.reference_device import (
     Handled,
     ReferenceDevice,
     answer,
@@ -43,11 +46,6 @@ from v6t.plugins.common.reference_device import (
     dropped,
     route_all,
 )
-from v6t.plugins.customer_edge.customer import Customer, Tunnel
-from v6t.plugins.customer_edge.reference import customer_device
-from v6t.plugins.four_tuples import TupleField, consecutive
-from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.stateful import (
     Enumeration,
     PoolParams,
@@ -61,7 +59,8 @@ from v6t.plugins.stateful import (
     source_of,
     span,
 )
-from v6t.plugins.tunnel.ipip import (
+from v6t.plugins.traffic import ipv4, ipv6
+from v6t.plugins.tunnels import (
     PORTED,
     UNMARKABLE,
     carries_ports,

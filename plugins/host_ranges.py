@@ -19,7 +19,7 @@ from v6t.packets.headers import to_octets
 from v6t.plugins.address_mappings import Mapping, Mappings
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
-from v6t.plugins.common.ports import KINDS, Policy
+from v6t.plugins.ports import KINDS, Policy
 from v6t.plugins.translation import MappingsArray
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Variable, list_ipv6_addresses

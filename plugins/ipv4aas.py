@@ -34,8 +34,7 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
-from v6t.plugins.common.addresses import address, tester
-from v6t.plugins.common.chain import (
+from v6t.plugins.chain import (
     CHAIN,
     TAYGA,
     between,
@@ -44,11 +43,6 @@ from v6t.plugins.common.chain import (
     shared_names,
     without_ipv6,
 )
-from v6t.plugins.common.mixture import describe_link
-from v6t.plugins.common.ports import PortSet
-from v6t.plugins.common.text import network6
-from v6t.plugins.customer_edge.customer import checked_ports
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite import B4, SoftwireEnd
 from v6t.plugins.frame_sizes import (
     IPV6_SIZES,
@@ -58,15 +52,16 @@ from v6t.plugins.frame_sizes import (
     tag_octets,
     translated_pair,
 )
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.lw4o6.params import ALL, LwAftrParams
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.mapt_params import MapTParams
-from v6t.plugins.map.params import ALL_CES, RuleParams
+from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, checked_ports
+from v6t.plugins.map_domains import ALL_CES, RuleParams
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.params import address, describe_link, tester
+from v6t.plugins.ports import PortSet
+from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
     LOWEST_PORT,
     ConnectionParams,

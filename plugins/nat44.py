@@ -10,9 +10,8 @@ from v6t.intent.families import Nat44Config
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.addresses import address, background, device, tester
-from v6t.plugins.common.mixture import describe_link
 from v6t.plugins.frame_sizes import IPV4_SIZES
+from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import (
     PoolParams,
     StatefulTechnology,
@@ -20,6 +19,7 @@ from v6t.plugins.stateful import (
     networks,
     rewrite_endpoint,
 )
+from v6t.plugins.traffic import background
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8

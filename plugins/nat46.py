@@ -19,11 +19,10 @@ from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.headers import IPV4, IPV6, view
 from v6t.plugins.address_mappings import Eam, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.chain import CHAIN, TAYGA, between, chain_intent
-from v6t.plugins.common.mixture import describe_link
-from v6t.plugins.common.text import network6
+from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.params import address, describe_link, device, tester
+from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
     Pool6Params,
     StatefulTechnology,

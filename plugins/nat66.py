@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from v6t.intent.families import Nat66Config
 from v6t.plugins.audit_views import TWO_HOSTS, TWO_PUBLIC_ADDRESSES, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.mixture import describe_link
 from v6t.plugins.frame_sizes import IPV6_SIZES
+from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import (
     Pool6Params,
     StatefulTechnology,

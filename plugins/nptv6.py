@@ -14,20 +14,13 @@ from v6t.packets.checksum import sum_words
 from v6t.packets.headers import IPV6, view
 from v6t.packets.reference import list_drop_reasons
 from v6t.plugins.audit_views import PrefixTranslator
-from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    change_header,
-    combine,
-    foreground,
-    ipv6,
-    negative_share,
-)
-from v6t.plugins.common.reference_device import Handled, ReferenceDevice, choose_reasons, route
-from v6t.plugins.common.stateless import StatelessTechnology
-from v6t.plugins.common.text import network6
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES
+from v6t.plugins.params import LinkParams, negative_share
+from v6t.plugins.prefixes import network6
+from v6t.plugins.reference_device import Handled, ReferenceDevice, choose_reasons, route
 from v6t.plugins.router import HostBits, RouterDrop
+from v6t.plugins.traffic import change_header, combine, foreground, ipv6
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:

@@ -16,29 +16,13 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, view
 from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.audit_views import Router as RouterView
-from v6t.plugins.base import DeviceIntent, PluginParams
-from v6t.plugins.common.addresses import address, tester
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    change_header,
-    combine,
-    describe_link,
-    foreground,
-    ipv4,
-    ipv6,
-    negative_share,
-)
-from v6t.plugins.common.ports import KINDS, Policy
-from v6t.plugins.common.prefixes import LongestMatch
-from v6t.plugins.common.reference_device import (
-    Handled,
-    Handler,
-    ReferenceDevice,
-    choose_reasons,
-    route,
-)
-from v6t.plugins.common.stateless import StatelessTechnology
+from v6t.plugins.base import DeviceIntent, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
+from v6t.plugins.params import LinkParams, address, describe_link, negative_share, tester
+from v6t.plugins.ports import KINDS, Policy
+from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.reference_device import Handled, Handler, ReferenceDevice, choose_reasons, route
+from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.profiles.model import FramePair, Traffic, Variable
 
 if TYPE_CHECKING:

@@ -34,19 +34,12 @@ from v6t.plugins.audit_views import (
     prefix_variants,
     variant_prefix,
 )
-from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams
-from v6t.plugins.common.addresses import address
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    change_header,
-    combine,
-    foreground,
-    ipv4,
-    ipv6,
-    negative_share,
-)
-from v6t.plugins.common.prefixes import LongestMatch
-from v6t.plugins.common.reference_device import (
+from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams, StatelessTechnology
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks, outside
+from v6t.plugins.params import LinkParams, address, negative_share
+from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.reference_device import (
     Handled,
     Handler,
     ReferenceDevice,
@@ -55,9 +48,7 @@ from v6t.plugins.common.reference_device import (
     choose_reasons,
     route,
 )
-from v6t.plugins.common.stateless import StatelessTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks, outside
+from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.translation import (
     MappingsArray,
     four_to_six,

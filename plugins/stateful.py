@@ -40,11 +40,6 @@ from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams, Technology
-from v6t.plugins.common.addresses import address, device, tester
-from v6t.plugins.common.discards import sound
-from v6t.plugins.common.mixture import Mixture, background_of, ethernet, ipv4, ipv6, mixed
-from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
-from v6t.plugins.common.reference_device import ReferenceDevice, choose_reasons, route_all
 from v6t.plugins.four_tuples import (
     FourTuples,
     TupleField,
@@ -54,7 +49,18 @@ from v6t.plugins.four_tuples import (
     linear_tuples,
     shuffled_tuples,
 )
-from v6t.plugins.tunnel.ipip import UNMARKABLE
+from v6t.plugins.params import Mixture, address, device, tester
+from v6t.plugins.reference_device import (
+    ETHERTYPE,
+    LinkHeaders,
+    ReferenceDevice,
+    choose_reasons,
+    is_forwardable,
+    link_headers,
+    route_all,
+)
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -624,8 +630,8 @@ class StatefulTechnology(Technology):
         version = self.ip_versions[0 if direction == "forward" else 1]
         reason = choose_reasons(
             len(frames),
-            (NOT_OURS, ~here.ours(frames)),
-            (NOT_FORWARDED, ~sound(packets, version)),
+            (NOT_OURS, ~here.is_destination(frames)),
+            (NOT_FORWARDED, ~is_forwardable(packets, version)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
             *leaving.drops,
             (EXHAUSTED, _is_exhausted(frames, out)),
@@ -638,8 +644,8 @@ class StatefulTechnology(Technology):
         return self._native.expect(direction, frames)
 
     @cached_property
-    def _sides(self) -> tuple[Side, Side]:
-        return side_of(self.links.left), side_of(self.links.right)
+    def _sides(self) -> tuple[LinkHeaders, LinkHeaders]:
+        return link_headers(self.links.left), link_headers(self.links.right)
 
     @cached_property
     def _native(self) -> ReferenceDevice:

@@ -27,7 +27,7 @@ from v6t.packets.headers import (
     write_traffic_class,
 )
 from v6t.plugins.address_mappings import Eam, Mappings, check_prefix
-from v6t.plugins.common.prefixes import LongestMatch
+from v6t.plugins.prefixes import LongestMatch
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask

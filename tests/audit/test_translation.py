@@ -17,8 +17,8 @@ from v6t.plugins.audit_views import (
     prefix_variant,
 )
 from v6t.plugins.base import Technology
-from v6t.plugins.customer_edge.plugins import MapTCe
-from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map_ce import MapTCe
+from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.nat64 import Nat64
 from v6t.plugins.siit import Clat, Siit, SiitParams

@@ -24,12 +24,12 @@ from v6t.packets.header_policy import (
     tolerate,
 )
 from v6t.plugins.base import Expected
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams, Ipv4aasTunnelled
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.lwaftr import LightweightAftr
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.nat46 import Nat46
 from v6t.plugins.nat64 import Nat64

@@ -19,18 +19,9 @@ from v6t.packets.reference import (
     list_drop_reasons,
 )
 from v6t.plugins.audit_views import TunnelEnd
-from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    change_header,
-    combine,
-    describe_link,
-    foreground,
-    ipv4,
-    ipv6,
-    negative_share,
-)
-from v6t.plugins.common.reference_device import (
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
+from v6t.plugins.params import LinkParams, describe_link, negative_share
+from v6t.plugins.reference_device import (
     Handled,
     Leaving,
     ReferenceDevice,
@@ -40,8 +31,8 @@ from v6t.plugins.common.reference_device import (
     route,
     route_all,
 )
-from v6t.plugins.common.stateless import StatelessTechnology
-from v6t.plugins.tunnel import sixin4
+from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.tunnels import carries_ipv6, decapsulate_ipv6, encapsulate_ipv6, unmarkable
 from v6t.profiles.model import FramePair, Traffic, Variable
 
 
@@ -204,16 +195,16 @@ class SixrdBorderRelay(StatelessTechnology):
         if packets.shape[1] < 60:
             return dropped(len(packets), NOT_FORWARDED)
         p, outer, inner = self.params, view(packets, IPV4), view(packets, IPV6, 20)
-        ours = (outer["dst"] == int(p.br_ipv4)) & sixin4.carries_ipv6(packets)
+        ours = (outer["dst"] == int(p.br_ipv4)) & carries_ipv6(packets)
         rightful = self._customer(inner["src_high"]) == outer["src"]
         reason = choose_reasons(
             len(packets),
             (NOT_FORWARDED, ~ours),
             (EXHAUSTED, inner["hlim"] <= 1),
-            (SixrdDrop.UNMARKABLE, sixin4.unmarkable(packets)),
+            (SixrdDrop.UNMARKABLE, unmarkable(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~self._is_delegated(inner["src_octets"])),
         )
-        return answer(reason, lambda rows: sixin4.decapsulate(packets[rows]), 6)
+        return answer(reason, lambda rows: decapsulate_ipv6(packets[rows]), 6)
 
     def _from_internet(self, packets: Any) -> Handled:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
@@ -232,7 +223,7 @@ class SixrdBorderRelay(StatelessTechnology):
         parts = [*routed.leaving]
         if rows.any():
             relay, ces = _octets(p.br_ipv4.packed), self._customer(header["dst_high"][rows])
-            tunnelled = sixin4.encapsulate(packets[rows], relay, to_octets(ces, 4))
+            tunnelled = encapsulate_ipv6(packets[rows], relay, to_octets(ces, 4))
             parts.append(Leaving(rows, tunnelled, 4))
         return Handled(np.where(ours, reason, routed.reason).astype(np.uint8), tuple(parts))
 

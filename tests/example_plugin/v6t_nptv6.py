@@ -10,18 +10,10 @@ from v6t.intent.families import NptConfig
 from v6t.packets.headers import IPV6, view
 from v6t.packets.reference import DropReason, list_drop_reasons
 from v6t.plugins.audit_views import PrefixTranslator
-from v6t.plugins.base import DeviceIntent
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    change_header,
-    combine,
-    describe_link,
-    foreground,
-    ipv6,
-    negative_share,
-)
-from v6t.plugins.common.reference_device import ReferenceDevice, choose_reasons, route
-from v6t.plugins.common.stateless import StatelessTechnology
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
+from v6t.plugins.params import LinkParams, describe_link, negative_share
+from v6t.plugins.reference_device import ReferenceDevice, choose_reasons, route
+from v6t.plugins.traffic import change_header, combine, foreground, ipv6
 from v6t.profiles.model import Variable
 
 

@@ -13,8 +13,7 @@ from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.base import Expected
 from v6t.plugins.conformance import assert_conforms, check
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.nat44 import Nat44
 from v6t.profiles.model import FramePair, Layer, Traffic
 from v6t.tests.core.support import v6t

@@ -12,9 +12,9 @@ from v6t.audit.packet_device.maps import MapDomain
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.plugins import address_mappings
-from v6t.plugins.common.text import address4, address6, network4, network6
-from v6t.plugins.map.traffic import value_at
+from v6t.plugins.map_domains import value_at
 from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
+from v6t.plugins.prefixes import address4, address6, network4, network6
 from v6t.tests.expect import expect_error
 
 from .drawn_rules import ces, masked, rules

@@ -16,10 +16,8 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import to_numbers, to_octets
 from v6t.plugins import address_mappings
 from v6t.plugins.base import Links
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.mapt_params import MapTDrop, MapTParams
-from v6t.plugins.map.mapt_reference import MapTRelay
 from v6t.plugins.map_rules import MapRule, RuleArray, rule_from_text
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTDrop, MapTParams, MapTRelay
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error

@@ -15,7 +15,7 @@ from v6t.audit.packet_device.maps import PrefixMap, TableMap
 from v6t.plugins import address_mappings
 from v6t.plugins.address_mappings import Eam, Mappings, Rfc6052
 from v6t.plugins.audit_views import AddressTable
-from v6t.plugins.common.prefixes import LongestMatch
+from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.siit import Siit
 from v6t.plugins.translation import (
     EamArray,

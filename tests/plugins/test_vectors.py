@@ -13,9 +13,9 @@ from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins import address_mappings
-from v6t.plugins.common.ports import PortSet
 from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
+from v6t.plugins.ports import PortSet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Layer, Variable

@@ -8,10 +8,10 @@ from typing import Any
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
-from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.nat46 import Nat46
 from v6t.plugins.nat66 import Nat66
 from v6t.plugins.nptv6 import Nptv6

@@ -1,23 +1,20 @@
-"""Parameters of a relay with IPv6 customers on the left and an IPv4 server on the right."""
+"""Relays between IPv6 customers on the left and an IPv4 server on the right: MAP-E, MAP-T, lw4o6."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from pydantic import Field
-from v6t.plugins.common.addresses import address, tester
-from v6t.plugins.common.mixture import Mixture, negative_share
-from v6t.plugins.common.ports import (
-    DestinationPorts,
-    Policy,
-    SourcePorts,
-    destination_range,
-    source_range,
-)
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import DeviceConfig
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
+from v6t.plugins.params import Mixture, address, negative_share, tester
+from v6t.plugins.ports import DestinationPorts, Policy, SourcePorts, destination_range, source_range
 
 
 class RelayParams(Mixture):
-    """Addresses of both links, ports on both sides, spoofed frames."""
+    """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
@@ -53,7 +50,7 @@ LINK = IPv6Interface("2001:db8:6::1/64")
 
 
 class TunnelRelayParams(RelayParams):
-    """A relay with tunnels, which end at an address of its link or at one like a loopback address."""
+    """Parameters of a relay whose tunnels end at an address of its link or at a loopback address."""
 
     br_address: IPv6Address = address("2001:db8:6::1", "where the tunnels end")
     dut_left_ipv6: IPv6Interface | None = Field(
@@ -72,7 +69,7 @@ class TunnelRelayParams(RelayParams):
 
     @property
     def br_addresses(self) -> list[str]:
-        """All addresses at which tunnels end, the parameter's first."""
+        """Addresses at which tunnels end, the parameter's first."""
         return [str(self.br_address)]
 
     @property
@@ -81,3 +78,38 @@ class TunnelRelayParams(RelayParams):
         link = self.link_address
         ends = [f"{end}/128" for end in self.br_addresses if end != str(link.ip)]
         return [str(link), *ends]
+
+
+class Relay(StatelessTechnology):
+    """A stateless relay whose customers are IPv6 hosts on the left link."""
+
+    ip_versions = (6, 4)
+    params: RelayParams
+
+    @abstractmethod
+    def configuration(self) -> DeviceConfig:
+        """Return the rules or the table of the relay."""
+
+    @abstractmethod
+    def left_addresses(self) -> list[str]:
+        """Return the relay's addresses with prefix lengths on the left link."""
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe the configuration, and both links with the routes to the customers."""
+        p, links = self.params, self.links
+        return DeviceIntent(
+            technology=self.name,
+            configuration=self.configuration(),
+            links=links,
+            left=LinkIntent.describe(
+                links.left,
+                self.left_addresses(),
+                [p.tester_left_ipv6],
+                dict.fromkeys(p.customers, p.tester_left_ipv6),
+            ),
+            right=LinkIntent.describe(
+                links.right,
+                [p.dut_right_ipv4, p.dut_right_ipv6],
+                [p.server_ipv4, p.tester_right_ipv6],
+            ),
+        )

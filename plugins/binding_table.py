@@ -18,7 +18,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error
 from v6t.intent.binding_table import read_softwires
 from v6t.packets.headers import to_octets
-from v6t.plugins.common.discards import forwardable
+from v6t.plugins.reference_device import has_forwardable_address
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
     columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
     for name, addresses in (("IPv4", to_octets(columns[0], 4)), ("lwB4", b4), ("lwAFTR", brs)):
-        dropped = ~forwardable(addresses)
+        dropped = ~has_forwardable_address(addresses)
         if dropped.any():
             row = int(dropped.argmax())
             shown = ip_address(addresses[row].tobytes())

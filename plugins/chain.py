@@ -17,8 +17,10 @@ _Params = TypeVar("_Params", bound=PluginParams)
 
 TAYGA = {"queue_length": 5000, "mend_checksums": True}
 """Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
+
 CHAIN = "chain"
 """The driver that combines the drivers of the parts."""
+
 CONFIGURATION = ChainConfig()
 
 

@@ -16,10 +16,11 @@ from v6t.base.errors import InvalidValue
 from v6t.packets.address_layouts import PSID, port_layout
 from v6t.packets.bit_layout import BitLayout, variable_layout
 from v6t.plugins.base import PluginParams
-from v6t.profiles.model import Binding, Kind, Variable, bind_layout
+from v6t.profiles.model import Binding, Kind, Layer, Variable, bind_layout
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U64, Mask
+
 
 Policy = Literal["fixed", "inc", "dec", "random"]
 
@@ -27,7 +28,9 @@ KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
 
 FIXED_SOURCE = 0xC020
 """Source port of RFC 2544 appendix C.2.6.4 (GEN-10)."""
+
 FIXED_DESTINATION = 7
+
 _CE_PORT, _PEER_PORT = "ce_port", "peer_port"
 
 Varying = tuple[list[Variable], list[Binding]]
@@ -51,7 +54,7 @@ class PortRange(PluginParams):
         return self
 
     def variable(self, name: str) -> Variable | None:
-        """The variable to bind to a whole port field; None where the port never changes."""
+        """Return the variable of a whole port field; None if the port never changes."""
         if self.policy == "fixed" or self.min == self.max:
             return None
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
@@ -82,7 +85,7 @@ class DestinationPorts(PortRange):
 
 
 def _fixed_at(value: Any, port: int) -> Any:
-    """A fixed port that is not told is RFC 2544's."""
+    """Use RFC 2544's port if a fixed port has no value."""
     if isinstance(value, Mapping) and value.get("policy") == "fixed" and "min" not in value:
         return {**value, "min": port, "max": value.get("max", port)}
     return value
@@ -99,8 +102,19 @@ def destination_range() -> DestinationPorts:
 
 
 def bind_port(variable: Variable | None, field: str) -> list[Binding]:
-    """A whole-port binding, or none for a constant port."""
+    """Bind a variable to a whole port field; None for a constant port."""
     return [] if variable is None else [Binding(variable.name, field, 0, 15)]
+
+
+def udp_header(
+    source: PortRange, source_name: str, destination: PortRange, destination_name: str
+) -> Layer:
+    """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
+    fields = {
+        "sport": source.variable(source_name) or source.min,
+        "dport": destination.variable(destination_name) or destination.min,
+    }
+    return Layer("UDP", fields)
 
 
 @dataclass(frozen=True)
