@@ -11,7 +11,7 @@ from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, background, describe_link, device, tester
+from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import (
     PoolParams,
     StatefulTechnology,
@@ -40,8 +40,8 @@ class Nat44Params(PoolParams):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = background("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = background("2001:2:0:f001::2", "right")
+    tester_left_ipv6: IPv6Address = background_address("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
 
     @property
     def initiator(self) -> IPv4Address:

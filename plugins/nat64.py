@@ -29,7 +29,7 @@ from v6t.plugins.audit_views import (
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.params import address, background, describe_link, device, tester
+from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import (
     PoolParams,
     StatefulTechnology,
@@ -82,7 +82,7 @@ class Nat64Params(PoolParams):
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = background("2001:2:0:f001::2", "right")
+    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
