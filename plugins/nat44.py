@@ -11,7 +11,7 @@ from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, describe_link, device, tester
+from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
     PoolParams,
     StatefulTechnology,

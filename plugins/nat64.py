@@ -29,7 +29,7 @@ from v6t.plugins.audit_views import (
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.params import address, describe_link, device, tester
+from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
     PoolParams,
     StatefulTechnology,
