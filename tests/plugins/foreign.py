@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import ClassVar
 
 from v6t.intent.families import RouterConfig
-from v6t.packets.reference import COMMON_REASONS
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.frame_sizes import routed_pair
 from v6t.plugins.params import LinkParams
@@ -28,7 +27,6 @@ class Carried(Technology):
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
-    drop_reasons = COMMON_REASONS
     default_frame_sizes = (128,)
     rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]

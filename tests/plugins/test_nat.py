@@ -132,7 +132,7 @@ def test_without_a_connection_nothing_is_forwarded(case):
         answer = plugin.expect(direction, frames)
         if direction == "reverse" or plugin.name == "nat44":
             assert not answer.length.any()
-    assert plugin.drop_reasons[StatefulDrop.NO_CONNECTION]
+    assert plugin.drops.describe(StatefulDrop.NO_CONNECTION)
 
 
 @pytest.mark.parametrize("case", ["nat44", "nat64"])
