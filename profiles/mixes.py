@@ -124,7 +124,7 @@ def is_mix(text: str) -> bool:
 
 
 def canonical(text: str) -> str:
-    """Return a mix with its sizes, whatever its name: ``"imix:64x28,570x16,1518x4"``.
+    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``.
 
     Raises:
         UsageError: see :func:`parts`.

@@ -46,7 +46,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Variable:
-    """A number drawn anew for each frame.
+    """A number drawn for each frame.
 
     Attributes:
         name: unique within its traffic class.

@@ -3,7 +3,7 @@
 A counter of TRex runs through ``minimum, minimum + step, ...`` and its server silently enlarges the
 range to a multiple of the step, so every range here is one. Split over cores, core ``c`` of ``C``
 sends values ``c, c + C, ...`` of the sequence: frame ``j`` of the whole stream holds value ``j``
-whatever the number of cores, which makes enumerations exact on all of them.
+on any number of cores, which makes enumerations exact on all of them.
 
 Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies the
 most of every field that is written, as any function of the lowest 15 bits of the frame number j. Bit

@@ -133,7 +133,7 @@ def _plain_write(
     if misaligned or size == 8 or offset < 0 or end > len(packet) or min(group.bits) < 8 * offset:
         return None
     window = range(8 * offset, 8 * end)
-    # bits the variable may set; a constant beside them can be added, one among them is lost
+    # bits the variable may set; a constant next to them can be added, one among them is lost
     settable = flow_var.width if flow_var.clean else 8 * size
     constants = [bit for bit in window if bit not in owner]
     if any(group.diagonal - bit < settable for bit in constants):

@@ -90,7 +90,7 @@ def judge(messages: U8, addresses: NDArray[np.uint32], expected: U8) -> Judged:
 
 
 def _single(message: bytes, address: int, expected: bytes) -> str:
-    """Judge one answer, whatever form the server gave it."""
+    """Judge one answer, in any form a server may give it."""
     if not message[2] & 0x80 or message[2] & 0x78:
         return MALFORMED
     if message[2] & 0x02:

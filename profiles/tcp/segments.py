@@ -91,7 +91,7 @@ class TcpLayout:
         """Take the headers of a frame.
 
         Args:
-            frame: of a stream of connections, whatever its transport.
+            frame: of a stream of connections, with any transport.
         """
         layout = locate_endpoints(frame)
         self.networks, self.tcp = layout.networks, layout.start

@@ -14,7 +14,7 @@ def beginning_at(stream: Stream, frame: int) -> Stream:
 
     Args:
         stream: compiled.
-        frame: number of its first frame. Random draws begin anew.
+        frame: number of its first frame. Random draws begin again.
     """
     vm = stream.trex["vm"]
     program = [_advance(instruction, frame) for instruction in vm["instructions"]]

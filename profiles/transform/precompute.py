@@ -124,7 +124,7 @@ def in_lists(
 def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
     """Return the fewest windows (offset, octets) of TRex's sizes that cover the changing octets.
 
-    A window costs one variable and one write whatever its size, so each reaches as far as eight
+    A window costs one variable and one write of any size, so each reaches as far as eight
     octets; it is no larger than needed, and stays within the frame.
     """
     spans = []
