@@ -22,7 +22,7 @@ from v6t.packets.trailer import Checksum
 from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import TemplateLayout, locate_fields
+from v6t.profiles.template import TemplateLayout, final_checksum, locate_fields
 
 _EXTRA = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
@@ -76,7 +76,6 @@ def from_stl_json(text: str) -> StreamSet:
         streams = []
         for trex in json.loads(text):
             extra = trex.pop(_EXTRA)
-            checksum = extra["checksum"]
             streams.append(
                 Stream(
                     str(trex["name"]),
@@ -84,7 +83,7 @@ def from_stl_json(text: str) -> StreamSet:
                     int(extra["stream_id"]),
                     int(extra["weight"]),
                     trex,
-                    Checksum(**checksum) if checksum else None,
+                    _read_checksum(extra, trex),
                     tuple(extra["notes"]),
                 )
             )
@@ -96,6 +95,20 @@ def from_stl_json(text: str) -> StreamSet:
             "the text does not contain streams written by v6t", code="invalid-stream-set"
         ) from exc
     return StreamSet(direction, tuple(streams))
+
+
+def _read_checksum(extra: Mapping[str, Any], trex: Mapping[str, Any]) -> Checksum | None:
+    """Return the checksum as written; in files without it, the one that the packet shows."""
+    if "checksum" not in extra:
+        return final_checksum(_dissect(base64.b64decode(trex["packet"]["binary"])))
+    return Checksum(**extra["checksum"]) if extra["checksum"] else None
+
+
+def _dissect(packet: bytes) -> TemplateLayout:
+    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
+    from scapy.layers.l2 import Ether
+
+    return locate_fields(Ether(packet))
 
 
 def check_file_name(name: str) -> None:
@@ -157,12 +170,9 @@ def explain(streams: StreamSet) -> str:
 
 
 def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
-    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
-    from scapy.layers.l2 import Ether
-
     trex = stream.trex
     packet = base64.b64decode(trex["packet"]["binary"])
-    layout = locate_fields(Ether(packet))
+    layout = _dissect(packet)
     program = trex["vm"]["instructions"]
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     yield f"stream {stream.stream_id} '{stream.name}' ({stream.role.value}, {direction})"
