@@ -16,9 +16,10 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_lines, shown
+from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, parsed, shown
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE = "v6t-nat46"
@@ -179,22 +180,23 @@ class Nat46(LinuxDriver):
         }  # fmt: skip
         own = [
             self._module(),
-            Step(
+            owned(
                 f"echo add {DEVICE} >{CONTROL}",
+                f"echo del {DEVICE} >{CONTROL}",
                 "nat46's device",
-                undo=f"echo del {DEVICE} >{CONTROL}",
-                before=f"ip -o link show dev {DEVICE} 2>/dev/null || true",
-                was=Was.FOREIGN,
-                check=has_lines(f"cat {CONTROL}", f"add {DEVICE}"),
+                read=f"{{ ip -o link show dev {DEVICE}; grep -x 'add {DEVICE}' {CONTROL}; }} "
+                "2>/dev/null; true",
+                want=has_lines(f"add {DEVICE}"),
             ),
             *_rules(local, remote),
             Step(
                 f"ip link set dev {DEVICE} mtu {mtu} up",
                 "its own is 16384",
-                check=link(DEVICE, "UP", mtu=mtu),
+                read=read_link(DEVICE),
+                want=is_link(DEVICE, "UP", mtu=mtu),
             ),
             sysctl(values, "both versions through the device, whatever the source"),
-            routes(ways, "into the translator"),
+            add_routes(ways, "into the translator"),
         ]
         return self.finish(
             facts,
@@ -214,7 +216,7 @@ class Nat46(LinuxDriver):
         )  # fmt: skip
         unless_used = f"grep -q ^add {CONTROL} || {unload}"
         why, lab = "nat46's kernel module", self.options.in_lab
-        return module("nat46", why, unless_used, in_lab=lab, load=load)
+        return load_module("nat46", why, unless_used, in_lab=lab, load=load)
 
 
 def passed_on(text: str) -> Mapping[str, float]:
@@ -238,14 +240,15 @@ def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
         Step(
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
-            check=_has_rule(pair),
+            read=f"cat {CONTROL}",
+            want=_has_rule(pair),
             maps=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
 
 
-def _has_rule(pair: str) -> Check:
+def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
     wanted = f"{pair} "[:_READ_BACK]
 
@@ -254,9 +257,9 @@ def _has_rule(pair: str) -> Check:
         rules = [f"{row[2]} " for row in rows if len(row) == 3 and row[1] == DEVICE]
         if any(rule.startswith(wanted) for rule in rules):
             return None
-        return f"'{wanted.strip()}' is no rule of {DEVICE}; it says {shown(output)}"
+        return f"'{wanted.strip()}' is no rule of {DEVICE}; the output is {shown(output)}"
 
-    return checked(f"cat {CONTROL}", checker, f"'{wanted.strip()}'")
+    return parsed(checker, f"'{wanted.strip()}'")
 
 
 def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.kinds.linux.steps import up
-from v6t.drivers.duts.plan import Step, has_lines
+from v6t.drivers.duts.os.linux import set_up
+from v6t.drivers.duts.plan import Check, Existing, Step, has_lines
 from v6t.intent.families import Dns64Config
 
 
@@ -45,10 +45,12 @@ class Bind9(Dns64Server):
             Step(
                 f"rndc-confgen -a -c {file}",
                 "a key for rndc",
+                read=f"cat {file}",
+                want=has_lines('key "rndc-key" {'),
                 undo=f"rm -f {file}",
-                check=has_lines(f"cat {file}", 'key "rndc-key" {'),
+                existing=Existing.NONE,
             ),
-            up("lo", "rndc reaches named by the loopback interface"),
+            set_up("lo", "rndc reaches named by the loopback interface"),
         )
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
@@ -80,10 +82,9 @@ zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }
         """In the foreground."""
         return f"named -f -n {self.options.threads} -c {file}"
 
-    def emptied(self, file: str, place: str) -> Step:
-        """By rndc."""
-        reach = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
+    def flush_cache(self, file: str, place: str) -> Step:
+        control = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
+        running = has_lines("server is up and running")
         return Step(
-            f"{reach} flush", "no name is in the cache",
-            check=has_lines(f"{reach} status", "server is up and running"),
-        )  # fmt: skip
+            f"{control} flush", "flush the DNS cache", proof=Check(f"{control} status", running)
+        )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Step, matches
+from v6t.drivers.duts.plan import Check, Step, has_line_like
 from v6t.intent.families import Dns64Config
 
 
@@ -65,12 +65,10 @@ remote-control:
         """In the foreground."""
         return f"unbound -d -c {file}"
 
-    def emptied(self, file: str, place: str) -> Step:
-        """Reading the configuration again forgets everything, also how slow a server seemed."""
-        reach = f"unbound-control -c {file}"
+    def flush_cache(self, file: str, place: str) -> Step:
+        """Read the configuration again, which also forgets how slow a server seemed."""
+        control = f"unbound-control -c {file}"
+        running = has_line_like(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
         return Step(
-            f"{reach} reload", "no name is in the cache",
-            check=matches(
-                f"{reach} status", r"^unbound \(pid \d+\) is running\.\.\.$", "'is running'"
-            ),
-        )  # fmt: skip
+            f"{control} reload", "flush the DNS cache", proof=Check(f"{control} status", running)
+        )

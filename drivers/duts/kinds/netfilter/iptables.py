@@ -8,7 +8,8 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
 from v6t.drivers.duts.kinds.spare import spare4
-from v6t.drivers.duts.plan import Change, Intent, Step, Was, has_lines
+from v6t.drivers.duts.plan import Change, Intent, Step, has_lines
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import Nat44Config
 
 COMMENT = "-m comment --comment v6t"
@@ -66,11 +67,10 @@ class Iptables(NetfilterNat):
 def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
     target = pool.target if protocol in nat.PORTED else pool.span
     rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
-    return Step(
+    return owned(
         f"iptables -w -t nat -A POSTROUTING {rule}",
+        f"iptables -w -t nat -D POSTROUTING {rule}",
         f"translate the {protocol.upper()} connections of {net}",
-        undo=f"iptables -w -t nat -D POSTROUTING {rule}",
-        before=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
-        was=Was.FOREIGN,
-        check=has_lines(SAVED, f"-A POSTROUTING {rule}"),
+        read=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
+        want=has_lines(f"-A POSTROUTING {rule}"),
     )

@@ -189,7 +189,7 @@ class NetworkCli(Driver):
             kept = f"grep -qx {main + 1} {PROGRESS} || box"
             why = "the device's own timer: it takes back what nobody confirms"
             step = self._typed(places, confirm.before, why, confirm.cancel, kept)
-            steps.append(step if confirm.before else replace(step, command="true"))
+            steps.append(step if confirm.before else replace(step, set="true"))
         steps.append(self._configured(intent, places, checks[0]))
         if confirm:
             steps.append(
@@ -203,7 +203,7 @@ class NetworkCli(Driver):
                 Step(
                     box(*lines),
                     "empty the device's state",
-                    check=check,
+                    proof=check,
                     deadline_s=self._deadline_s(len(lines)),
                 )
             )
@@ -231,9 +231,9 @@ class NetworkCli(Driver):
         wait = f" && sleep {own.settle_s:g}" if own.settle_s else ""
         return replace(
             step,
-            command=step.command + wait,
-            before=look,
-            check=check,
+            set=step.set + wait,
+            read=look,
+            proof=check,
             # with `compare`, restoring reads before and after
             deadline_s=min(LONGEST_S, step.deadline_s + own.settle_s + self._deadline_s(1)),
         )
