@@ -42,13 +42,17 @@ def plan_text(driver: Driver, plan: Plan) -> str:
     for number, step in enumerate(plan.steps, 1):
         lines += ["", f"# {number}. {step.why}"]
         lines.append(here_document(step.set, step.text) if step.text else step.set)
-        if step.before:
+        check = step.check
+        if step.before and check and check.command == step.before:
+            lines += _commented(f"read ({step.existing.value})", f"{step.before}  -> {check.says}")
+            check = None
+        elif step.before:
             lines.append(f"#    before ({step.existing.value}): {step.before}")
         if step.undo:
             lines += _commented("undo", here_document(step.undo, step.undo_text)
                                 if step.undo_text else step.undo)  # fmt: skip
-        if step.check:
-            lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
+        if check:
+            lines += _commented("check", f"{check.command}  -> {check.says}")
     lines += _checked(plan.checks)
     if plan.flush:
         lines += ["", "# between trials"]

@@ -264,7 +264,7 @@ def equals(value: object) -> Want:
     def checker(output: str) -> str | None:
         return None if output.strip() == text else f"'{text}' expected, {shown(output)} found"
 
-    return Want(text or "nothing", checker)
+    return Want(" ".join(text.split()) or "nothing", checker)
 
 
 def has_lines(*lines: str) -> Want:

@@ -252,13 +252,11 @@ class Command(LinuxDriver):
         return self.finish(facts, [*base, *own], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """As declared."""
         return ExpectProfile(
             **self.options.profile.model_dump(), why="declared in the testbed file"
         )
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """By the user's command."""
         text = self.options.sessions_command
         return (
             Reading(self._line(intent, text), lambda out: numbers("sessions", out))
@@ -299,7 +297,7 @@ class Command(LinuxDriver):
 
 
 def numbers(name: str, text: str) -> Mapping[str, float]:
-    """A number, or ``name=number`` words."""
+    """Parse a number, or ``name=number`` words."""
     values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")

@@ -84,7 +84,6 @@ class Ip6Tunnel(LinuxDriver):
         customer_of(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A kernel without it; checks without nftables; NAPT, and what no tunnel is."""
         super().refuse(intent, facts)
         customer = customer_of(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
@@ -103,7 +102,7 @@ class Ip6Tunnel(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
+        """Describe what the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
         uniform = self.options.dscp == "uniform"
         return ExpectProfile(
             outer_dscp="copied" if uniform else "zero",
@@ -114,7 +113,6 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The tunnel counts packets in both directions, and as errors those that it could not pass on."""
         return {
             **super().telemetry(intent),
             f"tunnel {TUNNEL}": telemetry.link_reading(
@@ -233,7 +231,7 @@ def _module(*, in_lab: bool) -> Step:
 
 
 def _routed(inside: str) -> Sequence[Step]:
-    """What comes from the customer goes into the tunnel; the machine's own way out stays as it is."""
+    """Route what comes from the customer into the tunnel; the machine's own routes stay."""
     rule = f"iif {inside} lookup {TABLE}"
     return [
         owned(

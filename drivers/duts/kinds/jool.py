@@ -101,7 +101,7 @@ class Jool(LinuxDriver):
         return CANDIDATES.get(version, version)
 
     def example(self, intent: Intent) -> Facts:
-        """The oldest version that can do it, unless one is given."""
+        """Assume the oldest version that has the function, unless an option names one."""
         newest = "4.2.0-rc3" if program_of(intent) == MAPT else "4.1.9"
         return replace(super().example(intent), version=self.options.version or newest)
 
@@ -307,7 +307,7 @@ def program_of(intent: Intent) -> str:
 
 
 def _statistics(program: str) -> str:
-    """The command for its counters, with those that are zero: what is not there is no zero."""
+    """Return the command for its counters; a counter that is not printed is not known to be 0."""
     return f"{program} -i v6t stats display --all --csv --no-headers"
 
 
@@ -368,7 +368,7 @@ def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:
 
 
 def _again(program: str, place: str, intent: Intent, version: str) -> Step:
-    """A new instance is an empty one; flushing sessions one by one takes minutes."""
+    """Replace the instance by an empty one; flushing sessions one by one takes minutes."""
     lines = [f"{program} instance remove v6t", f"{program} file handle {place}/jool.json"]
     lines += [step.set for step in _pool4(intent, version)]
 

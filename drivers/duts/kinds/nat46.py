@@ -63,7 +63,7 @@ class Mapped:
 
     @classmethod
     def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
-        """A mapping (RFC 7757), which is one of MAP without ports where nothing follows its suffix.
+        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix.
 
         Args:
             four, six: its prefixes.
@@ -120,7 +120,7 @@ class Nat46(LinuxDriver):
         }
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A kernel without it, and port sets that it would not look at."""
+        """Refuse a kernel without the module, and port sets, which it would ignore."""
         super().refuse(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.part is None:
@@ -134,7 +134,6 @@ class Nat46(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """The packet is routed into the device and out of it; nat46 takes no hop."""
         return ExpectProfile(
             further_hops=1,
             df="set",
@@ -144,7 +143,7 @@ class Nat46(LinuxDriver):
         )
 
     def read_version(self, text: str) -> str:
-        """It has none of its own, and most kernels keep no checksum of a module's source: the file's."""
+        """Identify the module by the checksum of its file: it has no version."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -220,7 +219,7 @@ class Nat46(LinuxDriver):
 
 
 def passed_on(text: str) -> Mapping[str, float]:
-    """The device's counters, and packets that went into it and did not come out (nat46-netdev.c).
+    """Parse the counters of its device, and subtract packets out of it from those into it (nat46-netdev.c).
 
     What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
     fragments one hides a loss. A packet may be in it just then.
@@ -263,7 +262,7 @@ def _has_rule(pair: str) -> Want:
 
 
 def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
-    """Mappings of the hosts on the IPv4 side, and on the IPv6 side."""
+    """Return the mappings of the hosts on the IPv4 side, and on the IPv6 side."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr

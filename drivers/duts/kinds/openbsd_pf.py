@@ -361,7 +361,7 @@ def _kill(intent: Intent) -> str:
 
 
 def _reload(intent: Intent) -> str:
-    """The file's own rules; a limit below what is in use is refused until the purge has run."""
+    """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
     return (
         f"({_kill(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
         f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
@@ -369,6 +369,6 @@ def _reload(intent: Intent) -> str:
 
 
 def _occupancy(text: str) -> Mapping[str, float]:
-    """``used`` and ``limit`` of the table of states."""
+    """Parse ``used`` and ``limit`` of the table of states."""
     used, limit = info(text).get("sessions"), limits(text).get("states")
     return {"used": used, "limit": limit} if used is not None and limit is not None else {}

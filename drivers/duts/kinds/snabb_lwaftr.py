@@ -110,7 +110,6 @@ class SnabbLwAftr(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What it does with TTL and hop limit (apps/lwaftr/lwaftr.lua)."""
         return ExpectProfile(
             tunnel_hop_limit=255,
             exit_keeps_ttl=True,
@@ -236,7 +235,7 @@ def _keep_huge_pages() -> Step:
 
 
 def _remove_directory() -> Step:
-    """It goes once no process is left that has a directory in it: Snabb's own watcher tidies up, too."""
+    """Remove it once no process with a directory in it is left: Snabb's own watcher tidies up, too."""
     used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
     return Step(

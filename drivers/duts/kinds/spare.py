@@ -26,7 +26,7 @@ def spare(intent: Intent, version: int, skip: int = 0) -> IPv4Network | IPv6Netw
 def two_ways(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """A version of IP that both sides have, a host on the right and one on the left, with interfaces.
+    """Find a version of IP that both sides have, with a host and its interface on the right and on the left.
 
     Args:
         intent: names the hosts.
@@ -44,7 +44,7 @@ def two_ways(
 
 
 def spare4(intent: Intent) -> IPv4Network:
-    """An IPv4 network (RFC 5737 where one is free).
+    """Return an unused IPv4 network (RFC 5737 if one is free).
 
     Raises:
         UsageError: all are in use.
@@ -53,7 +53,7 @@ def spare4(intent: Intent) -> IPv4Network:
 
 
 def spare6(intent: Intent) -> IPv6Network:
-    """An IPv6 prefix (RFC 3849 where one is free).
+    """Return an unused IPv6 prefix (RFC 3849 if one is free).
 
     Raises:
         UsageError: all are in use.

@@ -101,7 +101,6 @@ class Tayga(TunTranslator):
         refuse_reserved(intent, facts.version)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """The packet is routed into the TUN device, translated, and routed again."""
         return ExpectProfile(
             further_hops=2,
             df="set",

@@ -82,7 +82,6 @@ class TunTranslator(LinuxDriver):
         return self.notes
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The TUN device's drops are the translator's."""
         return {
             **super().telemetry(intent),
             f"tun {TUN}": telemetry.link_reading(

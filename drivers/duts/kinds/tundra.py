@@ -81,7 +81,6 @@ class Tundra(TunTranslator):
         return SUITED.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """The packet is routed into the TUN device, translated, and routed again."""
         return ExpectProfile(
             further_hops=2, why="kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
         )

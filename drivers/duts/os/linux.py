@@ -88,7 +88,8 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
         wrong = next((name for name, value in wanted.items() if present.get(name) != value), None)
         return wrong and f"{wrong} is {shown(present.get(wrong, ''))}, not '{wanted[wrong]}'"
 
-    return Want(", ".join(f"{name} {value}" for name, value in values.items()), checker)
+    few = ", ".join(f"{name} {value}" for name, value in values.items())
+    return Want(few if len(values) < 4 else f"these {len(values)} values", checker)
 
 
 def enable_forwarding(ports: Iterable[str]) -> Step:

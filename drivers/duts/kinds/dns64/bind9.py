@@ -39,7 +39,6 @@ class Bind9(Dns64Server):
         return found[1] if found else "unknown"
 
     def before_start(self, place: str) -> Sequence[Step]:
-        """A key for rndc."""
         file = f"{place}/rndc.key"
         return (
             Step(
@@ -54,7 +53,6 @@ class Bind9(Dns64Server):
         )
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone."""
         return f"""include "{place}/rndc.key";
 controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
 logging {{ category default {{ null; }}; category unmatched {{ null; }}; }};
@@ -79,7 +77,6 @@ zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground."""
         return f"named -f -n {self.options.threads} -c {file}"
 
     def flush_cache(self, file: str, place: str) -> Step:

@@ -47,7 +47,7 @@ class KnotResolver(Dns64Server):
         return {**super().survey(), "room": room}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A cache that finds no room: kresd would end as it starts."""
+        """Refuse a cache that does not fit the state directory: kresd would end as it starts."""
         super().refuse(intent, facts)
         wanted, room = self.options.cache_mib, facts.number("room")
         if room is not None and room < wanted << 10:
@@ -64,7 +64,7 @@ class KnotResolver(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone; it empties its cache when a file asks it to."""
+        """Configure a resolver for one zone, which empties its cache when a file exists."""
         return f"""net.ipv4, net.ipv6 = true, true
 net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})
 cache.open({self.options.cache_mib} * MB, 'lmdb://{place}')

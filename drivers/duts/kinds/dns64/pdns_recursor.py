@@ -50,7 +50,6 @@ class PdnsRecursor(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone."""
         return f"""config-dir={place}
 socket-dir={place}
 daemon=no

@@ -27,7 +27,7 @@ class Unbound(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone, which RFC 6761 would have it answer itself."""
+        """Configure a resolver for one zone, which it would answer itself by default (RFC 6761)."""
         return f"""server:
   interface: {wanted.resolver}
   port: 53
@@ -62,7 +62,6 @@ remote-control:
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground."""
         return f"unbound -d -c {file}"
 
     def flush_cache(self, file: str, place: str) -> Step:

@@ -61,7 +61,7 @@ class LinuxDriver(Driver):
         return replace(facts, version=self.read_version(sections.get("version", "")))
 
     def read_version(self, text: str) -> str:
-        """The version out of its section."""
+        """Parse the output of ``version_command``."""
         return text.strip()
 
     def example(self, intent: Intent) -> Facts:
@@ -91,7 +91,7 @@ class LinuxDriver(Driver):
         return telemetry.readings(self.port(intent, "left"), self.port(intent, "right"))
 
     def port(self, intent: Intent, side: str) -> str:
-        """The interface IP runs on: with a VLAN, one made for it."""
+        """Return the interface that IP runs on: with a VLAN, the one created for it."""
         vlan = getattr(intent.links, side).vlan
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
@@ -130,7 +130,7 @@ class LinuxDriver(Driver):
         )
 
     def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
-        """A route to a network without hosts, by a tester's host on the right and by one on the left.
+        """Move a route to a network without hosts between a tester's host on the right and one on the left.
 
         None: the sides have no version of IP in common.
         """
@@ -187,7 +187,7 @@ class LinuxDriver(Driver):
         checks: Iterable[Check] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
-        """The plan of these parts."""
+        """Make the plan."""
         return Plan(
             self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), tuple(notes)
         )

@@ -13,7 +13,7 @@ FORWARDING = ".1.3.6.1.2.1.4.1.0"
 
 
 def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
-    """The agent, and what it is asked.
+    """Return the steps that start the agent, and the query.
 
     Raises:
         DutError: the device has no agent.

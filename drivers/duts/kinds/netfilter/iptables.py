@@ -40,7 +40,7 @@ class Iptables(NetfilterNat):
         ]
 
     def beside(self, intent: Intent, facts: Facts) -> Change:
-        """A rule for clients that are not there, from other ports when it is changed."""
+        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words

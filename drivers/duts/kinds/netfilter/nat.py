@@ -73,7 +73,7 @@ class ConntrackOptions(LinuxOptions):
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     def udp_s(self, intent: Intent) -> int:
-        """What UDP connections are told to live [s]; 0: nothing."""
+        """Return the timeout of UDP connections to configure [s]; 0: none."""
         wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
         return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
@@ -202,7 +202,7 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
 
 
 def _room(facts: Facts, wanted: int) -> list[Step]:
-    """A table, and buckets, for so many connections; nothing where both are there."""
+    """Enlarge the table and its buckets, unless both have room for these connections."""
     if not wanted:
         return []
     room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
@@ -275,7 +275,7 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
 
 
 def logging(options: ConntrackOptions) -> list[Step]:
-    """A process that writes down each connection that begins; none where nobody asks."""
+    """Log each connection that begins, if the options ask for it."""
     if not options.log_connections:
         return []
     place, file = options.state_dir, options.log
@@ -293,7 +293,7 @@ def logging(options: ConntrackOptions) -> list[Step]:
 
 
 def reading() -> Reading:
-    """Number of connections; never counted one by one."""
+    """Read the number of connections from a counter."""
     return telemetry.number(COUNT)
 
 
@@ -326,7 +326,7 @@ def conntrack_table(text: str) -> Mapping[str, float]:
 
 
 def statistics() -> Reading:
-    """Connections the kernel could not make, by reason."""
+    """Read the connections that the kernel could not create, by reason."""
     return Reading(
         "conntrack -S",
         conntrack_statistics,
@@ -355,7 +355,7 @@ _REFUSED = ("insert_failed", "drop", "early_drop", "chaintoolong")
 
 
 def conntrack_statistics(text: str) -> Mapping[str, float]:
-    """Sums over all cores of ``conntrack -S``."""
+    """Sum the counters of ``conntrack -S`` over all cores."""
     counters: dict[str, float] = {}
     for word in text.split():
         name, equals, value = word.partition("=")

@@ -148,7 +148,6 @@ class Vpp(Driver):
         return MapT.suited if technology == "mapt-br" and not self.options.known_losses else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What RFCs leave to the implementation, as seen on v26.06."""
         return self.function(intent).profile
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -218,7 +217,7 @@ class Vpp(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
-        """A route to a network without hosts; VPP adds ways to a route, so the other one goes first."""
+        """Move a route to a network without hosts; VPP adds paths to a route, so the other one goes first."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:
             return None
@@ -258,7 +257,7 @@ class Vpp(Driver):
         return f"host-{name}" if self.options.started else name
 
     def cli(self, command: str) -> str:
-        """A VPP command as a shell line."""
+        """Return a VPP command as a shell line."""
         socket = self.options.socket or (
             f"{self.options.state_dir}/vpp-cli.sock" if self.options.started else ""
         )

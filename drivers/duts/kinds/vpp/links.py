@@ -136,7 +136,7 @@ def has_route(cli: Cli, net: str, way: str) -> dict[str, Any]:
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """The interface is there and has the MAC address of the testbed file.
+    """Refuse an interface that does not exist, or has another MAC address than the testbed file.
 
     Raises:
         DutError: saying what was seen.

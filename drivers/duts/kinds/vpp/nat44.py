@@ -194,7 +194,7 @@ class EndpointIndependent(Nat44):
         return self.statistics("/nat44-ei/total-sessions", self.room())
 
     def timeout_s(self) -> float | None:
-        """An idle session stays until a new one needs its place in the hash."""
+        """Return no limit: an idle session stays until a new one needs its place in the hash."""
         return None
 
 
@@ -247,7 +247,7 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
 
 
 def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
-    """The public addresses as VPP takes them.
+    """Return the public addresses as VPP reads them.
 
     Raises:
         UsageError: see :func:`pool_of`.
