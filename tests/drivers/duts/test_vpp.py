@@ -356,6 +356,15 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         assert not finding.tester
 
 
+def test_vpp_to_be_started_without_the_plugin_is_refused_before_the_first_change(tmp_path):
+    (tmp_path / "af_packet_plugin.so").touch()
+    with (
+        expect_error("plugin-not-loaded", mentions="map_plugin.so"),
+        standing("vpp", intents.paper_mape(), **OWN, plugins=str(tmp_path)),
+    ):
+        pass
+
+
 def test_a_worker_thread_does_the_same():
     finding, _, described = vpp_proven("mape-br", {}, workers="1")
     assert finding is None
