@@ -14,7 +14,7 @@ from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_mem
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import background_command, config_file, daemon, owned, setting
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.nat66 import Nat66
 
 from .cases import CASES
 
