@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.kinds.spare import spare4
+from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.plan import Change, Intent, Step, has_lines
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import Nat44Config
@@ -49,7 +49,7 @@ class Iptables(NetfilterNat):
         def rule(low: int) -> str:
             target = f"{pool.span}:{low}-{pool.high}"
             return (
-                f"-s {spare4(intent)} -o {port} -p udp -m comment --comment v6t-beside "
+                f"-s {spare(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
                 f"-j SNAT --to-source {target}"
             )
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Network, ip_network
-from typing import ClassVar
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import map_rules
 from v6t.drivers.duts.kinds.softwires import Softwire, softwires
-from v6t.drivers.duts.kinds.spare import spare4, spare6
+from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
@@ -21,7 +21,6 @@ from v6t.drivers.duts.steps import owned
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
-Relay = MapERelayConfig | MapTRelayConfig
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
 LIVE = "v6tbeside"
@@ -41,8 +40,6 @@ class MapRelay(VppFunction):
     mode = ""
     """Follows the command that enables it."""
 
-    relay: Relay
-
     @abstractmethod
     def domains(self) -> list[Step]:
         """Return the steps that add the domains."""
@@ -59,19 +56,6 @@ class MapRelay(VppFunction):
             read=f"{features} | grep -w -e ip4-map -e ip4-map-t || true",
             want=has_lines(self.feature),
             silent=True,
-        )
-
-    def live_change(self) -> Change:
-        """Change a domain of a rule that no test packet belongs to."""
-        net, prefix = spare4(self.intent), spare6(self.intent)
-        source = _source(self.relay)
-        first, other = (
-            f"ip4-pfx {net} ip6-pfx {prefix} ip6-src {source} ea-bits-len {ea_len} "
-            f"psid-offset 6 psid-len {ea_len - 8}"
-            for ea_len in (16, 14)
-        )
-        return self._change_domain(
-            "a MAP domain", (first, other), ("ea-bits-len 16", "ea-bits-len 14")
         )
 
     def _change_domain(
@@ -91,8 +75,93 @@ class MapRelay(VppFunction):
         )
 
 
-class MapE(MapRelay):
-    """A border relay of MAP-E."""
+class MapRules(MapRelay):
+    """The base of relays with MAP rules."""
+
+    rules: Sequence[MapRuleConfig]
+    """The rules with a domain."""
+    source: IPv6Address | IPv6Network
+    """The source of what the relay sends to its CEs."""
+
+    def domains(self) -> list[Step]:
+        return [self._add_domain(number, rule) for number, rule in enumerate(self.rules)]
+
+    def _add_domain(self, number: int, rule: MapRuleConfig) -> Step:
+        tag = f"v6t{number}"
+        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(self.source)))
+        wanted = outputs.Domain(0, tag, *prefixes, rule.ea_len, rule.psid_offset, rule.psid_len)
+        words = (
+            f"ip4-pfx {rule.ipv4_prefix} ip6-pfx {rule.ipv6_prefix} ip6-src {self.source} "
+            f"ea-bits-len {rule.ea_len} psid-offset {rule.psid_offset} psid-len {rule.psid_len}"
+        )
+        return owned(
+            self.cli(f"map add domain tag {tag} {words}"),
+            _delete_domain(self.cli, tag),
+            f"the rule {rule.ipv6_prefix}",
+            read=_list_domains(self.cli),
+            want=_has_domains([wanted], f"domain {tag} with these values"),
+        )
+
+    def live_change(self) -> Change:
+        """Change a domain of a rule that no test packet belongs to."""
+        net, prefix = spare(self.intent, 4), spare(self.intent, 6)
+        first, other = (
+            f"ip4-pfx {net} ip6-pfx {prefix} ip6-src {self.source} ea-bits-len {ea_len} "
+            f"psid-offset 6 psid-len {ea_len - 8}"
+            for ea_len in (16, 14)
+        )
+        return self._change_domain(
+            "a MAP domain", (first, other), ("ea-bits-len 16", "ea-bits-len 14")
+        )
+
+    def _loses(self, net: IPv6Network, version: str) -> bool:
+        """Return whether VPP loses the packets of a rule with this prefix."""
+        del net, version
+        return False
+
+    def _nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
+        length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
+        near = rule.ipv6_prefix.supernet(new_prefix=length)
+        return near.supernet(new_prefix=length // 8 * 8) if self._loses(near, version) else near
+
+    def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+        """Return the parameters by which a relay of one rule becomes one that VPP can be."""
+        if len(rules) != 1:
+            return {}
+        near = self._nearest_prefix(rules[0], version)
+        return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
+
+    def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
+        """Refuse rules that VPP rejects without a message, or whose packets it loses.
+
+        Raises:
+            UsageError: with the nearest rule that works.
+        """
+        params = self.suggestion(rules, version)
+        for rule in rules:
+            net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
+            near = self._nearest_prefix(rule, version)
+            hint = f"the nearest rule that works has rule_ipv6={near}"
+            if end > 64:
+                raise UsageError(
+                    f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
+                    "would reject the domain silently",
+                    hint if rule.ea_len < 64 else "",
+                    params=params,
+                    code="unsupported-by-device",
+                )
+            if self._loses(net, version) and not self.options.known_losses:
+                raise UsageError(
+                    f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
+                    f"is a multiple of 8; {net} is not",
+                    f"{hint}; or use VPP 24.02",
+                    params=params,
+                    code="unsupported-by-version",
+                )
+
+
+class MapE(MapRules):
+    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
 
     profile = TUNNEL_PROFILE
     notes = (
@@ -101,29 +170,40 @@ class MapE(MapRelay):
         "(links.*.background)",
     )
 
-    @property
-    def relay(self) -> MapERelayConfig:
-        """The configuration."""
-        return self.intent.configuration_as(MapERelayConfig)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relay = self.intent.configuration_as(MapERelayConfig)
+        self.rules = [rule for rule in self.relay.rules if rule.psid is None]
+        self.source = self.relay.br_address
 
     def refuse(self, version: str) -> None:
-        _refuse_mixed(_softwires_of(self.relay))
-        map_rules.refuse_draft([rule for rule in self.relay.rules if rule.psid is None], "VPP")
-        _refuse_rules(self.relay, version)
+        _refuse_mixed(self._softwires())
+        map_rules.refuse_draft(self.rules, "VPP")
+        self.refuse_rules(self.relay.rules, version)
 
     def domains(self) -> list[Step]:
-        """Return domains of rules; a CE without EA bits is a softwire with an address of its own."""
-        rules = [rule for rule in self.relay.rules if rule.psid is None]
-        steps = [
-            _add_domain(self.cli, number, rule, self.relay) for number, rule in enumerate(rules)
+        rows = self._softwires()
+        more = (
+            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
+        )
+        return [*more, *super().domains()]
+
+    def _softwires(self) -> list[Softwire]:
+        return [
+            Softwire(
+                rule.ipv4_prefix[0],
+                rule.psid,
+                rule.psid_len,
+                rule.psid_offset,
+                map_address(rule, rule.ipv4_prefix[0], rule.psid),
+                self.relay.br_address,
+            )
+            for rule in self.relay.rules
+            if rule.psid is not None
         ]
-        if len(rules) < len(self.relay.rules):
-            rows = _softwires_of(self.relay)
-            steps = _add_softwires(rows, self.cli, self.options.state_dir, len(rules)) + steps
-        return steps
 
 
-class MapT(MapRelay):
+class MapT(MapRules):
     """A border relay of MAP-T."""
 
     feature = "ip4-map-t"
@@ -138,13 +218,24 @@ class MapT(MapRelay):
         ),
     }
 
-    @property
-    def relay(self) -> MapTRelayConfig:
-        """The configuration."""
-        return self.intent.configuration_as(MapTRelayConfig)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relay = self.intent.configuration_as(MapTRelayConfig)
+        self.rules, self.source = self.relay.rules, self.relay.dmr
+
+    def _loses(self, net: IPv6Network, version: str) -> bool:
+        """VPP looks domains up by whole octets of their prefix since 24.06 (ip6_map_t.c)."""
+        return bool(net.prefixlen % 8) and outputs.key(version) >= BITWISE_SINCE
+
+    def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+        dmr = self.relay.dmr
+        if dmr.prefixlen == 64:
+            return super().suggestion(rules, version)
+        net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
+        return {"dmr": str(net), **super().suggestion(rules, version)}
 
     def refuse(self, version: str) -> None:
-        relay, losses = self.relay, self.options.known_losses
+        relay, params = self.relay, self.suggestion(self.rules, version)
         map_rules.refuse_draft(relay.rules, "VPP")
         map_rules.refuse_psid(relay.rules, "VPP's MAP-T")
         map_rules.refuse_lowest_mtu(
@@ -152,13 +243,12 @@ class MapT(MapRelay):
             "VPP fragments no packet that fits the IPv6 link",
             self.intent.links.left.mtu,
         )
-        instead = nearest(relay, version)
-        if "dmr" in instead and not losses:
+        if "dmr" in params and not self.options.known_losses:
             raise UsageError(
                 f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
                 "loses one direction",
-                f"the nearest DMR that works is {instead['dmr']}",
-                params=instead,
+                f"the nearest DMR that works is {params['dmr']}",
+                params=params,
                 code="unsupported-by-device",
             )
         if len(relay.rules) > 1 and outputs.key(version) < BITWISE_SINCE:
@@ -167,13 +257,7 @@ class MapT(MapRelay):
                 "use one rule, or VPP 24.06 or newer",
                 code="unsupported-by-version",
             )
-        _refuse_rules(relay, version, losses=losses)
-
-    def domains(self) -> list[Step]:
-        return [
-            _add_domain(self.cli, number, rule, self.relay)
-            for number, rule in enumerate(self.relay.rules)
-        ]
+        self.refuse_rules(relay.rules, version)
 
 
 class Lw4o6(MapRelay):
@@ -189,8 +273,8 @@ class Lw4o6(MapRelay):
 
     def live_change(self) -> Change:
         """Change the address of a lwB4 that no test packet belongs to."""
-        row, prefix = next(softwires(self.intent)), spare6(self.intent)
-        host = spare4(self.intent).network_address + 7
+        row, prefix = next(softwires(self.intent)), spare(self.intent, 6)
+        host = spare(self.intent, 4).network_address + 7
         first, other = (
             f"ip4-pfx {address}/32 ip6-pfx ::/0 ip6-src {row.br} ea-bits-len 0 "
             f"psid-offset {row.psid_offset} psid-len {row.psid_len}"
@@ -202,97 +286,6 @@ class Lw4o6(MapRelay):
         return self._change_domain(
             "a lwB4 with its address", (first, other), shown, f"i=$({index}); {rule}"
         )
-
-
-def _refuse_rules(relay: Relay, version: str, *, losses: bool = False) -> None:
-    """Refuse rules that VPP rejects without a message, or whose packets it loses.
-
-    Args:
-        relay: its configuration.
-        version: of VPP.
-        losses: whether an audit shows what it is known to lose.
-
-    Raises:
-        UsageError: with the nearest rule that works.
-    """
-    instead = nearest(relay, version)
-    for rule in relay.rules:
-        net, ea_len = rule.ipv6_prefix, rule.ea_len
-        near = f"the nearest rule that works has rule_ipv6={_nearest_rule(rule, relay, version)}"
-        if net.prefixlen + ea_len > 64:
-            raise UsageError(
-                f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit "
-                f"{net.prefixlen + ea_len}: it would reject the domain silently",
-                near if ea_len < 64 else "",
-                params=instead,
-                code="unsupported-by-device",
-            )
-        if not losses and _loses(net, relay, version):
-            raise UsageError(
-                f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
-                f"is a multiple of 8; {net} is not",
-                f"{near}; or use VPP 24.02",
-                params=instead,
-                code="unsupported-by-version",
-            )
-
-
-def nearest(relay: Relay, version: str) -> dict[str, object]:
-    """Parameters by which a relay of one rule becomes one that VPP is; none: it can be this one.
-
-    Args:
-        relay: asked for.
-        version: of VPP.
-    """
-    found: dict[str, object] = {}
-    if isinstance(relay, MapTRelayConfig) and (dmr := relay.dmr).prefixlen != 64:
-        net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
-        found["dmr"] = str(net)
-    if len(relay.rules) == 1:
-        (rule,) = relay.rules
-        near = _nearest_rule(rule, relay, version)
-        if near != rule.ipv6_prefix:
-            found["rule_ipv6"] = str(near)
-    return found
-
-
-def _nearest_rule(rule: MapRuleConfig, relay: Relay, version: str) -> IPv6Network:
-    length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
-    near = rule.ipv6_prefix.supernet(new_prefix=length)
-    if not _loses(near, relay, version):
-        return near
-    return near.supernet(new_prefix=length // 8 * 8)
-
-
-def _loses(net: IPv6Network, relay: Relay, version: str) -> bool:
-    """VPP looks domains up by whole octets of their prefix since 24.06 (ip6_map_t.c)."""
-    translates = isinstance(relay, MapTRelayConfig)
-    return bool(translates and net.prefixlen % 8 and outputs.key(version) >= BITWISE_SINCE)
-
-
-def _source(relay: Relay) -> str:
-    """Return the IPv6 source of what a relay sends to its CEs."""
-    return str(relay.dmr if isinstance(relay, MapTRelayConfig) else relay.br_address)
-
-
-def _words(rule: MapRuleConfig, source: str) -> str:
-    return (
-        f"ip4-pfx {rule.ipv4_prefix} ip6-pfx {rule.ipv6_prefix} ip6-src {source} "
-        f"ea-bits-len {rule.ea_len} psid-offset {rule.psid_offset} psid-len {rule.psid_len}"
-    )
-
-
-def _add_domain(cli: Cli, number: int, rule: MapRuleConfig, relay: Relay) -> Step:
-    tag, source = f"v6t{number}", _source(relay)
-    prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(source)))
-    wanted = outputs.Domain(0, tag, *prefixes, rule.ea_len, rule.psid_offset, rule.psid_len)
-    return owned(
-        cli(f"map add domain tag {tag} {_words(rule, source)}"),
-        _delete_domain(cli, tag),
-        f"the rule {rule.ipv6_prefix}",
-        read=_list_domains(cli),
-        want=_has_domains([wanted], f"domain {tag} with these values"),
-    )
 
 
 def _list_domains(cli: Cli) -> str:
@@ -320,22 +313,6 @@ def _indices(cli: Cli, tag: str) -> str:
 
 def _delete_domain(cli: Cli, tag: str) -> str:
     return f"{_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
-
-
-def _softwires_of(relay: MapERelayConfig) -> list[Softwire]:
-    """Return the CEs of rules without EA bits as softwires: each has an address of its own in VPP."""
-    return [
-        Softwire(
-            rule.ipv4_prefix[0],
-            rule.psid,
-            rule.psid_len,
-            rule.psid_offset,
-            map_address(rule, rule.ipv4_prefix[0], rule.psid),
-            relay.br_address,
-        )
-        for rule in relay.rules
-        if rule.psid is not None
-    ]
 
 
 def _refuse_mixed(rows: list[Softwire]) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.spare import spare4
+from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import (
@@ -25,6 +25,7 @@ from v6t.drivers.duts.plan import (
     parsed,
     shown,
 )
+from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
 DEFAULT_SESSIONS = 63 * 1024
@@ -98,10 +99,10 @@ class Nat44(VppFunction):
 
         Without that VPP gives it to connections that are made after it was added.
         """
-        first, add = spare4(self.intent).network_address + 77, f"{self.noun} add address"
+        first, add = spare(self.intent, 4).network_address + 77, f"{self.noun} add address"
         other, show = first + 1, self.cli(f"show {self.noun} addresses")
 
-        def remove(address: IPv4Address) -> str:
+        def remove(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
         return Change(
