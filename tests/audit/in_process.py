@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from v6t.audit.clause import Clause, Subject, subject_of
+from v6t.audit.clause import Clause, Frame, Subject, subject_of
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.probe import Frame
 from v6t.audit.runner import Listening, Outcome, carry_out
 from v6t.plugins.base import Technology
 

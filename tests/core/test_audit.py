@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
+from v6t.audit.clause import ProbeUnable
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.probe import ProbeUnable
 from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import BoundDevice, ProbedDevice
