@@ -11,7 +11,7 @@ from typing import Any
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit.address_mapping import prefix_requirement
+from v6t.audit.rfc6052 import prefix_requirement
 from v6t.audit.clause import MAY, MUST, SHOULD, Clause, Level, Subject, Suite
 from v6t.audit.customer_edge import edge_ports, list_ports
 from v6t.audit.hosts import PROTOCOLS, SERVER_PORT, data, header, transport

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 
-from v6t.audit import address_mapping, rfc7915_icmp, rfc7915_ipv4, rfc7915_ipv6
+from v6t.audit import rfc6052, rfc7915_icmp, rfc7915_ipv4, rfc7915_ipv6
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.customer_edge import port_rows
 from v6t.audit.hosts import TranslatorHosts
@@ -39,7 +39,7 @@ class TranslationSuite(Suite):
 
     def clauses(self, subject: Subject) -> Iterator[Clause]:
         h = _hosts(subject)
-        if h is None or address_mapping.hidden_address(h):
+        if h is None or rfc6052.hidden_address(h):
             return
         sources: list[Callable[[TranslatorHosts], Iterable[Row]]] = [
             rfc7915_ipv6.rows,
@@ -57,13 +57,13 @@ class TranslationSuite(Suite):
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Refuse hosts without global addresses behind the well-known prefix."""
         h = _hosts(subject)
-        hidden = None if h is None else address_mapping.hidden_address(h)
-        return None if hidden is None else address_mapping.prefix_requirement(hidden)
+        hidden = None if h is None else rfc6052.hidden_address(h)
+        return None if hidden is None else rfc6052.prefix_requirement(hidden)
 
     def variant_clauses(self, subject: Subject, variant: str) -> Iterable[Clause]:
         """Return a packet each way for each prefix and table, and what the well-known prefix refuses."""
         h = _hosts(subject)
-        if h is None or (variant != WELL_KNOWN_PREFIX and address_mapping.hidden_address(h)):
+        if h is None or (variant != WELL_KNOWN_PREFIX and rfc6052.hidden_address(h)):
             return ()
         rows: Callable[[TranslatorHosts], Iterable[Row]]
         if variant == RAISED_MTU:
@@ -72,16 +72,16 @@ class TranslationSuite(Suite):
         elif variant == WELL_KNOWN_PREFIX:
             neighbors = subject.neighbors[h.view.four_side]
             local = next(a for a in neighbors if isinstance(a, IPv4Address))
-            rows = partial(address_mapping.well_known_rows, local=local)
+            rows = partial(rfc6052.well_known_rows, local=local)
         elif variant == PREFIX_BESIDE_MAPPINGS and h.view.table and h.view.table.prefix:
-            rows = partial(address_mapping.hairpin_rows, prefix=h.view.table.prefix)
+            rows = partial(rfc6052.hairpin_rows, prefix=h.view.table.prefix)
         elif variant in _MAPPED_TO:
             view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
             h = TranslatorHosts.from_view(view, h.wire)
-            rows = partial(address_mapping.table_rows, longest=variant == OVERLAPPING_MAPPINGS)
+            rows = partial(rfc6052.table_rows, longest=variant == OVERLAPPING_MAPPINGS)
         elif is_prefix_variant(variant):
             length = int(variant.rpartition("/")[2])
-            rows = partial(address_mapping.prefix_rows, length=length)
+            rows = partial(rfc6052.prefix_rows, length=length)
         else:
             return ()
         return row_clauses(rows, h, h.wire)
