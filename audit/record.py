@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import Field, ValidationError
-from v6t.analysis.records.base import Model
+from v6t.analysis.record import Model
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.base.quantities import is_bit_rate
-from v6t.core.benchmarks import kinds, registry
-from v6t.core.benchmarks.settings import flags_in
+from v6t.benchmarks import kinds, registry
+from v6t.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
