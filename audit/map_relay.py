@@ -11,10 +11,10 @@ from typing import Any
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit.rfc6052 import prefix_requirement
 from v6t.audit.clause import MAY, MUST, SHOULD, Clause, Level, Subject, Suite
 from v6t.audit.customer_edge import edge_ports, list_ports
 from v6t.audit.hosts import PROTOCOLS, SERVER_PORT, data, header, transport
+from v6t.audit.rfc6052 import prefix_requirement
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.audit.wire import inner_packet, join_fragments
 from v6t.plugins.audit_views import (

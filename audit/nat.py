@@ -15,7 +15,6 @@ from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
 from v6t.audit import nat_limits, nat_tcp, nat_timers
-from v6t.audit.rfc6052 import prefix_requirement
 from v6t.audit.clause import Clause, Level, Send, Subject, Suite
 from v6t.audit.hosts import data
 from v6t.audit.match import checksum_error, quoted_packet
@@ -35,6 +34,7 @@ from v6t.audit.nat_hosts import (
     scenario,
     source_of,
 )
+from v6t.audit.rfc6052 import prefix_requirement
 from v6t.audit.wire import (
     dissect,
     fragment_offset,

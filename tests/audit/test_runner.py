@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send, Steps, Verdict
 from v6t.audit.runner import TRIES, Listening, carry_out
-from v6t.tests.audit.in_process import DeviceProbe
+from v6t.audit.self_check import DeviceProbe
 
 
 class Recorder(DeviceProbe):
