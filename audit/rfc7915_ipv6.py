@@ -34,7 +34,7 @@ SMALLEST_WITH_DF = 1261
 """IPv4 packets of at least this size have DF set."""
 IDENTIFICATION = 0x89ABCDEF
 NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknown protocol")}
-"""Protocols without a mapping of their own. scapy dissects DCCP, so its data is not compared."""
+"""Protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared."""
 
 
 # fmt: off
