@@ -17,6 +17,7 @@ from v6t.audit.hosts import PROTOCOLS, SERVER_PORT, data, header, transport
 from v6t.audit.rfc6052 import prefix_requirement
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.audit.wire import inner_packet, join_fragments
+from v6t.plugins.address_mappings import embed, may_represent
 from v6t.plugins.audit_views import (
     NESTED_RULE,
     PREFIX_CUSTOMERS,
@@ -25,7 +26,6 @@ from v6t.plugins.audit_views import (
     SharedAddressRelay,
     SideName,
 )
-from v6t.plugins.translation.rfc6052 import embed, may_represent
 
 _STRANGER4, _STRANGER6 = IPv4Address("198.51.100.77"), IPv6Address("2001:db8:dead::77")
 _NESTED_CE, _NESTED_PSID, _PREFIX_HOSTS = 3, 1, 4

@@ -12,8 +12,8 @@ from scapy.packet import Raw
 from v6t.audit.clause import MAY, MUST, SHOULD
 from v6t.audit.hosts import DATA, PORT, SERVER_PORT, TranslatorHosts, data, header
 from v6t.audit.row import Row
+from v6t.plugins.address_mappings import WELL_KNOWN, embed
 from v6t.plugins.audit_views import MAPPED_HOST
-from v6t.plugins.translation.rfc6052 import WELL_KNOWN, embed
 
 
 # fmt: off

@@ -57,7 +57,7 @@ def _check(name: str | None, as_json: bool) -> None:
     """
     from v6t.audit.self_check import check_audit
     from v6t.core.config.plugins import load_plugin
-    from v6t.plugins.conformance.suite import Finding, check
+    from v6t.plugins.conformance import Finding, check
 
     if name is None:
         raise UsageError(
