@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from v6t.audit import auditor
-from v6t.audit.clause import DEVIATES, INFORMATION, NOT_TESTABLE
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.config.files import Flags
@@ -39,7 +38,7 @@ LAB_AUDITS = (
 OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
 """Outputs that no device configured by a plan prints."""
 TRANSLATED_FRAMES = 3
-LETTERS = {DEVIATES: "d", INFORMATION: "d", NOT_TESTABLE: "u"}
+LETTERS = {"deviates": "d", "information": "d", "not testable": "u"}
 """Letters of verdicts; any other verdict is `c`: the device conforms."""
 
 
