@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from v6t.audit import suites
-from v6t.audit.clause import DEVIATES, INFORMATION, NOT_TESTABLE
+from v6t.audit import auditor
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.config.files import Flags
@@ -39,7 +38,7 @@ LAB_AUDITS = (
 OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
 """Outputs that no device configured by a plan prints."""
 TRANSLATED_FRAMES = 3
-LETTERS = {DEVIATES: "d", INFORMATION: "d", NOT_TESTABLE: "u"}
+LETTERS = {"deviates": "d", "information": "d", "not testable": "u"}
 """Letters of verdicts; any other verdict is `c`: the device conforms."""
 
 
@@ -209,18 +208,18 @@ def audit_models(technology: str) -> Parts:
     parts: Parts = {}
     for variant, configured, subject in configurations(kind()):
         if variant:
-            chosen = suites.load_suites(())
+            chosen = auditor.load_suites(())
             clauses = [c for suite in chosen for c in suite.variant_clauses(subject, variant)]
             found = outcomes(build_device(configured), clauses)
             parts.setdefault("variants", []).extend(_verdicts(found))
             continue
         try:
-            selection = suites.select_clauses(suites.load_suites(()), configured)
+            selection = auditor.select_clauses(auditor.load_suites(()), configured)
         except UsageError as exc:
             return {"exit status": [str(exc.exit_code)]}
         parts["clauses"] = [f"{c.rfc} {c.section} {c.level} {c.name}" for c in selection.clauses]
         parts["suites"] = [suite.name for suite in selection.suites]
-        parts["core"] = [str(len(suites.core_clauses(configured)))]
+        parts["core"] = [str(len(auditor.core_clauses(configured)))]
         devices = {"model": build_device(configured), "silent": Silent(), "cable": Cable()}
         for name, device in devices.items():
             parts[name] = list(_verdicts(outcomes(device, selection.clauses)))
