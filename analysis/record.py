@@ -9,10 +9,9 @@ from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
 from v6t.base.strict_model import Described
-from v6t.profiles.mixes import label_of
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import make_sizes_key
+from v6t.trials.trial import format_mix, make_sizes_key
 from v6t.trials.verdict import Attempt
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
@@ -58,7 +57,7 @@ class FrameSizes(Model):
 
     def __str__(self) -> str:
         """``"104/64"``, or the mix."""
-        return label_of(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
+        return format_mix(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
 
     @property
     def listed(self) -> float | str:

@@ -68,6 +68,7 @@ class RunData:
         settings: all settings of the procedures with their defaults.
         trials: the journal.
         bottleneck: ``bottleneck.json``: what limits the device at the rates found.
+        mix_sequences: order of the frame sizes of each mix (RFC 6985), by the mix.
     """
 
     name: str
@@ -83,6 +84,7 @@ class RunData:
     settings: Json = field(default_factory=dict)
     trials: Sequence[RunTrial] = ()
     bottleneck: Sequence[Json] = ()
+    mix_sequences: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def procedure(self) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from v6t.profiles.wire import max_frame_rate_fps
+from v6t.base.ethernet import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.analysis.record import Record

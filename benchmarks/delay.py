@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
@@ -23,7 +24,6 @@ from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingSpec, measure_timing
-from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, Trial
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.entry_points import blame
 from v6t.base.errors import UsageError, V6tError
+from v6t.base.ethernet import FCS_OCTETS
 from v6t.base.strict_model import descriptions
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
@@ -42,7 +43,6 @@ from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build
-from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import FCS_OCTETS
 from v6t.intent.families import Dns64Config
 from v6t.packets.direction import Direction
 from v6t.plugins.address_mappings import read_prefix
@@ -29,7 +30,6 @@ from v6t.plugins.params import describe_link, device, tester
 from v6t.profiles.dns.messages import QUESTION_END
 from v6t.profiles.dns.zone import SUFFIX, Zone
 from v6t.profiles.model import FramePair
-from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
     import numpy as np

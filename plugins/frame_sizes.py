@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
 from v6t.intent.device import Link
 from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles import mixes
 from v6t.profiles.mixes import FrameMix
 from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
-from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
 ETHERNET_OCTETS = 14
 TAG_OCTETS = 4

@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import MIN_FRAME_OCTETS
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.model import FramePair
-from v6t.profiles.wire import MIN_FRAME_OCTETS
 
 WORD = "imix"
 """First word of a mix, where other frame sizes have a number."""

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
 from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Layer, VariableBits
-from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22
 """Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""

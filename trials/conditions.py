@@ -7,7 +7,7 @@ from typing import Any
 
 from v6t.trials.queries import Queries
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import FlowStarts, Mode, Trial, make_sizes_key
+from v6t.trials.trial import FlowStarts, Mode, Trial, format_mix, make_sizes_key
 from v6t.trials.verdict import Verdict, assess_trial
 
 
@@ -41,7 +41,7 @@ class Conditions:
     @property
     def size_label(self) -> float | str:
         """Frame size, or mix of sizes, for tables."""
-        return self.ipv6_frame_size if self.mix is None else f"imix {self.mix.replace(',', ' ')}"
+        return self.ipv6_frame_size if self.mix is None else format_mix(self.mix)
 
     @property
     def extra_duration_s(self) -> float:

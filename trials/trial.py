@@ -241,6 +241,11 @@ def make_sizes_key(ipv6_frame_size: float, mix: str | None) -> str:
     return f"imix-{mix.replace('/', '_').replace(',', '-')}"
 
 
+def format_mix(mix: str) -> str:
+    """Return a mix of frame sizes for people: ``"imix 84/64x28 1518/1498x4"``."""
+    return f"imix {mix.replace(',', ' ')}"
+
+
 @lru_cache(maxsize=4)  # all repetitions of a point have the same positions
 def _place_tags(start: int, frames: int, tags: int) -> tuple[int, ...]:
     bounds = [number * frames // tags for number in range(tags + 1)]

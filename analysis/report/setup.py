@@ -11,7 +11,7 @@ from v6t.analysis.report.device import LISTED, as_applied
 from v6t.analysis.report.sketch import sketch, turned, versions
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
-from v6t.profiles.mixes import label_of, sequence_of
+from v6t.trials.trial import format_mix
 
 TALL = 12
 """Facts beyond this number stand in two columns."""
@@ -88,7 +88,8 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
     yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets ({sizes})"
     for mix in dict.fromkeys(r.frame_sizes.mix for r in data.records if r.frame_sizes.mix):
-        yield "Mix of sizes", f"{label_of(mix)}: {sequence_of(mix)}"
+        sequence = data.mix_sequences.get(mix)
+        yield "Mix of sizes", format_mix(mix) + (f": {sequence}" if sequence else "")
     yield "Directions", ", ".join(c["modes"])
     if turned(data):
         yield "Sides", "turned: what is called left here is at the tester's right port (ST-01)"

@@ -9,7 +9,7 @@ from v6t.analysis.marks import LIMITED, marked
 from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, count, number_of, sheet
-from v6t.profiles.wire import bit_rate_bps, max_frame_rate_fps
+from v6t.base.ethernet import bit_rate_bps, max_frame_rate_fps
 
 
 def device_of(data: RunData) -> str:

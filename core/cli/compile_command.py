@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.quantities import in_unit_of, is_bit_rate
 from v6t.base.storage import write_atomically
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
-from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology

@@ -7,12 +7,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
 from v6t.plugins import address_mappings
 from v6t.plugins.address_mappings import Mapping, mappings_from_text
 from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.prefixes import address4, address6, network6
-from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 
 def calc_map(

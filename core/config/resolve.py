@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import kinds, registry
 from v6t.benchmarks.settings import flags_in
@@ -41,7 +42,6 @@ from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links, Technology
-from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver

@@ -42,6 +42,7 @@ def load(path: Path) -> RunData:
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
     from v6t.core.runs.results_file import read_results, records_of
+    from v6t.profiles.mixes import sequence_of
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -58,10 +59,12 @@ def load(path: Path) -> RunData:
     of_plugin = _technology(run)
     if manifest and "setup" in manifest:
         of_plugin["setup"] = manifest["setup"]
+    records = records_of(path, results)
+    mixes = dict.fromkeys(r.frame_sizes.mix for r in records if r.frame_sizes.mix)
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
-        records=records_of(path, results),
+        records=records,
         config=config,
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
@@ -69,6 +72,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
+        mix_sequences={mix: sequence_of(mix) for mix in mixes},
         **of_plugin,
     )
 

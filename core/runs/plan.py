@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.phase_one import with_phase_one
@@ -19,7 +20,6 @@ from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_at_length, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
-from v6t.profiles.wire import max_frame_rate_fps
 from v6t.trials.trial import Capability
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from v6t.analysis.means import add_means
 from v6t.analysis.record import Record, counted_by
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.phase_one import prepared
@@ -71,7 +72,6 @@ from v6t.procedures.tester_rate import (
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
-from v6t.profiles.wire import max_frame_rate_fps
 from v6t.trials.order_statistics import median
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial

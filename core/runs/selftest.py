@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import min_plausible_fps, plausible_capacity, usable_fps
 from v6t.profiles.mixes import listed_sizes
-from v6t.profiles.wire import max_frame_rate_fps
 from v6t.trials.trial import Mode
 
 

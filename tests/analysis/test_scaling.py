@@ -10,7 +10,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.profiles.wire import max_frame_rate_fps
+from v6t.base.ethernet import max_frame_rate_fps
 
 
 def test_a21_scale_up_over_cores():

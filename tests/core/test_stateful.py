@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 from v6t.base.errors import DutError
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.registry import results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.cli.summary import print_summary
@@ -18,7 +19,6 @@ from v6t.core.runs.forecast import Forecast
 from v6t.core.runs.plan import PlannedStage, Stage, plan, selftest_at_length, selftests, stages
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import capacity_spec
-from v6t.profiles.wire import max_frame_rate_fps
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial

@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 from v6t.base.errors import EnvironmentLacking
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.presentations.tcp import TcpCapacityPresentation
 from v6t.benchmarks.records.tcp import TcpCapacityRecord
 from v6t.benchmarks.registry import results_schema
@@ -15,7 +16,6 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
-from v6t.profiles.wire import max_frame_rate_fps
 from v6t.tests.expect import expect_error
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.connections import Connections, PhaseOneResult

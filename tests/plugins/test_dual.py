@@ -12,6 +12,7 @@ from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.maps import PrefixMap
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
@@ -24,7 +25,6 @@ from v6t.plugins.dslite import DsLiteAftr, DsLiteParams
 from v6t.plugins.ipv4aas import HEADROOM, Ipv4aas, Ipv4aasParams
 from v6t.plugins.stateful import StatefulDrop
 from v6t.profiles.expand import Expander
-from v6t.profiles.wire import max_frame_rate_fps
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
+from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.tests.expect import expect_error
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]
