@@ -24,9 +24,9 @@ from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
+    NatPackets,
     Pool6Params,
     StatefulTechnology,
-    TranslatedPackets,
     learned_source,
     networks,
     source_of,
@@ -129,18 +129,16 @@ class Nat46(StatefulTechnology):
     def _servers(self) -> EamArray:
         return EamArray((self.params.mapping,))
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
         if direction == "forward":
             source, port = learned_source(learned)
             server, _ = self._servers.to_ipv6(view(packets, IPV4)["dst_octets"])
             outgoing = four_to_six(packets, source, server)
-            return TranslatedPackets(write_ports(outgoing, source=port), 6)
+            return NatPackets(write_ports(outgoing, source=port), 6)
         client, port = source_of(initial)
         server, _ = self._servers.to_ipv4(view(packets, IPV6)["src_octets"])
         outgoing = six_to_four(packets, server, client)
-        return TranslatedPackets(write_ports(outgoing, destination=port), 4)
+        return NatPackets(write_ports(outgoing, destination=port), 4)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
