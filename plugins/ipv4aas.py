@@ -442,7 +442,9 @@ def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         return napt, _ce(p, inner, MapECe, **own, **end), _pe(p, links, "br", br)
     params = part_params(MapTParams, p, **relay)
     # the servers behind the DMR, rather than all of it: a translator may take that for itself
-    routes = {embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers}
+    routes: dict[Network, Address] = {
+        embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers
+    }
     return (
         napt,
         _ce(p, inner, MapTCe, routes=routes, to_ipv4="reverse", **own),

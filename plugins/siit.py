@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
+from v6t.intent.device import LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
@@ -236,24 +237,33 @@ class StatelessTranslator(StatelessTechnology):
     def dut_intent(self) -> DeviceIntent:
         """Describe the address table, both links, static neighbors and routes to all test hosts."""
         p = self.params
-        six, four = ("left", "right") if self.ipv6_is_left else ("right", "left")
-        via6, via4 = (getattr(p, f"tester_{side}_ipv6") for side in (six, four))
+        links = (self.links.left, self.links.right)
+        sides = ("left", "right") if self.ipv6_is_left else ("right", "left")
+        device6, tester6 = (
+            [getattr(p, f"{who}_{side}_ipv6") for side in sides] for who in ("dut", "tester")
+        )
         networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-        to_ipv6 = {**dict.fromkeys(networks, via6), p.bg_ipv6_side: via6}
-        to_ipv4 = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via4}
+        to_six = {**dict.fromkeys(networks, tester6[0]), p.bg_ipv6_side: tester6[0]}
+        to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
+        ends = (
+            ([device6[0]], [tester6[0]], to_six),
+            (
+                [p.dut_ipv4, device6[1]],
+                [p.tester_ipv4, tester6[1]],
+                {**to_four, p.bg_ipv4_side: tester6[1]},
+            ),
+        )
+        left, right = (
+            LinkIntent.describe(link, *end)
+            for link, end in zip(links, ends if self.ipv6_is_left else ends[::-1], strict=True)
+        )
         configuration = self.family(
             eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
             prefix=p.prefix6,
-            ipv6_side=six,
+            ipv6_side=sides[0],
             lowest_ipv6_mtu=p.lowest_ipv6_mtu,
         )
-        sides = {
-            six: p.link_intent(six, getattr(self.links, six), None, to_ipv6),
-            four: p.link_intent(
-                four, getattr(self.links, four), (p.dut_ipv4, p.tester_ipv4), to_ipv4
-            ),
-        }
-        return DeviceIntent(self.name, configuration, self.links, sides["left"], sides["right"])
+        return DeviceIntent(self.name, configuration, self.links, left, right)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
