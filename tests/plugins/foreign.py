@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import replace
 from typing import ClassVar
 
 from v6t.intent.families import RouterConfig
-from v6t.plugins.base import DeviceIntent, Technology
-from v6t.plugins.frame_sizes import routed_pair
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
-from v6t.plugins.traffic import ethernet, ipv4, ipv6, mixed, negative_like, replaced
-from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
+from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6, mixed
+from v6t.profiles.model import Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
 IPV6 = ("2001:db8:1::1", "2001:db8:2::1")
@@ -21,53 +20,39 @@ class CarriedParams(LinkParams):
     """Nothing of its own."""
 
 
-class Carried(Technology):
+class Carried(StatelessTechnology):
     """A router whose test frames are of some protocol; a fifth of them must be dropped."""
 
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
-    default_frame_sizes = (128,)
     rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]
     """Fields and widths whose values are drawn at random."""
-
-    def __init__(self, params=None, links=None):
-        super().__init__(params or CarriedParams(), links)
-
-    def frame_pair(self, ipv6_frame_size):
-        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.ip_versions[0])
 
     def traffic(self, direction, sizes, seed=1):
         p = self.params
         ends = IPV4 if self.ip_versions[0] == 4 else IPV6
         src, dst = ends if direction == "forward" else ends[::-1]
         outer = ipv4(p, src, dst) if self.ip_versions[0] == 4 else ipv6(p, src, dst)
-        names = [f"v{n}" for n in range(len(self.varying))]
-        made = TrafficClass(
-            "fg",
-            Role.FOREGROUND,
-            (*ethernet(self.links, direction), outer, *self.above),
-            sizes.ipv6 if direction == "forward" else sizes.ipv4,
-            tuple(Variable(n, w) for n, (_, w) in zip(names, self.varying, strict=True)),
-            tuple(Binding(n, f, 0, w - 1) for n, (f, w) in zip(names, self.varying, strict=True)),
-        )
-        layer, field = ("IP", "ttl") if self.ip_versions[0] == 4 else ("IPv6", "hlim")
-        expired = negative_like(made, "expired", layers=replaced(made, layer, **{field: 1}))
+        layers = (*ethernet(self.links, direction), outer, *self.above)
+        size = sizes.ipv6 if direction == "forward" else sizes.ipv4
+        made = TrafficClass("fg", Role.FOREGROUND, layers, size)
+        for number, (path, width) in enumerate(self.varying):
+            name, _, field = path.partition(".")
+            varied = Variable(f"v{number}", width).at(0, made.layer(name).fields[field])
+            made = replace(made, layers=made.replace_fields(name, **{field: varied}))
+        field = "ttl" if self.ip_versions[0] == 4 else "hlim"
+        expired = change_header(made, "expired", outer.name, **{field: 1})
         return mixed(p, direction, [(made, 1)], [], [expired], 20, seed)
-
-    def expect(self, direction, frames):
-        return self._device.expect(direction, frames)
 
     def dut_intent(self):
         return DeviceIntent(self.name, RouterConfig(), self.links)
 
-    @cached_property
-    def _device(self):
-        version = self.ip_versions[0]
-        ways = {version: route_all(version)}
-        return ReferenceDevice(self.links, ways, ways)
+    def reference_device(self):
+        handlers = {self.ip_versions[0]: route_all(self.ip_versions[0])}
+        return ReferenceDevice(self.links, handlers, handlers)
 
 
 class OverTcp(Carried):
