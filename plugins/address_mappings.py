@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -146,9 +147,9 @@ class Mappings:
     prefix: Rfc6052 | None = None
 
     def __post_init__(self) -> None:
-        for networks in ([e.ipv4 for e in self.eams], [e.ipv6 for e in self.eams]):
-            if len(set(networks)) < len(networks):
-                twice = next(net for net in networks if networks.count(net) > 1)
+        for version in ("ipv4", "ipv6"):
+            counts = Counter(getattr(e, version) for e in self.eams)
+            for twice in (net for net, count in counts.items() if count > 1):
                 raise UsageError(
                     f"two explicit address mappings have the same prefix {twice}",
                     "leave one out; a longer prefix within another is fine",

@@ -38,21 +38,14 @@ from v6t.plugins.map_ce import CustomerTunnel
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
 from v6t.plugins.ports import PortSet
-from v6t.plugins.reference_device import (
-    Handled,
-    ReferenceDevice,
-    answer,
-    choose_reasons,
-    dropped,
-    route_all,
-)
+from v6t.plugins.reference_device import DROP_ALL, Answer, ReferenceDevice, route_all
 from v6t.plugins.stateful import (
     Enumeration,
+    NatPackets,
     PoolParams,
     Ports,
     StatefulDrop,
     StatefulTechnology,
-    TranslatedPackets,
     learned_source,
     networks,
     rewrite,
@@ -149,9 +142,9 @@ class SoftwireEnd(SoftwireReference):
             self.links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)}
         )
 
-    def _from_ipv6(self, packets: U8) -> Handled:
+    def _from_ipv6(self, packets: U8) -> Answer:
         if packets.shape[1] < 60:
-            return dropped(len(packets), NOT_FORWARDED)
+            return DROP_ALL
         outer, inner = view(packets, IPV6), view(packets, IPV4, 40)
         first = int(self.first_b4)
         number = outer["src_low"].astype(np.uint64) - np.uint64(first & (1 << 64) - 1)
@@ -159,12 +152,11 @@ class SoftwireEnd(SoftwireReference):
         known &= (outer["src_high"] == np.uint64(first >> 64)) & (number < np.uint64(self.count))
         if self.count > 1:
             known &= inner["src"] == int(self.inner)
-        reason = choose_reasons(
-            len(packets),
+        drops = [
             (NOT_FORWARDED, ~known),
             (SoftwireDrop.UNMARKED, unmarkable(packets)),
             (EXHAUSTED, inner["ttl"] <= 1),
-        )
+        ]
 
         def build(rows: Mask) -> U8:
             out = decapsulate(packets[rows], uniform=True)
@@ -173,20 +165,19 @@ class SoftwireEnd(SoftwireReference):
                 _write_checksums(out)
             return out
 
-        return answer(reason, build, 4)
+        return Answer(drops, build, version=4)
 
-    def _from_ipv4(self, packets: U8) -> Handled:
+    def _from_ipv4(self, packets: U8) -> Answer:
         if packets.shape[1] < 28 or packets.shape[1] + 40 > self.links.left.mtu:
-            return dropped(len(packets), NOT_FORWARDED)
+            return DROP_ALL
         number = np.zeros(len(packets), dtype=np.uint64)
         if self.count > 1:
             first = np.uint64(int(self.first_internal))
             number = view(packets, IPV4)["dst"].astype(np.uint64) - first
-        reason = choose_reasons(
-            len(packets),
+        drops = [
             (NOT_FORWARDED, ~has_ports(packets) | (number >= np.uint64(self.count))),
             (EXHAUSTED, read_hops(packets, 4) <= 1),
-        )
+        ]
 
         def build(rows: Mask) -> U8:
             inner = packets[rows]
@@ -199,7 +190,7 @@ class SoftwireEnd(SoftwireReference):
             b4[:, 8:] = to_octets(low, 8)
             return encapsulate(inner, _octets(self.aftr), b4)
 
-        return answer(reason, build, 6)
+        return Answer(drops, build)
 
 
 def _octets(address: IPv6Address) -> U8:
@@ -307,17 +298,15 @@ class DsLiteAftr(StatefulTechnology):
             ipv4(p, p.initiator_ipv4, p.responder_ipv4),
         )
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
             inner = decapsulate(packets, uniform=True)
             outgoing = rewrite(inner, source=learned_source(learned), hops=0)
-            return TranslatedPackets(outgoing, 4, [(StatefulDrop.UNMARKED, unmarkable(packets))])
+            return NatPackets(outgoing, 4, [(StatefulDrop.UNMARKED, unmarkable(packets))])
         inner = rewrite(packets, destination=source_of(initial[:, 40:]), hops=0)
         aftr, b4 = _octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
-        return TranslatedPackets(encapsulate(inner, aftr, b4), 6)
+        return NatPackets(encapsulate(inner, aftr, b4), 6)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

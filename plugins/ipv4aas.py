@@ -65,10 +65,10 @@ from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
     LOWEST_PORT,
     ConnectionParams,
+    NatPackets,
     Ports,
     PublicPool,
     StatefulTechnology,
-    TranslatedPackets,
     networks,
     rewrite_endpoint,
 )
@@ -442,7 +442,9 @@ def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         return napt, _ce(p, inner, MapECe, **own, **end), _pe(p, links, "br", br)
     params = part_params(MapTParams, p, **relay)
     # the servers behind the DMR, rather than all of it: a translator may take that for itself
-    routes = {embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers}
+    routes: dict[Network, Address] = {
+        embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers
+    }
     return (
         napt,
         _ce(p, inner, MapTCe, routes=routes, to_ipv4="reverse", **own),
@@ -667,12 +669,10 @@ class Ipv4aas(StatefulTechnology):
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         check_whole(self.params.df, sizes.ipv6, self.params.middle[0], LOWEST_IPV6_MTU)
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
         packets = self._cross_middle(packets)
         out = rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
-        return TranslatedPackets(out, 4)
+        return NatPackets(out, 4)
 
     def _cross_middle(self, packets: U8) -> U8:
         """Change what translation to IPv6 and back loses: identification and DF (RFC 7915, section 5.1)."""

@@ -13,9 +13,9 @@ from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV4_SIZES
 from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
+    NatPackets,
     PoolParams,
     StatefulTechnology,
-    TranslatedPackets,
     networks,
     rewrite_endpoint,
 )
@@ -66,10 +66,8 @@ class Nat44(StatefulTechnology):
     def ends(self) -> tuple[IPv6Address, IPv6Address]:
         return self.params.tester_left_ipv6, self.params.tester_right_ipv6
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
-        return TranslatedPackets(rewrite_endpoint(direction, packets, initial, learned), 4)
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+        return NatPackets(rewrite_endpoint(direction, packets, initial, learned), 4)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe clients, public addresses and ports, and both links with routes to all test hosts."""

@@ -12,11 +12,12 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
-from v6t.packets.headers import IPV4, IPV6, view
+from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.plugins.address_mappings import Eam, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent
@@ -24,15 +25,15 @@ from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
+    NatPackets,
     Pool6Params,
     StatefulTechnology,
-    TranslatedPackets,
     learned_source,
     networks,
     source_of,
     write_ports,
 )
-from v6t.plugins.translation import EamArray, four_to_six, six_to_four
+from v6t.plugins.translation import four_to_six, six_to_four
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
 """Addresses of both parts on the link between them."""
+_LOW = np.uint64(0xFFFFFFFF)
 
 
 class Nat46Params(Pool6Params):
@@ -125,22 +127,20 @@ class Nat46(StatefulTechnology):
         if direction == "forward":
             check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
-    @cached_property
-    def _servers(self) -> EamArray:
-        return EamArray((self.params.mapping,))
-
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+        six, four = self.params.mapping.ipv6.network_address, self.params.mapping.ipv4
+        offset = np.uint64(int(six) - int(four.network_address) & 0xFFFFFFFF)
         if direction == "forward":
             source, port = learned_source(learned)
-            server, _ = self._servers.to_ipv6(view(packets, IPV4)["dst_octets"])
+            server = np.empty((len(packets), 16), dtype=np.uint8)
+            server[:] = np.frombuffer(six.packed, dtype=np.uint8)
+            server[:, 12:] = to_octets(view(packets, IPV4)["dst"] + offset & _LOW, 4)
             outgoing = four_to_six(packets, source, server)
-            return TranslatedPackets(write_ports(outgoing, source=port), 6)
+            return NatPackets(write_ports(outgoing, source=port), 6)
         client, port = source_of(initial)
-        server, _ = self._servers.to_ipv4(view(packets, IPV6)["src_octets"])
+        server = to_octets(view(packets, IPV6)["src_low"] - offset & _LOW, 4)
         outgoing = six_to_four(packets, server, client)
-        return TranslatedPackets(write_ports(outgoing, destination=port), 4)
+        return NatPackets(write_ports(outgoing, destination=port), 4)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

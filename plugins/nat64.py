@@ -31,9 +31,9 @@ from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
+    NatPackets,
     PoolParams,
     StatefulTechnology,
-    TranslatedPackets,
     learned_source,
     source_of,
     write_ports,
@@ -189,19 +189,17 @@ class Nat64(StatefulTechnology):
         if direction == "reverse":
             check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
         servers = Rfc6052Array(self.params.servers)
         if direction == "forward":
             source, port = learned_source(learned)
             destination, _ = servers.to_ipv4(view(packets, IPV6)["dst_octets"])
             outgoing = six_to_four(packets, source, destination)
-            return TranslatedPackets(write_ports(outgoing, source=port), 4)
+            return NatPackets(write_ports(outgoing, source=port), 4)
         client, port = source_of(initial)
         server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
         outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
-        return TranslatedPackets(write_ports(outgoing, destination=port), 6)
+        return NatPackets(write_ports(outgoing, destination=port), 6)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe prefix, public addresses and ports, and both links with routes to all test hosts."""

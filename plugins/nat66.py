@@ -12,9 +12,9 @@ from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV6_SIZES
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import (
+    NatPackets,
     Pool6Params,
     StatefulTechnology,
-    TranslatedPackets,
     rewrite_endpoint,
     span,
 )
@@ -56,10 +56,8 @@ class Nat66(StatefulTechnology):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
-        return TranslatedPackets(rewrite_endpoint(direction, packets, initial, learned), 6)
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+        return NatPackets(rewrite_endpoint(direction, packets, initial, learned), 6)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe clients, public addresses and ports, and both links with routes to all test hosts."""

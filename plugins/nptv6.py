@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
@@ -11,19 +12,20 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
 from v6t.packets.checksum import sum_words
-from v6t.packets.headers import IPV6, view
+from v6t.packets.headers import IPV6, decrement_hops, view
+from v6t.packets.reference import EXHAUSTED
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES
-from v6t.plugins.params import LinkParams, negative_share
+from v6t.plugins.params import LinkParams, describe_link, negative_share
 from v6t.plugins.prefixes import network6
-from v6t.plugins.reference_device import Handled, ReferenceDevice, choose_reasons, route
+from v6t.plugins.reference_device import Answer
 from v6t.plugins.router import HostBits, RouterDrop
 from v6t.plugins.traffic import change_header, combine, foreground, ipv6
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
     from v6t.packets.direction import Direction
     from v6t.profiles.model import FramePair
 
@@ -114,25 +116,18 @@ class Nptv6(StatelessTechnology):
         expired = change_header(made, "expired", "IPv6", hlim=1)
         return combine(self, made, [expired], direction, sizes, seed)
 
-    def reference_device(self) -> ReferenceDevice:
-        """Translate sources on the way out and destinations on the way in; route all other packets."""
-        return ReferenceDevice(self.links, {6: self._outwards}, {6: self._inwards})
-
-    def _outwards(self, packets: U8) -> Handled:
+    def forward(self, packets: U8) -> Answer:
+        """Translate sources on the way out."""
         p = self.params
-        handled = _route_to(packets, p.server.packed, p.tester_right_ipv6.packed)
-        for part in handled.leaving:
-            _translate(view(part.packets, IPV6)["src_octets"], p.inside, p.outside, p.adjustment)
-        return handled
+        known = (p.server.packed, p.tester_right_ipv6.packed)
+        return _answer(packets, known, "src_octets", (p.inside, p.outside, p.adjustment))
 
-    def _inwards(self, packets: U8) -> Handled:
+    def reverse(self, packets: U8) -> Answer:
+        """Translate destinations on the way in."""
         p = self.params
-        prefix = p.outside.network_address.packed[:OCTETS]
-        handled = _route_to(packets, prefix, p.tester_left_ipv6.packed)
-        for part in handled.leaving:
-            addresses = view(part.packets, IPV6)["dst_octets"]
-            _translate(addresses, p.outside, p.inside, -p.adjustment % 0xFFFF)
-        return handled
+        known = (p.outside.network_address.packed[:OCTETS], p.tester_left_ipv6.packed)
+        change = (p.outside, p.inside, -p.adjustment % 0xFFFF)
+        return _answer(packets, known, "dst_octets", change)
 
     def _translate_outwards(self, inside: IPv6Address) -> bytes:
         p = self.params
@@ -147,8 +142,8 @@ class Nptv6(StatelessTechnology):
             self.name,
             NptConfig(internal=p.inside, external=p.outside),
             links,
-            p.link_intent("left", links.left, None, {p.inside: p.tester_left_ipv6}),
-            p.link_intent("right", links.right, None, {p.server: p.tester_right_ipv6}),
+            describe_link(p, links, "left", [p.inside]),
+            describe_link(p, links, "right", [p.server]),
         )
 
     def audit_views(self) -> tuple[PrefixTranslator]:
@@ -156,12 +151,23 @@ class Nptv6(StatelessTechnology):
         return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
 
 
-def _route_to(packets: U8, *prefixes: bytes) -> Handled:
-    """Route packets whose destination begins with one of the prefixes."""
-    destinations, known = view(packets, IPV6)["dst_octets"], np.zeros(len(packets), bool)
-    for prefix in prefixes:
-        known |= (destinations[:, : len(prefix)] == np.frombuffer(prefix, np.uint8)).all(axis=1)
-    return route(packets, 6, choose_reasons(len(packets), (RouterDrop.NO_ROUTE, ~known)))
+def _answer(
+    packets: U8, known: Iterable[bytes], field: str, change: tuple[IPv6Network, IPv6Network, int]
+) -> Answer:
+    """Forward packets whose destination begins with known octets, with a field translated."""
+    header = view(packets, IPV6)
+    unknown = np.ones(len(packets), bool)
+    for prefix in known:
+        begin = header["dst_octets"][:, : len(prefix)]
+        unknown &= (begin != np.frombuffer(prefix, np.uint8)).any(axis=1)
+
+    def build(rows: Mask) -> U8:
+        out = packets[rows]
+        decrement_hops(out, 6)
+        _translate(view(out, IPV6)[field], *change)
+        return out
+
+    return Answer([(RouterDrop.NO_ROUTE, unknown), (EXHAUSTED, header["hlim"] <= 1)], build)
 
 
 def _translate(addresses: U8, old: IPv6Network, new: IPv6Network, adjustment: int) -> None:

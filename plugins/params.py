@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
     IPv6Address,
     IPv6Interface,
     ip_address,
@@ -18,7 +16,7 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Link, Links, PluginParams
+from v6t.plugins.base import Links, PluginParams
 from v6t.plugins.ports import (
     DestinationPorts,
     SourcePorts,
@@ -137,26 +135,6 @@ class LinkParams(PortParams):
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
     tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
-
-    def link_intent(
-        self,
-        side: str,
-        link: Link,
-        ipv4: tuple[IPv4Interface, IPv4Address] | None,
-        routes: Mapping[Any, object] | None = None,
-    ) -> LinkIntent:
-        """Describe a link for a device intent.
-
-        Args:
-            side: ``left`` or ``right``.
-            link: the cable.
-            ipv4: the device's and the tester's address; None: the link carries IPv6 only.
-            routes: networks behind the tester, each with its next hop.
-        """
-        own, tester = getattr(self, f"dut_{side}_ipv6"), getattr(self, f"tester_{side}_ipv6")
-        if ipv4 is None:
-            return LinkIntent.describe(link, [own], [tester], routes)
-        return LinkIntent.describe(link, [ipv4[0], own], [ipv4[1], tester], routes)
 
 
 def describe_link(

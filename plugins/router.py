@@ -21,7 +21,7 @@ from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import LinkParams, address, describe_link, negative_share, tester
 from v6t.plugins.ports import KINDS, Policy
 from v6t.plugins.prefixes import LongestMatch
-from v6t.plugins.reference_device import Handled, Handler, ReferenceDevice, choose_reasons, route
+from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.profiles.model import FramePair, Traffic, Variable
 
@@ -242,19 +242,18 @@ class Router(StatelessTechnology):
         return combine(self, made, [expired], direction, sizes, seed)
 
     def reference_device(self) -> ReferenceDevice:
-        """Route between the links: the packet with a TTL or hop limit less, if there is a route."""
+        return ReferenceDevice(self.links, self._handlers("right"), self._handlers("left"))
 
-        def handlers(side: Side) -> dict[int, Handler]:
-            routes: dict[int, list[IPv4Network | IPv6Network]] = {
-                6: [getattr(self.params, f"dut_{side}_ipv6").network]
-            }
-            routes.setdefault(self.version, []).extend(self.params.reach(side))
-            return {
-                version: partial(_route_to, LongestMatch(networks), version)
-                for version, networks in routes.items()
-            }
-
-        return ReferenceDevice(self.links, handlers("right"), handlers("left"))
+    def _handlers(self, side: Side) -> dict[int, Handler]:
+        """Return what routes packets to the networks of a side, by IP version."""
+        routes: dict[int, list[IPv4Network | IPv6Network]] = {
+            6: [getattr(self.params, f"dut_{side}_ipv6").network]
+        }
+        routes.setdefault(self.version, []).extend(self.params.reach(side))
+        return {
+            version: partial(_route, LongestMatch(networks), version)
+            for version, networks in routes.items()
+        }
 
     def dut_intent(self) -> DeviceIntent:
         """Describe addresses, static neighbors, and a route to every network of either side."""
@@ -267,9 +266,9 @@ class Router(StatelessTechnology):
         return (RouterView(self.params.host("left"), self.params.host("right")),)
 
 
-def _route_to(networks: LongestMatch, version: int, packets: U8) -> Handled:
-    unknown = networks.find(view(packets, IP[version])["dst_octets"]) < 0
-    return route(packets, version, choose_reasons(len(packets), (RouterDrop.NO_ROUTE, unknown)))
+def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:
+    known = networks.find(view(packets, IP[version])["dst_octets"]) >= 0
+    return Answer([(RouterDrop.NO_ROUTE, True)], native=known)
 
 
 class Ipv4Router(Router):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
+from v6t.intent.device import LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
@@ -39,15 +40,7 @@ from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks, outside
 from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.prefixes import LongestMatch
-from v6t.plugins.reference_device import (
-    Handled,
-    Handler,
-    ReferenceDevice,
-    answer,
-    answer_or_route,
-    choose_reasons,
-    route,
-)
+from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.translation import (
     MappingsArray,
@@ -198,11 +191,8 @@ class StatelessTranslator(StatelessTechnology):
         beyond_six, beyond_four = (
             LongestMatch([IPv6Network(end)]) for end in (p.bg_ipv6_side, p.bg_ipv4_side)
         )
-        from_six: dict[int, Handler] = {6: lambda packets: self._from_ipv6(packets, beyond_four)}
-        from_four: dict[int, Handler] = {
-            4: self._from_ipv4,
-            6: lambda packets: _route_native(packets, beyond_six),
-        }
+        from_six: dict[int, Handler] = {6: partial(self._from_ipv6, beyond_four)}
+        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: partial(_route, beyond_six)}
         forward, reverse = (from_six, from_four) if self.ipv6_is_left else (from_four, from_six)
         return ReferenceDevice(self.links, forward, reverse)
 
@@ -210,65 +200,70 @@ class StatelessTranslator(StatelessTechnology):
     def _table(self) -> MappingsArray:
         return MappingsArray(self.params.mappings)
 
-    def _from_ipv4(self, packets: U8) -> Handled:
+    def _from_ipv4(self, packets: U8) -> Answer:
         header, octets = view(packets, IPV4), packets.shape[1] + 20
         source, known = self._table.to_ipv6(header["src_octets"])
         destination, mapped = self._table.to_ipv6(header["dst_octets"])
         df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ipv6_link.mtu
-        reason = choose_reasons(
-            len(packets),
-            (EXHAUSTED, header["ttl"] <= 1),
-            (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
-            (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv4(packets)),
-            (TranslatorDrop.TOO_BIG, df & (octets > mtu)),
-            (TranslatorDrop.FRAGMENTS, ~df & (octets > min(self.params.lowest_ipv6_mtu, mtu))),
-        )
-        return answer(
-            reason,
+        return Answer(
+            [
+                (EXHAUSTED, header["ttl"] <= 1),
+                (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
+                (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv4(packets)),
+                (TranslatorDrop.TOO_BIG, df & (octets > mtu)),
+                (TranslatorDrop.FRAGMENTS, ~df & (octets > min(self.params.lowest_ipv6_mtu, mtu))),
+            ],
             lambda rows: four_to_six(packets[rows], source[rows], destination[rows]),
-            6,
         )
 
-    def _from_ipv6(self, packets: U8, native: LongestMatch) -> Handled:
+    def _from_ipv6(self, native: LongestMatch, packets: U8) -> Answer:
+        """Translate packets whose destination has a mapping, and route packets to native networks."""
         header = view(packets, IPV6)
         source, known = self._table.to_ipv4(header["src_octets"])
         destination, mapped = self._table.to_ipv4(header["dst_octets"])
         four = self.links.right if self.ipv6_is_left else self.links.left
-        reason = choose_reasons(
-            len(packets),
-            (EXHAUSTED, header["hlim"] <= 1),
-            (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
-            (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv6(packets)),
-            (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > four.mtu),
-        )
-        return answer_or_route(
-            packets,
-            mapped | (native.find(header["dst_octets"]) < 0),
-            reason,
+        return Answer(
+            [
+                (EXHAUSTED, header["hlim"] <= 1),
+                (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
+                (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv6(packets)),
+                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > four.mtu),
+            ],
             lambda rows: six_to_four(packets[rows], source[rows], destination[rows]),
+            version=4,
+            native=(native.find(header["dst_octets"]) >= 0) & ~mapped,
         )
 
     def dut_intent(self) -> DeviceIntent:
         """Describe the address table, both links, static neighbors and routes to all test hosts."""
         p = self.params
-        six, four = ("left", "right") if self.ipv6_is_left else ("right", "left")
-        via6, via4 = (getattr(p, f"tester_{side}_ipv6") for side in (six, four))
+        links = (self.links.left, self.links.right)
+        sides = ("left", "right") if self.ipv6_is_left else ("right", "left")
+        device6, tester6 = (
+            [getattr(p, f"{who}_{side}_ipv6") for side in sides] for who in ("dut", "tester")
+        )
         networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-        to_ipv6 = {**dict.fromkeys(networks, via6), p.bg_ipv6_side: via6}
-        to_ipv4 = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via4}
+        to_six = {**dict.fromkeys(networks, tester6[0]), p.bg_ipv6_side: tester6[0]}
+        to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
+        ends = (
+            ([device6[0]], [tester6[0]], to_six),
+            (
+                [p.dut_ipv4, device6[1]],
+                [p.tester_ipv4, tester6[1]],
+                {**to_four, p.bg_ipv4_side: tester6[1]},
+            ),
+        )
+        left, right = (
+            LinkIntent.describe(link, *end)
+            for link, end in zip(links, ends if self.ipv6_is_left else ends[::-1], strict=True)
+        )
         configuration = self.family(
             eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
             prefix=p.prefix6,
-            ipv6_side=six,
+            ipv6_side=sides[0],
             lowest_ipv6_mtu=p.lowest_ipv6_mtu,
         )
-        sides = {
-            six: p.link_intent(six, getattr(self.links, six), None, to_ipv6),
-            four: p.link_intent(
-                four, getattr(self.links, four), (p.dut_ipv4, p.tester_ipv4), to_ipv4
-            ),
-        }
-        return DeviceIntent(self.name, configuration, self.links, sides["left"], sides["right"])
+        return DeviceIntent(self.name, configuration, self.links, left, right)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
@@ -289,10 +284,9 @@ class StatelessTranslator(StatelessTechnology):
         )
 
 
-def _route_native(packets: U8, networks: LongestMatch) -> Handled:
-    unknown = networks.find(view(packets, IPV6)["dst_octets"]) < 0
-    reason = choose_reasons(len(packets), (TranslatorDrop.NO_MAPPING, unknown))
-    return route(packets, 6, reason)
+def _route(networks: LongestMatch, packets: U8) -> Answer:
+    known = networks.find(view(packets, IPV6)["dst_octets"]) >= 0
+    return Answer([(TranslatorDrop.NO_MAPPING, True)], native=known)
 
 
 class EamEntry(PluginParams):

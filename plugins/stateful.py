@@ -489,7 +489,7 @@ class StatefulDrop(DropReason):
 
 
 @dataclass(frozen=True)
-class TranslatedPackets:
+class NatPackets:
     """Packets that leave a device.
 
     Attributes:
@@ -595,9 +595,7 @@ class StatefulTechnology(Technology):
         """Refuse frames that a correct device would not forward whole."""
 
     @abstractmethod
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> TranslatedPackets:
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
         """Translate packets of known connections.
 
         Args:

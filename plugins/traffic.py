@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv6Address
+from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.packets.direction import Direction
@@ -126,7 +127,7 @@ def mixed(
         foreground: classes and their shares of the foreground.
         behind: background classes.
         negative: classes to be dropped, in equal shares.
-        percent: of all frames that are negative [%]; without effect if there is no such class.
+        percent: of all frames that are negative [%]; without effect if there are none.
         seed: of the pseudorandom numbers.
     """
     kinds = len(negative) if percent else 0
@@ -156,7 +157,8 @@ def foreground(
         headers: between Ethernet and UDP.
         draw_order: see :class:`~v6t.profiles.model.TrafficClass`.
     """
-    layers = (*ethernet(technology.links, direction), *headers, technology.params.udp(direction))
+    params: Any = technology.params
+    layers = (*ethernet(technology.links, direction), *headers, params.udp(direction))
     size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
     return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
 
@@ -181,7 +183,8 @@ def combine(
         seed: of the pseudorandom numbers.
         ends: background addresses left and right; None: the tester's.
     """
-    p, links = technology.params, technology.links
+    p: Any = technology.params
+    links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
     ends = ends or (p.tester_left_ipv6, p.tester_right_ipv6)
     behind = background_of(p, links, direction, sizes, ends, ipv6_link)

@@ -13,23 +13,13 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import (
     EXHAUSTED,
-    FORWARDED,
     NOT_FORWARDED,
     DropReason,
 )
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams, describe_link, negative_share
-from v6t.plugins.reference_device import (
-    Handled,
-    Leaving,
-    ReferenceDevice,
-    answer,
-    choose_reasons,
-    dropped,
-    route,
-    route_all,
-)
+from v6t.plugins.reference_device import DROP_ALL, Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.tunnels import carries_ipv6, decapsulate_ipv6, encapsulate_ipv6, unmarkable
 from v6t.profiles.model import FramePair, Traffic, Variable
@@ -184,47 +174,36 @@ class SixrdBorderRelay(StatelessTechnology):
             ),
         )
 
-    def reference_device(self) -> ReferenceDevice:
-        return ReferenceDevice(
-            self.links, {4: self._from_customers, 6: route_all(6)}, {6: self._from_internet}
-        )
-
-    def _from_customers(self, packets: Any) -> Handled:
+    def forward(self, packets: Any) -> Answer:
         """Decapsulate: the embedded IPv4 address must be the outer source (section 12)."""
         if packets.shape[1] < 60:
-            return dropped(len(packets), NOT_FORWARDED)
-        p, outer, inner = self.params, view(packets, IPV4), view(packets, IPV6, 20)
-        ours = (outer["dst"] == int(p.br_ipv4)) & carries_ipv6(packets)
+            return DROP_ALL
+        outer, inner = view(packets, IPV4), view(packets, IPV6, 20)
+        ours = (outer["dst"] == int(self.params.br_ipv4)) & carries_ipv6(packets)
         rightful = self._customer(inner["src_high"]) == outer["src"]
-        reason = choose_reasons(
-            len(packets),
+        drops = [
             (NOT_FORWARDED, ~ours),
             (EXHAUSTED, inner["hlim"] <= 1),
             (SixrdDrop.UNMARKABLE, unmarkable(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~self._is_delegated(inner["src_octets"])),
-        )
-        return answer(reason, lambda rows: decapsulate_ipv6(packets[rows]), 6)
+        ]
+        return Answer(drops, lambda rows: decapsulate_ipv6(packets[rows]), version=6)
 
-    def _from_internet(self, packets: Any) -> Handled:
+    def reverse(self, packets: Any) -> Answer:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
         p, header = self.params, view(packets, IPV6)
-        ours = self._is_delegated(header["dst_octets"])
-        to_tester = (header["dst_octets"] == _octets(p.tester_left_ipv6.packed)).all(axis=1)
-        routed = route(
-            packets, 6, choose_reasons(len(packets), (SixrdDrop.NO_CUSTOMER, ~to_tester))
-        )
-        reason = choose_reasons(
-            len(packets),
+        native = (header["dst_octets"] == _octets(p.tester_left_ipv6.packed)).all(axis=1)
+
+        def build(rows: Any) -> Any:
+            ces = self._customer(header["dst_high"][rows])
+            return encapsulate_ipv6(packets[rows], _octets(p.br_ipv4.packed), to_octets(ces, 4))
+
+        drops = [
+            (SixrdDrop.NO_CUSTOMER, ~self._is_delegated(header["dst_octets"])),
             (NOT_FORWARDED, packets.shape[1] + 20 > self.links.left.mtu),
             (EXHAUSTED, header["hlim"] <= 1),
-        )
-        rows = ours & (reason == FORWARDED)
-        parts = [*routed.leaving]
-        if rows.any():
-            relay, ces = _octets(p.br_ipv4.packed), self._customer(header["dst_high"][rows])
-            tunnelled = encapsulate_ipv6(packets[rows], relay, to_octets(ces, 4))
-            parts.append(Leaving(rows, tunnelled, 4))
-        return Handled(np.where(ours, reason, routed.reason).astype(np.uint8), tuple(parts))
+        ]
+        return Answer(drops, build, version=4, native=native)
 
     def _is_delegated(self, addresses: Any) -> Any:
         """Select rows within the 6rd prefix."""

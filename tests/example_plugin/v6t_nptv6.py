@@ -1,18 +1,17 @@
 """IPv6-to-IPv6 network prefix translation (RFC 6296), /48 to /48; stateless."""
 
-from functools import partial
 from ipaddress import IPv6Address, IPv6Network
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
-from v6t.packets.headers import IPV6, view
-from v6t.packets.reference import DropReason
+from v6t.packets.headers import IPV6, decrement_hops, view
+from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams, describe_link, negative_share
-from v6t.plugins.reference_device import ReferenceDevice, choose_reasons, route
+from v6t.plugins.reference_device import Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv6
 from v6t.profiles.model import Variable
 
@@ -64,11 +63,13 @@ class Nptv6(StatelessTechnology):
         outside = foreground(self, direction, sizes, ipv6(p, p.server, outer))
         return combine(self, outside, [], direction, sizes, seed)
 
-    def reference_device(self):
+    def forward(self, packets):
         p = self.params
-        outwards = partial(forward, "src_octets", p.internal, p.external, p.tester_right_ipv6)
-        inwards = partial(forward, "dst_octets", p.external, p.internal, p.tester_left_ipv6)
-        return ReferenceDevice(self.links, {6: outwards}, {6: inwards})
+        return answer(packets, "src_octets", p.internal, p.external, p.tester_right_ipv6)
+
+    def reverse(self, packets):
+        p = self.params
+        return answer(packets, "dst_octets", p.external, p.internal, p.tester_left_ipv6)
 
     def dut_intent(self):
         p, links = self.params, self.links
@@ -82,26 +83,29 @@ class Nptv6(StatelessTechnology):
         return (PrefixTranslator(p.internal, p.external, p.internal.network_address + 2, p.server),)
 
 
-def forward(field, old, new, native, packets):
+def answer(packets, field, old, new, tester):
     """Translate packets with the old prefix in a field; route those for the tester's own address."""
     header = view(packets, IPV6)
     inside = (header[field][:, :6] == octets(old.network_address)[:6]).all(axis=1)
-    to_tester = (header["dst_octets"] == octets(native)).all(axis=1)
-    reason = choose_reasons(len(packets), (Nptv6Drop.NOT_INSIDE, ~inside & ~to_tester))
-    handled = route(packets, 6, reason)
-    for part in handled.leaving:
-        translate(view(part.packets, IPV6)[field], old, new)
-    return handled
+    to_tester = (header["dst_octets"] == octets(tester)).all(axis=1)
+
+    def build(rows):
+        out = packets[rows]
+        decrement_hops(out, 6)
+        translate(view(out, IPV6)[field], old, new)
+        return out
+
+    drops = [(Nptv6Drop.NOT_INSIDE, ~inside), (EXHAUSTED, header["hlim"] <= 1)]
+    return Answer(drops, build, native=to_tester & ~inside)
 
 
 def translate(addresses, old, new):
-    """Replace the old prefix of addresses ``(n, 16)`` in place (RFC 6296, section 3.1)."""
+    """Replace the prefix of addresses ``(n, 16)`` in place (RFC 6296, section 3.1)."""
     before, after = octets(old.network_address), octets(new.network_address)
-    rows = (addresses[:, :6] == before[:6]).all(axis=1)
     adjustment = int(before.view(">u2").sum()) - int(after.view(">u2").sum())
     word = addresses[:, 6:8].view(">u2")[:, 0]
-    word[rows] = (word[rows].astype(int) + adjustment) % 0xFFFF
-    addresses[rows, :6] = after[:6]
+    word[:] = (word.astype(int) + adjustment) % 0xFFFF
+    addresses[:, :6] = after[:6]
 
 
 def octets(address):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import ClassVar
 
 from v6t.intent.families import RouterConfig
-from v6t.plugins.base import DeviceIntent, Technology
-from v6t.plugins.frame_sizes import routed_pair
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
-from v6t.plugins.traffic import ethernet, ipv4, ipv6, mixed, negative_like, replaced
+from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6, mixed
 from v6t.profiles.model import Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
@@ -22,23 +20,16 @@ class CarriedParams(LinkParams):
     """Nothing of its own."""
 
 
-class Carried(Technology):
+class Carried(StatelessTechnology):
     """A router whose test frames are of some protocol; a fifth of them must be dropped."""
 
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
-    default_frame_sizes = (128,)
     rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]
     """Fields and widths whose values are drawn at random."""
-
-    def __init__(self, params=None, links=None):
-        super().__init__(params or CarriedParams(), links)
-
-    def frame_pair(self, ipv6_frame_size):
-        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.ip_versions[0])
 
     def traffic(self, direction, sizes, seed=1):
         p = self.params
@@ -52,21 +43,16 @@ class Carried(Technology):
             name, _, field = path.partition(".")
             varied = Variable(f"v{number}", width).at(0, made.layer(name).fields[field])
             made = replace(made, layers=made.replace_fields(name, **{field: varied}))
-        layer, field = ("IP", "ttl") if self.ip_versions[0] == 4 else ("IPv6", "hlim")
-        expired = negative_like(made, "expired", layers=replaced(made, layer, **{field: 1}))
+        field = "ttl" if self.ip_versions[0] == 4 else "hlim"
+        expired = change_header(made, "expired", outer.name, **{field: 1})
         return mixed(p, direction, [(made, 1)], [], [expired], 20, seed)
-
-    def expect(self, direction, frames):
-        return self._device.expect(direction, frames)
 
     def dut_intent(self):
         return DeviceIntent(self.name, RouterConfig(), self.links)
 
-    @cached_property
-    def _device(self):
-        version = self.ip_versions[0]
-        ways = {version: route_all(version)}
-        return ReferenceDevice(self.links, ways, ways)
+    def reference_device(self):
+        handlers = {self.ip_versions[0]: route_all(self.ip_versions[0])}
+        return ReferenceDevice(self.links, handlers, handlers)
 
 
 class OverTcp(Carried):

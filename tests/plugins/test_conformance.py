@@ -50,32 +50,24 @@ def changed(answer: Expected, octet: int) -> Expected:
 
 
 class WrongChecksum(MapEBorderRelay):
-    """The outer IPv4 header's checksum is wrong on the way out."""
-
     def expect(self, direction, frames):
         answer = super().expect(direction, frames)
         return changed(answer, 25) if direction == "forward" else answer
 
 
 class WrongTotalLength(MapEBorderRelay):
-    """The outer IPv6 header's payload length is wrong."""
-
     def expect(self, direction, frames):
         answer = super().expect(direction, frames)
         return changed(answer, 19) if direction == "reverse" else answer
 
 
 class Longer(MapEBorderRelay):
-    """Frames leave longer than frame_pair says."""
-
     def frame_pair(self, ipv6_frame_size):
         pair = super().frame_pair(ipv6_frame_size)
         return FramePair(pair.ipv6, pair.ipv4 - 4)
 
 
 class Immortal(MapEBorderRelay):
-    """Forwards packets whose TTL ends here."""
-
     def expect(self, direction, frames):
         alive = frames.copy()
         ttl = 14 + 40 + 8 if direction == "forward" else 14 + 8
@@ -87,53 +79,37 @@ class Immortal(MapEBorderRelay):
 
 
 class Refusing(MapEBorderRelay):
-    """Raises an error of v6t's own."""
-
     def expect(self, direction, frames):
         raise UsageError("no hop limit is left", code="conflict")
 
 
 class UndescribedParams(MapEParams):
-    """One of them is not described."""
-
     secret: int = 3
 
 
 class Undescribed(MapEBorderRelay):
-    """A parameter without a word."""
-
     params_model = UndescribedParams
 
 
 class RequiredParams(MapEParams):
-    """One of them has no default."""
-
     wanted: int = Field(description="must be given")
 
 
 class Required(MapEBorderRelay):
-    """A parameter without a default."""
-
     params_model = RequiredParams
 
 
 class Unpicklable(MapEBorderRelay):
-    """Holds what cannot be sent to another process."""
-
     def __reduce__(self):
         return type(self), (self.params, self.links, lambda: None)
 
 
 class LosesParams(MapEBorderRelay):
-    """Forgets its parameters on the way to another process."""
-
     def __reduce__(self):
         return type(self), (MapEParams(ttl=9),)
 
 
 class Unreasonable(MapEBorderRelay):
-    """Drops for a reason that it has no words for."""
-
     def expect(self, direction, frames):
         answer = super().expect(direction, frames)
         reason = np.where(answer.length == 0, 99, 0).astype(np.uint8)
@@ -141,8 +117,6 @@ class Unreasonable(MapEBorderRelay):
 
 
 class Open(MapEBorderRelay):
-    """Lets spoofed packets pass."""
-
     def expect(self, direction, frames):
         answer = super().expect(direction, frames)
         dropped = answer.length == 0
@@ -159,8 +133,6 @@ class Open(MapEBorderRelay):
 
 
 class Random(MapEBorderRelay):
-    """Other traffic each time it is asked."""
-
     asked = 0
 
     def traffic(self, direction, sizes, seed=1):
@@ -169,8 +141,6 @@ class Random(MapEBorderRelay):
 
 
 class Untagged(MapEBorderRelay):
-    """Forgets the link's VLAN."""
-
     def traffic(self, direction, sizes, seed=1):
         made = super().traffic(direction, sizes, seed)
         classes = tuple(
@@ -181,8 +151,6 @@ class Untagged(MapEBorderRelay):
 
 
 class BadTraffic(MapEBorderRelay):
-    """Sends UDP checksums of its own making."""
-
     def traffic(self, direction, sizes, seed=1):
         made = super().traffic(direction, sizes, seed)
         classes = tuple(
@@ -199,8 +167,6 @@ class BadTraffic(MapEBorderRelay):
 
 
 class Meddling(MapEBorderRelay):
-    """Changes the frames it was given."""
-
     def expect(self, direction, frames):
         answer = super().expect(direction, frames)
         if len(frames):
@@ -209,8 +175,6 @@ class Meddling(MapEBorderRelay):
 
 
 class Unmarked(MapEBorderRelay):
-    """Loses the end of the frames."""
-
     def expect(self, direction, frames):
         answer = super().expect(direction, frames)
         if answer.length.any():
@@ -219,34 +183,24 @@ class Unmarked(MapEBorderRelay):
 
 
 class Raising(MapEBorderRelay):
-    """Has a mistake of its own."""
-
     def expect(self, direction, frames):
         return super().expect(direction, frames[goood])  # noqa: F821
 
 
 class Untyped(MapEBorderRelay):
-    """An intent whose configuration is not a model."""
-
     def dut_intent(self):
         return replace(super().dut_intent(), configuration={"rules": []})
 
 
 class Crooked(MapEBorderRelay):
-    """Refuses one of its own sizes."""
-
     rfc_frame_sizes = (*MapEBorderRelay.rfc_frame_sizes, 9000)
 
 
 class Upside(MapEBorderRelay):
-    """Says that the left is IPv4."""
-
     ip_versions = (4, 6)
 
 
 class ForwardsAll(Nat44):
-    """A stateful one that looks at no TTL."""
-
     def connected(self, direction, frames, initial, learned):
         alive = frames.copy()
         at = 14 if tuple(alive[0, 12:14]) == (8, 0) else 18

@@ -9,9 +9,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.suites import load_suites, select_clauses
 from v6t.core.config import plugins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.tests.audit.in_process import outcomes
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import lay_out
 from v6t.tests.packets.oracle import verify
@@ -85,6 +88,19 @@ def test_it_gets_the_whole_machine(site, tmp_path):
     picture = page[begin : page.index("</svg>", begin)]
     assert re.findall(r">(IPv[46])<", picture) == ["IPv6", "IPv6"]
     assert "IPv4" not in says + picture
+
+
+def test_tutorial_plugin_has_at_most_100_lines_of_code():
+    text = (TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8")
+    assert sum(bool(line.strip()) for line in text.splitlines()) <= 100
+
+
+def test_tutorial_plugin_is_audited_by_the_clauses_of_its_view(site):
+    del site
+    nptv6 = plugins.load_plugin("my-nptv6")()
+    found = outcomes(build_device(nptv6), select_clauses(load_suites(()), nptv6).clauses)
+    assert {o.clause.rfc for o in found} >= {"RFC 6296"}
+    assert {o.judgement.verdict for o in found} == {"conforms"}
 
 
 def test_its_frames_are_translated_and_their_checksums_stay_right(site):
