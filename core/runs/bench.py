@@ -175,7 +175,7 @@ class Bench:
         self._sends = sends
         result = self._measure(trial)
         if self.session is not None:
-            self.session.check_held()
+            self.session.check_configured()
         return result
 
     def _measure(self, trial: Trial) -> TrialResult:
@@ -284,7 +284,7 @@ class Bench:
         finally:
             if device is not None:
                 try:
-                    device.restore()
+                    device.rollback()
                 finally:
                     device.close()
 
@@ -296,5 +296,5 @@ class Bench:
         if device is not None:
             device.open()
             self._device = device
-            device.apply()
+            device.commit()
             device.verify()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.shape import Telemetry, shaped, shares_of
-from v6t.drivers.duts.telemetry import Sample
 
 BUSY_IDLE = 3.0
 """A core that is idle for less than this is busy throughout [%]."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
+from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
@@ -18,7 +17,6 @@ from v6t.drivers.lab.faults import Faults
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.duts.driver import Reach
     from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
@@ -61,16 +59,6 @@ class Unconfigured(WithoutCommands):
         """By the user's command, or by hand."""
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
-    def session(
-        self,
-        intent: Intent,
-        keep: Path | None = None,
-        again: str = "",
-        reach: Reach = over_ssh,
-    ) -> DeviceSession | None:
-        """Nobody drives it."""
-        return None
-
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
         """None."""
         return []
@@ -98,7 +86,7 @@ class Reference(Unconfigured):
         self,
         translation: DeviceTechnology,
         intent: Intent,
-        keep: Path | None = None,
+        record_dir: Path | None = None,
     ) -> LabDevice:
         """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets

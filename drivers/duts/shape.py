@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from v6t.drivers.duts.commands import Lost
-from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.session.telemetry import Sample
 
 LINK = "link "
 INTERFACES = "interfaces"
@@ -46,7 +46,7 @@ class Telemetry:
         per_packet: ``cycles``, ``instructions`` of all cores, where the processor counts them, and of a VPP
             ``clocks`` of all nodes but those that poll, over what came in from the tester.
         drops: frames by the reason that the device gives.
-        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.commands.Lost`.
+        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.readings.Lost`.
         table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
     """
 

@@ -139,7 +139,7 @@ def test_the_clock_of_the_device(machine, tmp_path):
     def seen(word):
         return word in machine.done(LOOK)
 
-    process = begun("apply")
+    process = begun("commit")
     until(lambda: seen("reached"), "the step that waits", 300)
     for seconds in (HOUR_S, -HOUR_S, -DAY_S, DAY_S):
         stepped(machine, seconds)
@@ -152,7 +152,7 @@ def test_the_clock_of_the_device(machine, tmp_path):
     stepped(machine, -DAY_S)
     until(lambda: not seen("configured"), "the device's timer", 120)
     print(machine.done(f"{LOOK}; cat /run/v6t/guard/fired"))
-    done = begun("restore")
+    done = begun("rollback")
     said = done.communicate(timeout=300)[0]
     print(said)
     assert done.returncode == 0, said

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.store import PART_PREFIX
+from v6t.drivers.duts.session.undo_store import PART_PREFIX
 from v6t.intent.families import DeviceConfig
 
 

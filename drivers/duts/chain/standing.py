@@ -8,8 +8,8 @@ from typing import Any
 
 from v6t.base.errors import V6tError
 from v6t.drivers.duts.chain.parts import Part
-from v6t.drivers.duts.chain.session import ChainSession, Driven, do_all
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.chain.session import ChainSession, PartSession, run_all
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
 
@@ -58,7 +58,9 @@ class LabChain(LabDevice):
     def session(self) -> ChainSession | None:
         """The parts that are driven; None before they stand."""
         standing = [(each.part, each.device.session) for each in self._parts]
-        driven = [Driven(part, device) for part, device in standing if isinstance(device, Session)]
+        driven = [
+            PartSession(part, device) for part, device in standing if isinstance(device, Session)
+        ]
         return ChainSession(self._kind, driven) if driven else None
 
     def check(self) -> None:
@@ -87,7 +89,7 @@ class LabChain(LabDevice):
 
     def close(self) -> None:
         """End all parts, the rightmost first, whatever becomes of each."""
-        do_all([each.device.close for each in reversed(self._parts)])
+        run_all([each.device.close for each in reversed(self._parts)])
 
 
 def _counters(device: LabDevice) -> dict[str, Any]:

@@ -36,9 +36,9 @@ PROGRAMS = {
 }
 """Where each comes from: see :func:`lacking`."""
 MAPT_SINCE = (4, 1, 255)
+"""The version number in the release candidates of 4.2.0."""
 CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
-"""What release candidates call themselves, and what they were published as."""
-"""What the release candidates of 4.2.0 call themselves."""
+"""Version numbers in release candidates, and the names under which they were published."""
 
 
 UDP_MIN_S = 120

@@ -16,8 +16,8 @@ from ipaddress import (
     ip_network,
 )
 
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.facts import Interface
+from v6t.drivers.duts.readings import Lost
 
 Own = IPv4Interface | IPv6Interface
 """An address of an interface, with its prefix length."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import DutError, EnvironmentLacking, UsageError
-from v6t.drivers.duts.commands import Commands
+from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -24,7 +24,7 @@ class LabDut(LabDevice):
 
     def __init__(
         self,
-        driver: Commands,
+        driver: Driver,
         intent: Intent,
         keep: Path | None = None,
         part: str = "",
@@ -119,7 +119,7 @@ class LabDut(LabDevice):
         session = Session(self.driver, self._transport(), self.intent, self._keep, part=self._part)
         session.open()
         self._session = session
-        session.apply()
+        session.commit()
         session.verify()
 
     def flush(self) -> None:
@@ -128,14 +128,7 @@ class LabDut(LabDevice):
             self.session.flush()
 
     def report(self) -> dict[str, Any]:
-        """Figures of the driver's telemetry, now."""
-        if self.session is None:
-            return {}
-        readings = self.driver.telemetry(self.intent)
-        return {
-            name: dict(reading.parse(self.session.transport.run(reading.command).out))
-            for name, reading in readings.items()
-        }
+        return {} if self.session is None else self.session.read_telemetry()
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -147,7 +140,7 @@ class LabDut(LabDevice):
         try:
             if session is not None:
                 try:
-                    session.restore()
+                    session.rollback()
                 finally:
                     session.close()
         finally:

@@ -62,7 +62,7 @@ def test_a_plan_without_a_driver_asks_for_one():
 
 
 def test_the_lab_device_cannot_stay_configured():
-    done = v6t("dut", "apply", "--plugin", "siit", "--driver", "tayga")
+    done = v6t("dut", "commit", "--plugin", "siit", "--driver", "tayga")
     assert done.status == 2
     assert done.code == "missing-device"
 
@@ -123,7 +123,7 @@ def test_apply_status_flush_restore(server, dut):
     before = state(server)
     nat44 = ("--plugin", "nat44")
     assert "not configured by v6t" in dut("status", *nat44).stdout
-    assert dut("apply", *nat44).returncode == 0
+    assert dut("commit", *nat44).returncode == 0
     assert "snat to 198.19.0.1" in server.shell("nft list table ip v6t")
     seen = dut("status", *nat44).stdout
     assert "nat44 (nftables)" in seen
@@ -133,11 +133,11 @@ def test_apply_status_flush_restore(server, dut):
     found = json.loads(dut("status", *nat44, "--json").stdout)
     assert found["configured"]["steps"] > 10
     assert "keeps no session" in dut("flush", *nat44).stdout
-    again = dut("apply", *nat44)
-    assert "restoring what" in again.stderr
-    told = dut("restore")  # whoever restores need not know what it is configured for
+    again = dut("commit", *nat44)
+    assert "rolling back what" in again.stderr
+    told = dut("rollback")  # without the technology
     assert "connections: undone" in told.stdout
-    assert "nothing" in dut("restore").stdout
+    assert "nothing" in dut("rollback").stdout
     assert state(server) == before
 
 
@@ -146,7 +146,7 @@ def test_apply_status_flush_restore(server, dut):
 def test_somebody_elses_table_is_left_alone(server, dut):
     server.shell("nft add table ip v6t; nft add chain ip v6t theirs")
     before = state(server)
-    done = dut("apply", "--plugin", "nat44", status=4)
+    done = dut("commit", "--plugin", "nat44", status=4)
     assert "[foreign-configuration]" in done.stderr
     assert "theirs" in done.stderr
     assert state(server) == before
@@ -161,7 +161,7 @@ def test_a_firewall_that_drops_is_seen_before_any_change(server, dut):
         "policy drop; }; }'"
     )
     before = state(server)
-    done = dut("apply", "--plugin", "nat44", status=4)
+    done = dut("commit", "--plugin", "nat44", status=4)
     assert "[firewall-blocks]" in done.stderr
     assert state(server) == before
     server.shell("nft delete table ip filter")
@@ -174,7 +174,7 @@ def test_two_at_once_are_refused(server, dut):
         'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat'
     )
     assert held.line(10) == "ok"
-    done = dut("apply", "--plugin", "nat44", status=4)
+    done = dut("commit", "--plugin", "nat44", status=4)
     assert "alice@elsewhere" in done.stderr
     assert "[device-busy]" in done.stderr
     held.release()
@@ -191,7 +191,7 @@ def test_the_lab_takes_no_device_elsewhere(dut):
 @pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
 def test_the_password_is_nowhere(server, dut, monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2hunter2")
-    applied = dut("apply", "--plugin", "nat44", "--json")
+    applied = dut("commit", "--plugin", "nat44", "--json")
     seen = applied.stdout + applied.stderr + dut("status", "--json").stdout
     seen += server.shell("cat /run/v6t/record.json /run/v6t/undo.sh")
     assert "hunter2" not in seen

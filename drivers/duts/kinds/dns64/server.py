@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -17,6 +16,7 @@ from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, line_with, shown
+from v6t.drivers.duts.readings import Lost
 from v6t.intent.families import Dns64Config
 
 

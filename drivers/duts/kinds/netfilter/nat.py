@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -19,6 +18,7 @@ from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
+from v6t.drivers.duts.readings import Lost
 from v6t.intent.families import NatConfig
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"

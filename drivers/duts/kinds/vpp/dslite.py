@@ -7,11 +7,11 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Network
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading, Suited
 from v6t.drivers.duts.kinds.vpp.nat44 import counted, pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT, VppOptions
 from v6t.drivers.duts.kinds.vpp.sides import has_route
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, equals, has_lines
+from v6t.drivers.duts.readings import Reading, Suited
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 

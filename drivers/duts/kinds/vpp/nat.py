@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.nat44 import (
     Cli,
@@ -19,6 +18,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
 )
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, has_lines, matches
+from v6t.drivers.duts.readings import Reading
 from v6t.intent.families import Nat64Config, NptConfig
 
 NPT66 = (24, 2)

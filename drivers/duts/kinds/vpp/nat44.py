@@ -8,7 +8,6 @@ from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading, Suited
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.spare import spare4
 from v6t.drivers.duts.kinds.vpp import syntax
@@ -24,6 +23,7 @@ from v6t.drivers.duts.plan import (
     matches,
     shown,
 )
+from v6t.drivers.duts.readings import Reading, Suited
 from v6t.intent.families import Nat44Config, NatConfig
 
 Cli = Callable[[str], str]

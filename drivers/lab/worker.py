@@ -1,6 +1,6 @@
 """Where the tester's child processes come from: what all of them need is loaded once, and forked for each.
 
-Served by a fork of v6t, or by ``python -m v6t.drivers.embedded.worker FD MODULE...``, see
+Served by a fork of v6t, or by ``python -m v6t.drivers.lab.worker FD MODULE...``, see
 ``v6t.drivers.lab.nursery``.
 """
 
@@ -11,19 +11,19 @@ import importlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from v6t.base.entry_points import blame
-from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.sender import Sender
 from v6t.drivers.lab import netns
-from v6t.drivers.lab.nursery import NUMBER
-from v6t.drivers.lab.reference_device import ReferenceDut
+
+NUMBER = struct.Struct("=i")
+"""A request: the worker to end, or 0 for a new one, with its descriptors. The answer: its status or id."""
 
 
 class Role(Protocol):
@@ -36,12 +36,12 @@ class Role(Protocol):
 class Holder:
     """Keeps a new network namespace, or one that is there, alive and runs commands in it."""
 
-    def __init__(self, namespace: int | None) -> None:
+    def __init__(self, target: int | None) -> None:
         self._sees_own = False
-        if namespace is None:
+        if target is None:
             netns.unshare(netns.CLONE_NEWNET)
         else:
-            netns.enter(namespace)
+            netns.enter(target)
 
     def idle(self, pipe: Connection) -> None:
         """Nothing to do but wait."""
@@ -90,50 +90,11 @@ def _given(queue: Path) -> bool:
     return bool(queue.read_text().strip("0,\n"))
 
 
-def _make(spec: dict[str, Any]) -> Role:
-    kind = spec.pop("kind")
-    if kind == "holder":
-        return Holder(spec["namespace"])
-    namespace = spec.pop("namespace")
+def _serve(pipe: Connection) -> None:
+    role_class, namespace, values = pipe.recv()
     if namespace is not None:  # else interfaces of this machine
         netns.enter(namespace)
-    if kind == "sender":
-        return Sender(**spec)
-    if kind == "receiver":
-        return Receiver(**spec)
-    if kind == "client":
-        from v6t.drivers.embedded.client import Client
-
-        return Client(**spec)
-    if kind == "authority":
-        from v6t.drivers.embedded.authority import AuthorityRole
-
-        return AuthorityRole(**spec)
-    if kind == "tcp client":
-        from v6t.drivers.embedded.tcp_client import TcpClient
-
-        return TcpClient(**spec)
-    if kind == "tcp server":
-        from v6t.drivers.embedded.tcp_server import TcpServer
-
-        return TcpServer(**spec)
-    if kind == "known":
-        from v6t.drivers.lab.known_device import KnownDut
-
-        return KnownDut(**spec)
-    if kind == "prober":
-        from v6t.drivers.lab.prober import Prober
-
-        return Prober(**spec)
-    if kind == "model":
-        from v6t.drivers.lab.packet_model import PacketModelDut
-
-        return PacketModelDut(**spec)
-    return ReferenceDut(**spec)
-
-
-def _serve(pipe: Connection) -> None:
-    role = _make(pipe.recv())
+    role: Role = role_class(**values)
     gc.collect()
     gc.freeze()
     pipe.send(("ok", os.getpid()))
