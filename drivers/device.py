@@ -93,7 +93,7 @@ class DeviceSession(ABC):
         """Connect and take the lock.
 
         Args:
-            lock: False: only read, whoever holds the lock.
+            lock: False: only read, even if another process holds the lock.
         """
 
     @abstractmethod
@@ -137,7 +137,7 @@ class DeviceSession(ABC):
 
         Args:
             forget: drop the undo record even if the device is not as it was.
-            by_script: run ``undo.sh`` if the record beside it is damaged.
+            by_script: run ``undo.sh`` if the record is damaged.
 
         Raises:
             DutError: something is left; the message says what and how to undo it.
@@ -181,7 +181,7 @@ class DeviceSession(ABC):
         Raises:
             DutError: it could not be done.
         """
-        raise self._unsupported("change its configuration")
+        raise self._make_unsupported_error("change its configuration")
 
     def prepare_reconfiguration(self, action: Any) -> None:
         """Make the device ready for an action, without traffic."""
@@ -193,9 +193,9 @@ class DeviceSession(ABC):
         Raises:
             DutError: it could not be done, or does not read back.
         """
-        raise self._unsupported("change routes")
+        raise self._make_unsupported_error("change routes")
 
-    def _unsupported(self, what: str) -> DutError:
+    def _make_unsupported_error(self, what: str) -> DutError:
         return DutError(
             f"{self.name}: the driver cannot {what} under traffic", code="unsupported-operation"
         )

@@ -27,7 +27,7 @@ def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     """Plan for a device as it should be before the first change.
 
     Raises:
-        UsageError: there is no driver, or it cannot be this technology.
+        UsageError: no driver is configured, or it cannot be this technology.
     """
     return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
@@ -62,7 +62,7 @@ def open_session(
     Args:
         bound: whose device.
         record_dir: local directory for a copy of the undo record.
-        lock: False: only read, whoever holds the lock.
+        lock: False: only read, even if another process holds the lock.
 
     Raises:
         UsageError: this device exists during a run only.
@@ -203,13 +203,13 @@ def rollback(
     forget: bool = False,
     by_script: bool = False,
 ) -> list[str]:
-    """Undo what v6t did, from any host, after whatever happened.
+    """Undo what v6t did, from any host that can log in.
 
     Args:
         bound: whose device.
         record_dir: the run's directory, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
-        by_script: run ``undo.sh`` if the record beside it is damaged.
+        by_script: run ``undo.sh`` if the record is damaged.
     """
     labs = _labs(bound)
     ended = [lab.name for lab in labs if not lab.running()]

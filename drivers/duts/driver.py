@@ -424,7 +424,7 @@ class WithoutCommands(Driver):
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Management is never touched, and the cables are where they should be.
+    """Check that the ports are not the management interface, and are cabled as they should be.
 
     Raises:
         DutError: saying what was seen.

@@ -35,7 +35,7 @@ class ReferenceOptions(HookOptions):
 
 
 class Unconfigured(WithoutCommands):
-    """What stands between the ports as it is: there is nothing to configure, and nobody drives it."""
+    """A device that v6t neither configures nor drives."""
 
     noun = "device"
     accepts = (DeviceConfig,)
@@ -44,7 +44,6 @@ class Unconfigured(WithoutCommands):
     has_background_vlans = True
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """There is no plan for it."""
         raise UsageError(
             f"the {self.name} device needs no configuration",
             "name a driver with --driver",
@@ -52,20 +51,17 @@ class Unconfigured(WithoutCommands):
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """None."""
         return Plan(self.name, "", (), ())
 
     def emptying(self, intent: Intent) -> str:
-        """By the user's command, or by hand."""
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """None."""
         return []
 
 
 class Reference(Unconfigured):
-    """The plugin's own translation, or a device that somebody has configured by hand."""
+    """The plugin's own translation, or a device that was configured by hand."""
 
     name = "reference"
     title = "the plugin's own reference translation behind two interfaces of the lab"
@@ -73,13 +69,11 @@ class Reference(Unconfigured):
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """Of the testbed file or ``--set-dut``."""
         params: Mapping[str, Any] = self.options.params
         return params
 
     @classmethod
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """They are parameters that the device alone believes."""
         return {"params": {**given.get("params", {}), **flags}} if flags else {}
 
     def lab_device(
@@ -88,7 +82,6 @@ class Reference(Unconfigured):
         intent: Intent,
         record_dir: Path | None = None,
     ) -> LabDevice:
-        """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
         links = translation.links
@@ -102,7 +95,6 @@ class Reference(Unconfigured):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice:
-        """Return the packet-level model, which sends ICMP errors and fragments."""
         from v6t.drivers.lab.packet_model import PacketModelDevice
         from v6t.drivers.lab.setup import frame_octets
 

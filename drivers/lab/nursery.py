@@ -20,7 +20,7 @@ TITLE = "lab of v6t"
 """What ``ps`` shows of a nursery that was forked, and of its workers."""
 
 _TRAFFIC = (
-    "v6t.drivers.embedded.",
+    "v6t.drivers.",
     "v6t.packets.",
     "v6t.plugins.",
     "v6t.profiles.",

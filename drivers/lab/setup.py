@@ -83,17 +83,16 @@ class LabDevice(ABC):
 
 
 class WorkerDevice(LabDevice):
-    """A process between two AF_PACKET rings."""
+    """A process between two AF_PACKET rings.
+
+    Args:
+        role_class: of the process.
+        octets: longest frame, without FCS.
+        swapped: its left is the lab's right.
+        values: further arguments of the class.
+    """
 
     def __init__(self, role_class: type, octets: int, swapped: bool, **values: Any) -> None:
-        """Remember; nothing is started yet.
-
-        Args:
-            role_class: of the process.
-            octets: longest frame, without FCS.
-            swapped: its left is the lab's right.
-            values: further arguments of the class.
-        """
         left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
         self._role_class = role_class
         self._values = {**values, "left": left, "right": right, "frame_octets": octets}
@@ -121,7 +120,14 @@ class WorkerDevice(LabDevice):
 
 
 class ReferenceDevice(WorkerDevice):
-    """A plugin's own reference translation behind two AF_PACKET rings."""
+    """A plugin's own reference translation behind two AF_PACKET rings.
+
+    Args:
+        oracle: its brain.
+        octets: longest frame, without FCS.
+        faults: how it misbehaves.
+        swapped: the oracle's left is the device's right.
+    """
 
     def __init__(
         self,
@@ -131,14 +137,6 @@ class ReferenceDevice(WorkerDevice):
         *,
         swapped: bool = False,
     ) -> None:
-        """Remember; nothing is started yet.
-
-        Args:
-            oracle: its brain.
-            octets: longest frame, without FCS.
-            faults: how it misbehaves.
-            swapped: the oracle's left is the device's right.
-        """
         super().__init__(ReferenceDut, octets, swapped, oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
@@ -156,15 +154,14 @@ def frame_octets(links: Links) -> int:
 
 
 class Bed:
-    """Lab and device together; opened once, closed always."""
+    """Lab and device together; opened once, closed always.
+
+    Args:
+        links: the cables.
+        device: what stands between them; None: the ports are joined directly (SELF-01).
+    """
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
-        """Remember what to make.
-
-        Args:
-            links: the cables.
-            device: what stands between them; None: the ports are joined directly (SELF-01).
-        """
         self._links = links
         self.device = device
         self.lab: Lab | None = None

@@ -1,7 +1,6 @@
-"""Where the tester's child processes come from: what all of them need is loaded once, and forked for each.
+"""The server that forks the workers of the lab, and the life of a worker.
 
-Served by a fork of v6t, or by ``python -m v6t.drivers.lab.worker FD MODULE...``, see
-``v6t.drivers.lab.nursery``.
+It runs in a fork of v6t, or as ``python -m v6t.drivers.lab.worker FD MODULE...``, see :mod:`.nursery`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NUMBER = struct.Struct("=i")
 
 
 class Role(Protocol):
-    """What a worker does; public methods are its requests."""
+    """The work of a worker; its public methods are requests."""
 
     def idle(self, pipe: Connection) -> None:
         """Work until a request waits in the pipe."""
@@ -44,16 +43,16 @@ class Holder:
             netns.enter(target)
 
     def idle(self, pipe: Connection) -> None:
-        """Nothing to do but wait."""
+        """Wait for the next request."""
         pipe.poll(None)
 
     def run(self, command: list[str], text: str = "") -> tuple[int, str]:
-        """Exit status and output of a command run inside the namespace."""
+        """Run a command inside the namespace; return its exit status and output."""
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def set(self, values: Mapping[str, str]) -> list[str]:
-        """Write kernel settings below /proc/sys; returns those the kernel does not have."""
+        """Write kernel settings below /proc/sys; return those the kernel does not have."""
         absent = []
         for name, value in values.items():
             try:
@@ -63,7 +62,7 @@ class Holder:
         return absent
 
     def steer(self, mask: str) -> tuple[list[str], str]:
-        """Have the CPUs of a mask take in what comes to this namespace's interfaces (RPS).
+        """Have the CPUs of a mask receive frames of this namespace's interfaces (RPS).
 
         Queues that somebody gave CPUs already keep them.
 
@@ -77,7 +76,7 @@ class Holder:
                 self._sees_own = True
             for queues in sorted(Path("/sys/class/net").glob("*/queues")):
                 name = queues.parent.name
-                mine = [q for q in queues.glob("rx-*/rps_cpus") if not _given(q)]
+                mine = [q for q in queues.glob("rx-*/rps_cpus") if not _has_cpus(q)]
                 for queue in mine if name != "lo" else ():
                     queue.write_text(mask)
                     found.append(name)
@@ -86,7 +85,7 @@ class Holder:
         return sorted(set(found)), ""
 
 
-def _given(queue: Path) -> bool:
+def _has_cpus(queue: Path) -> bool:
     return bool(queue.read_text().strip("0,\n"))
 
 
@@ -105,22 +104,22 @@ def _serve(pipe: Connection) -> None:
             raise
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
             pipe.recv()  # whoever asks next learns why nothing was done
-            pipe.send(_told(exc))
+            pipe.send(_describe_error(exc))
             return
         request, arguments = pipe.recv()
         try:
             pipe.send(("ok", getattr(role, request)(**arguments)))
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
-            pipe.send(_told(exc))
+            pipe.send(_describe_error(exc))
 
 
-def _told(exc: Exception) -> tuple[str, str]:
+def _describe_error(exc: Exception) -> tuple[str, str]:
     said = blame(exc)
     return ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
 
 
 def _work(pipe: Connection, output: int) -> None:
-    """The life of a worker."""
+    """Serve requests until the pipe is closed."""
     os.setsid()
     for stream in (1, 2):
         os.dup2(output, stream)
@@ -132,8 +131,8 @@ def _work(pipe: Connection, output: int) -> None:
     _serve(pipe)
 
 
-def _born(mother: int, pipe: int, output: int) -> None:
-    """The forked process; it does not return."""
+def _run_child(mother: int, pipe: int, output: int) -> None:
+    """Work in the forked process, which does not return."""
     status = 0
     try:
         netns.die_with(mother)
@@ -148,7 +147,7 @@ def _born(mother: int, pipe: int, output: int) -> None:
 
 
 def main() -> None:
-    """As a program: load what workers will need, then serve."""
+    """Load the modules that workers need, then serve."""
     netns.die_with(os.getppid())
     for name in sys.argv[2:]:
         importlib.import_module(name)
@@ -156,10 +155,10 @@ def main() -> None:
 
 
 def serve(line: int) -> None:
-    """Start and end workers until nobody asks any more.
+    """Start and end workers until the socket is closed.
 
     Args:
-        line: descriptor of the socket on which is asked.
+        line: descriptor of the socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = socket.socket(fileno=line)
@@ -179,7 +178,7 @@ def serve(line: int) -> None:
         pid = os.fork()
         if not pid:
             asked.close()
-            _born(mother, *descriptors)
+            _run_child(mother, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         asked.sendall(NUMBER.pack(pid))

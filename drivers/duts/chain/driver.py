@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class PartOptions(StrictModel):
-    """Which driver a part has."""
+    """The driver of a part."""
 
     driver: str = ""
     """Empty: the technology's own choice."""
@@ -43,7 +43,7 @@ class PartOptions(StrictModel):
 
 
 class ChainOptions(DutOptions):
-    """Drivers by part; everything else is said there."""
+    """Options of a chain: the drivers of its parts."""
 
     parts: dict[str, PartOptions] = Field(default_factory=dict)
 
@@ -59,7 +59,7 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        """The parts from left to right.
+        """Return the parts from left to right.
 
         Raises:
             UsageError: the options name a part there is not, or a driver that cannot be it.
@@ -142,7 +142,7 @@ class Chain(WithoutCommands):
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """The plans of all parts, to be shown; each is carried out on its own part."""
+        """Return the plans of all parts, for the printed plan."""
         steps: list[Step] = []
         flush: list[Step] = []
         notes: list[str] = []
@@ -157,27 +157,24 @@ class Chain(WithoutCommands):
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Hops of all parts beyond one for each device."""
+        """Return the hops of all parts beyond one for each device."""
         hops = further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
 
     def further_hops(self, intent: Intent, direction: Direction) -> int:
-        """Those of all parts: some ends of tunnels decrement no TTL."""
         return hops_on_way(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """The shortest of the parts that keep connections (DD-05)."""
+        """Return the shortest timeout of the stateful parts (DD-05)."""
         timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
         return min((limit for limit in timeouts if limit is not None), default=None)
 
     def check_intent(self, intent: Intent) -> None:
-        """The parts, too."""
         super().check_intent(intent)
         self.parts(intent)
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
         last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
         hops = {way: hops_on_way(parts, way) for way in DIRECTIONS}
@@ -189,7 +186,6 @@ class Chain(WithoutCommands):
         return ChainOracle(oracle, hops, df, policy)
 
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """Of every part that is configured."""
         return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
 
 

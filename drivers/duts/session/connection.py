@@ -49,7 +49,7 @@ class Connection:
         """Connect and take the lock; commands are run only while it is held.
 
         Args:
-            lock: False: only read, whoever holds the lock.
+            lock: False: only read, even if another process holds the lock.
         """
         self.transport.condition = ""
         self.transport.open()

@@ -65,7 +65,7 @@ class Session(Transaction, DeviceSession):
     def update_routes(self) -> str:
         change = self.require_plan().updates
         if change is None:
-            raise self._unsupported("change routes")
+            raise self._make_unsupported_error("change routes")
         self._route_updates += 1
         return self._change(
             replace(change, deadline_s=QUERY_DEADLINE_S),
@@ -181,7 +181,7 @@ class Session(Transaction, DeviceSession):
     def _live_change(self) -> Change:
         change = self.require_plan().beside
         if change is None:
-            raise self._unsupported("change its configuration")
+            raise self._make_unsupported_error("change its configuration")
         return change
 
     def _change(self, change: Change, action: Action) -> str:

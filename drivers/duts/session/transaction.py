@@ -209,7 +209,7 @@ class Transaction(Connection):
 
         Args:
             forget: drop the undo record even if the device is not as it was.
-            by_script: run ``undo.sh`` if the record beside it is damaged.
+            by_script: run ``undo.sh`` if the record is damaged.
 
         Raises:
             DutError: something is left; the message says what and how to undo it.
