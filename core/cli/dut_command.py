@@ -113,7 +113,7 @@ def compare(as_json: bool, **given: Any) -> None:
     else:
         for s in steps:
             number = f"{s.number}. " if s.number else ""
-            detail = f": {s.detail}" if s.detail else ""
+            detail = f": {' '.join(s.detail.split())}" if s.detail else ""
             click.echo(visible(f"{number}{s.why}: {s.state.value}{detail}"))
         click.echo(visible(f"{name}: {len(different)} of {len(steps)} steps differ"))
     if different:

@@ -146,7 +146,7 @@ def test_a_fault_after_the_login(server, device, fault, phase):
     else:
         session.commit()
         arm(server, fault, phase)
-        work = {"verify": session.verify, "flush": session.flush, "rollback": session.restore}
+        work = {"verify": session.verify, "flush": session.flush, "rollback": session.rollback}
         outcome, told = attempt(work[phase])
     assert server.shell("ls /run/fault-at 2>/dev/null || true") == "", "the fault did not happen"
     if outcome == "done" and phase != "rollback":
