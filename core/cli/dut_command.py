@@ -99,7 +99,7 @@ def plan(as_json: bool, **given: Any) -> None:
 def compare(as_json: bool, **given: Any) -> None:
     """Compare the plan with the present state of the device. Nothing is changed.
 
-    Exit status 7: a step is not present, or belongs to somebody else.
+    Exit status 7: a step differs.
     """
     run = _resolve(given)
     from v6t.core.runs import dut

@@ -64,7 +64,7 @@ class Holder:
     def steer(self, mask: str) -> tuple[list[str], str]:
         """Have the CPUs of a mask receive frames of this namespace's interfaces (RPS).
 
-        Queues that somebody gave CPUs already keep them.
+        Queues that already have CPUs keep them.
 
         Returns:
             Interfaces steered now, and why no more could be; empty: they could.

@@ -115,7 +115,7 @@ def test_a_route_cut_in_the_middle_of_apply(device):
     assert "after 3 s" in said
     assert f"`v6t dut rollback --testbed {path}`" in said
     device.mend()
-    assert "for 3 s: " in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
+    assert "after 3 s of silence" in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
 
 
 def before_but_for_the_record(before, site):
