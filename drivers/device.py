@@ -41,42 +41,6 @@ class StateDevice(Protocol):
         """Read what limits the table, by the device's own names; empty: unknown."""
 
 
-class Watcher(Protocol):
-    """Samples a device once a second from its creation on."""
-
-    def stop(self) -> Sequence[Any]:
-        """End, and return the samples."""
-
-
-class WatchedDevice(Protocol):
-    """One driven device that can be watched and queried."""
-
-    def watcher(self, *readings: str) -> Watcher:
-        """Start to watch the readings of these names; without names: all."""
-
-    def read(self) -> Any:
-        """Take one sample of the readings that need no time.
-
-        Raises:
-            DutError: the device does not answer.
-        """
-
-    @property
-    def question(self) -> object:
-        """The check that :meth:`query` asks.
-
-        Raises:
-            UsageError: no answer fits into one frame.
-        """
-
-    def query(self) -> str:
-        """Check a part of the configuration whose answer fits into one frame; return the command.
-
-        Raises:
-            DutError: the answer is wrong or missing.
-        """
-
-
 class DeviceSession(ABC):
     """A session with a device, or with several in a row. Opened once, closed always."""
 
@@ -172,8 +136,8 @@ class DeviceSession(ABC):
         """Return the connection table."""
 
     @abstractmethod
-    def devices(self) -> Sequence[tuple[str, WatchedDevice]]:
-        """Return every driven device with its name, from left to right."""
+    def devices(self) -> Sequence[tuple[str, Any]]:
+        """Return the session with every driven device and its name, from left to right."""
 
     def reconfigure(self, action: Any) -> None:
         """Change configuration that no test packet uses: ``add``, ``change`` or ``remove`` it.

@@ -58,7 +58,7 @@ class Resolving:
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.header((left.tester_mac, left.dut_mac), *ends)
-        common = {**place, "zone": zone}
+        common: dict[str, Any] = {**place, "zone": zone}
 
         def worker(role: str, role_class: type, side: Port, **more: Any) -> Worker:
             hosts = None if loopback else host_arguments(links.link_at(side))

@@ -81,7 +81,7 @@ class EmbeddedTester:
             return
         try:
             for side in (LEFT, RIGHT):
-                place = {"interface": side, **self._place()}
+                place: dict[str, Any] = {"interface": side, **self._place()}
                 sender = f"{side} sender"
                 self._workers[sender] = Worker(sender, Sender, **place)
                 receiver = f"{side} receiver"

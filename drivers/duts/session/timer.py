@@ -77,7 +77,7 @@ class RollbackTimer:
     def read(self) -> TimerStatus:
         """Read lock and timer."""
         out = self._transport.run(call("state", "read_timer", directory=self._directory)).out
-        facts = dict(line.partition(" ")[::2] for line in out.splitlines())
+        facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
         remaining = facts.get("remaining")
         return TimerStatus(
             lock_holder=facts.get("lock", "").partition(" ")[2],
