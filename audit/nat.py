@@ -44,8 +44,8 @@ from v6t.audit.wire import (
     protocol_of,
     transport_octets,
 )
+from v6t.plugins.address_mappings import may_represent
 from v6t.plugins.audit_views import SHORT_TIMEOUT, TWO_PUBLIC_ADDRESSES, Nat
-from v6t.plugins.translation.rfc6052 import may_represent
 
 MAPPINGS_PER_CLAUSE, MAPPINGS_PER_AUDIT = 16, 1024
 WELL_KNOWN_PORTS = 1024

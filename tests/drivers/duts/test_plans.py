@@ -20,8 +20,8 @@ from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.session.plan_steps import undo_entry
 from v6t.drivers.duts.session.undo_record import Record, undo_script
 from v6t.intent.families import DeviceConfig
-from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.plugins.resolution.dns64 import Dns64
+from v6t.plugins.dns64 import Dns64
+from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents, pages
