@@ -439,7 +439,7 @@ class Sending:
         self.log.append("query")
         return "show"
 
-    def check_held(self):
+    def check_configured(self):
         pass
 
     def measure(self, trial):

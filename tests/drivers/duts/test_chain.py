@@ -362,7 +362,7 @@ class Fake:
         self.name, self._log, self._fails = name, log, fails
 
     def __getattr__(self, action):
-        def do(**_words):
+        def do(*_arguments, **_options):
             self._log.append(f"{self.name} {action}")
             if action in self._fails:
                 raise DutError(f"{self.name} cannot {action}", code="command-failed")

@@ -241,7 +241,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
     assert seen.read_text() == "one\n"
     assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
     look = subprocess.run(
-        ["sh", "-c", entries[1].look], capture_output=True, text=True, check=False
+        ["sh", "-c", entries[1].state_command], capture_output=True, text=True, check=False
     )
     assert look.stdout == "5\n"
 
