@@ -356,13 +356,13 @@ class Driver(ABC):
             return one == other
 
         def commands(intent: Intent) -> list[tuple[str, str]]:
-            return [(s.command, s.text) for s in self.plan(intent, self.example(intent)).steps]
+            return [(s.set, s.text) for s in self.plan(intent, self.example(intent)).steps]
 
         return commands(one) == commands(other)
 
     def emptying(self, intent: Intent) -> str:
         """Return the commands that empty its connections (ST-10)."""
-        return "; ".join(step.command for step in self.plan(intent, self.example(intent)).flush)
+        return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
 
     # ------------------------------------------------------------ its frames
 

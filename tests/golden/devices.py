@@ -18,7 +18,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs import dut
-from v6t.drivers.duts.plan import ACTIONS, Change, Check, Plan, Was
+from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets import header_policy as headerpolicy
@@ -80,25 +80,25 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
 def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
     """Return what a plan does, undoes and looks at, its flush, its checks and its readings."""
     steps = (*plan.steps, *plan.flush)
-    commands = "\n".join(step.command + "\n" + step.text for step in steps)
-    outputs = (*OUTPUTS, commands, *(step.command + "\n" + step.text for step in plan.steps))
+    commands = "\n".join(step.set + "\n" + step.text for step in steps)
+    outputs = (*OUTPUTS, commands, *(step.set + "\n" + step.text for step in plan.steps))
     checks = [check for step in steps if (check := step.check)] + list(plan.checks)
     readings = dict(driver.telemetry(intent))
     sessions = driver.sessions(intent)
     if sessions is not None:
         readings["sessions"] = sessions
     return {
-        "do": [line for s in plan.steps for line in _lines(s.command, s.text)],
+        "do": [line for s in plan.steps for line in _lines(s.set, s.text)],
         "undo": [line for s in plan.steps for line in _lines(s.undo, s.undo_text)],
-        "look": [line for s in plan.steps for line in _lines(s.before, s.gone, _command(s.check))]
+        "look": [
+            line for s in plan.steps for line in _lines(s.before, s.is_gone, _command(s.check))
+        ]
         + [check.command for check in plan.checks],
         "terms": [
-            f"{list(Was).index(s.was)}{s.silent:d}{s.reboots:d}{s.maps:d}/{s.deadline_s:g}"
+            f"{list(Existing).index(s.existing)}{s.silent:d}{s.reboots:d}{s.maps:d}/{s.deadline_s:g}"
             for s in steps
         ],
-        "flush": [
-            line for s in plan.flush for line in _lines(s.command, s.text, _command(s.check))
-        ],
+        "flush": [line for s in plan.flush for line in _lines(s.set, s.text, _command(s.check))],
         "verdicts": ["".join(_accepts(check, o) for o in outputs) for check in checks],
         "changes": [
             line for change in (plan.beside, plan.updates) if change for line in _change(change)

@@ -75,7 +75,7 @@ def statistics(text: str) -> Mapping[str, float]:
 
 
 def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """The same by what became of the packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
+    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
 
     A counter that only a later Jool has is taken for one of drops, which most are.
 

@@ -13,13 +13,12 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.process import in_background, stop_all
-from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
+from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
 from v6t.drivers.duts.programs import version_in
 from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
@@ -111,7 +110,6 @@ class SnabbLwAftr(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What it does with TTL and hop limit (apps/lwaftr/lwaftr.lua)."""
         return ExpectProfile(
             tunnel_hop_limit=255,
             exit_keeps_ttl=True,
@@ -138,25 +136,26 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # its workers poll on when it has ended
-        ended = f"( {stop_all(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
-        up = (
-            f"for i in 1 2 3 4 5 6 7 8 9 10; do {self._state} >/dev/null 2>&1 && break; sleep 1; "
-            f"done; {self._state} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
-        )
+        stop = f"( {stop_group(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
+        # whatever it is asked, it makes its directory: only a running one is asked
+        answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
         return self.finish(
             facts,
             [
-                write_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
-                *([_given_back(self.options)] if _by_pci(self.options) else []),
-                *([] if self.options.in_lab else [_huge_pages()]),
-                _directory(),
-                Step(
-                    in_background(pid, run, f"{place}/snabb.log"),
+                config_file(
+                    file, configuration(intent, self.options), "the lwAFTR's configuration"
+                ),
+                *([_return_devices(self.options)] if _by_pci(self.options) else []),
+                *([] if self.options.in_lab else [_keep_huge_pages()]),
+                _remove_directory(),
+                daemon(
+                    background_command(pid, run, f"{place}/snabb.log"),
+                    pid,
+                    COMM,
                     "the lwAFTR itself",
-                    undo=ended,
-                    before=f"ls {pid} 2>/dev/null || true",
-                    was=Was.FOREIGN,
-                    check=equals(up, COMM),
+                    probe=answers,
+                    want=equals(f"{COMM}\nanswers"),
+                    stop=stop,
                 ),
             ],
             notes=(
@@ -204,7 +203,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                 )
 
 
-def _given_back(options: SnabbOptions) -> Step:
+def _return_devices(options: SnabbOptions) -> Step:
     """Snabb leaves its devices without the kernel's driver."""
     names = [n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right)]
     listed = " ".join(names)
@@ -215,13 +214,13 @@ def _given_back(options: SnabbOptions) -> Step:
     return Step(
         f"for a in {listed}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
         "the kernel's drivers of both devices, which Snabb takes away",
+        read=show,
         undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "
         "[ -e /sys/bus/pci/devices/$a/driver ] || echo $a >/sys/bus/pci/drivers/$d/bind; done",
-        before=show,
     )
 
 
-def _huge_pages() -> Step:
+def _keep_huge_pages() -> Step:
     """Snabb adds one whenever it finds none free, and leaves them.
 
     A lab's are those of the whole machine: others may be at work with them, and they stay.
@@ -229,14 +228,14 @@ def _huge_pages() -> Step:
     return Step(
         "true",
         "huge pages, of which Snabb makes more by itself",
+        read="sysctl -e vm.nr_hugepages kernel.shmmax",
         undo="sysctl -q -e -p -",
         undo_text="{old}",
-        before="sysctl -e vm.nr_hugepages kernel.shmmax",
     )
 
 
-def _directory() -> Step:
-    """It goes once no process is left that has a directory in it: Snabb's own watcher tidies up, too."""
+def _remove_directory() -> Step:
+    """Remove it once no process with a directory in it is left: Snabb's own watcher tidies up, too."""
     used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
     return Step(
@@ -244,8 +243,8 @@ def _directory() -> Step:
         "Snabb's directory of shared memory, which it leaves behind",
         undo=f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
         f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]',
-        before=f"ls -d {SHARED} 2>/dev/null || true",
-        was=Was.THERE,
+        read=f"ls -d {SHARED} 2>/dev/null || true",
+        existing=Existing.KEEP,
     )
 
 

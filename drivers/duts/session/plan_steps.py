@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import ACTIONS, Check, Plan, Step, Was, shown
+from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, shown
 from v6t.drivers.duts.session.batch import HEADING, Section
 from v6t.drivers.duts.session.undo_record import (
     PROGRESS,
@@ -72,7 +72,7 @@ def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tupl
                 f"nothing was changed; the command was: {step.before}",
                 code="command-failed",
             )
-        if step.was is Was.FOREIGN and section.text.strip():
+        if step.existing is Existing.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
                 f"{shown(section.text)}",
@@ -88,7 +88,7 @@ def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tupl
 def undo_entry(number: int, step: Step, old: str) -> Undo:
     """Return how a step is undone, given the state before it."""
     command = step.undo
-    if step.was is Was.THERE and old.strip():
+    if step.existing is Existing.KEEP and old.strip():
         command = ""  # the step changes nothing
     values = {
         "{old}": shlex.quote(old.rstrip("\n")),
@@ -97,7 +97,7 @@ def undo_entry(number: int, step: Step, old: str) -> Undo:
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
     text = step.undo_text.replace("{old}", old)
-    return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
+    return Undo(number, step.why, command, text if command else "", step.before, old, step.is_gone)
 
 
 def undo_deadline_s(steps: Iterable[Step]) -> float:
@@ -112,7 +112,7 @@ def step_script(step: Step, number: int, directory: str) -> str:
     progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [
         f"(umask 077; echo {number} >>{progress}) || exit 125",
-        tracked_command(directory, step.command),
+        tracked_command(directory, step.set),
     ]
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
@@ -130,7 +130,7 @@ def check_step(step: Step, done: Output, device: str) -> None:
     if done.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {done.status}"
         raise DutError(
-            f"{device}: {step.why}: '{step.command.splitlines()[0][:160]}' failed: {reason}",
+            f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}",
             code="command-failed",
         )
     problem = step.check.checker(answer) if step.check else None
@@ -144,9 +144,10 @@ def check_step(step: Step, done: Output, device: str) -> None:
 
 def comparison_commands(plan: Plan) -> dict[str, str]:
     """Return the commands that :func:`compare_plan` needs the answers of, by name."""
-    checks = {f"check-{n}": s.check.command for n, s in enumerate(plan.steps, 1) if s.check}
+    reads = {f"read-{n}": s.read for n, s in enumerate(plan.steps, 1) if s.read}
+    proofs = {f"proof-{n}": s.proof.command for n, s in enumerate(plan.steps, 1) if s.proof}
     further = {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
-    return {**{f"state-{n}": c for n, c in state_commands(plan).items()}, **checks, **further}
+    return {**reads, **proofs, **further}
 
 
 def compare_plan(
@@ -161,17 +162,19 @@ def compare_plan(
     """
     differences = []
     for number, step in enumerate(plan.steps, 1):
-        present = answers[f"state-{number}"].text.strip() if step.before else ""
-        foreign = step.was is Was.FOREIGN and present and number not in own_steps
-        if foreign:
+        present = answers[f"read-{number}"].text if step.read else ""
+        detail: str | None
+        if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
             state, detail = StepState.FOREIGN, shown(present)
-        elif step.check is None:
+        elif step.want is None and step.proof is None:
             state, detail = StepState.UNREADABLE, ""
         else:
-            problem = step.check.checker(answers[f"check-{number}"].text)
-            state = StepState.PRESENT if problem is None else StepState.CHANGE
-            detail = problem or ""
-        differences.append(Difference(number, step.why, state, detail))
+            if step.want is None and step.proof is not None:
+                detail = step.proof.checker(answers[f"proof-{number}"].text)
+            else:
+                detail = step.difference(present)
+            state = StepState.PRESENT if detail is None else StepState.CHANGE
+        differences.append(Difference(number, step.why, state, detail or ""))
     for number, check in enumerate(plan.checks):
         problem = check.checker(answers[f"further-{number}"].text)
         state = StepState.PRESENT if problem is None else StepState.CHANGE
@@ -181,25 +184,29 @@ def compare_plan(
 
 def command_lines(plan: Plan) -> list[str]:
     """Return the command of each step with its standard input, for the manifest."""
-    return [s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
+    return [s.set + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
 
 
 def plan_lines(plan: Plan) -> list[str]:
     """Return a plan for a reader: every command with its reason, its undo and its check."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
-        lines += ["", f"# {number}. {step.why}", _with_input(step.command, step.text)]
-        if step.before:
-            lines.append(f"#    before ({step.was.value}): {step.before}")
+        lines += ["", f"# {number}. {step.why}", _with_input(step.set, step.text)]
+        check = step.check
+        if step.before and check is not None and check.command == step.before:
+            lines += _comment(f"read ({step.existing.value})", f"{step.before}  -> {check.says}")
+            check = None
+        elif step.before:
+            lines.append(f"#    before ({step.existing.value}): {step.before}")
         if step.undo:
             lines += _comment("undo", _with_input(step.undo, step.undo_text))
-        lines += _check_lines([step.check] if step.check else [])
+        lines += _check_lines([check] if check else [])
     if plan.checks:
         lines += ["", "# besides, when it is configured", *_check_lines(plan.checks)]
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
-            lines.append(_with_input(step.command, step.text))
+            lines.append(_with_input(step.set, step.text))
             lines += _check_lines([step.check] if step.check else [])
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
@@ -220,19 +227,19 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "steps": [
             {
-                "command": s.command,
+                "command": s.set,
                 "why": s.why,
                 "text": s.text,
                 "undo": s.undo,
                 "undo_text": s.undo_text,
                 "before": s.before,
-                "was": s.was.value,
+                "was": s.existing.value,
                 "check": s.check and {"command": s.check.command, "says": s.check.says},
             }
             for s in plan.steps
         ],
         "checks": [{"command": c.command, "says": c.says} for c in plan.checks],
-        "flush": [s.command for s in plan.flush],
+        "flush": [s.set for s in plan.flush],
         "notes": list(plan.notes),
     }
     if plan.beside:

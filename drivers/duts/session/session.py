@@ -42,10 +42,10 @@ class Session(Transaction, DeviceSession):
                 if step.reboots:
                     self._reboot(step)
                     continue
-                done = self.run_tracked(step.command, step.text, step.deadline_s)
+                done = self.run_tracked(step.set, step.text, step.deadline_s)
                 if done.status or (step.silent and (done.out + done.err).strip()):
                     raise DutError(
-                        f"{self.name}: {step.why}: '{step.command}' failed: {done.words}",
+                        f"{self.name}: {step.why}: '{step.set}' failed: {done.words}",
                         code="command-failed",
                     )
                 if step.check is not None:
@@ -211,7 +211,7 @@ class Session(Transaction, DeviceSession):
         """Reboot the device, log in again, and commit the plan again."""
         boot = self.read_boot()
         try:
-            self.transport.run(step.command, step.text, REBOOT_COMMAND_DEADLINE_S)
+            self.transport.run(step.set, step.text, REBOOT_COMMAND_DEADLINE_S)
         except TakenOver:
             raise
         except (ConnectionLost, DeadlinePassed):

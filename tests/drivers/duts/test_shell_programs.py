@@ -45,7 +45,9 @@ def test_program_passes_shellcheck(program):
 
 
 def test_generated_undo_script_passes_shellcheck():
-    step = Step("true", "an interface", undo="ip link del x", before="ip link show x", gone="false")
+    step = Step(
+        "true", "an interface", undo="ip link del x", read="ip link show x", is_gone="false"
+    )
     text = undo_script(Record("me", "", "d", "t", "now", "/run/v6t", (undo_entry(1, step, ""),)))
     # what the plan and the programs do not use, and functions that are called by their number
     run_shellcheck(

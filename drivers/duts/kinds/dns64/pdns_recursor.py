@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Intent, Step, equals
+from v6t.drivers.duts.plan import Check, Intent, Step, equals
 from v6t.intent.families import Dns64Config
 
 FIRST = (4, 4)
@@ -50,7 +50,6 @@ class PdnsRecursor(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone."""
         return f"""config-dir={place}
 socket-dir={place}
 daemon=no
@@ -76,10 +75,8 @@ quiet=yes
         """In the foreground; it wants its file under a name of its own."""
         return f"pdns_recursor --config-dir={place} --config-name=v6t"
 
-    def emptied(self, file: str, place: str) -> Step:
-        """By rec_control, the cache of packets, too."""
-        reach = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
-        return Step(
-            f"{reach} wipe-cache $", "no name is in the cache",
-            check=equals(f"{reach} ping", "pong"),
-        )  # fmt: skip
+    def flush_cache(self, file: str, place: str) -> Step:
+        """Empty the cache of packets, too."""
+        control = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
+        answers = Check(f"{control} ping", equals("pong"))
+        return Step(f"{control} wipe-cache $", "flush the DNS cache", proof=answers)

@@ -14,8 +14,9 @@ from typing import Any
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.spare import spare, two_ways
-from v6t.drivers.duts.plan import Intent, Step, Was, checked, shown
+from v6t.drivers.duts.plan import Intent, Step, parsed, shown
 from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import owned
 from v6t.intent.device import LinkIntent
 
 TABLE = "inet v6t_filters"
@@ -63,22 +64,20 @@ def steps(
         lines += [f'    iifname "{port}" jump from_{side}', f'    iifname "{port}" drop']
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
-    show = f"nft -s list table {TABLE}"
 
     def checker(output: str) -> str | None:
         if _normal(output) != _normal(text):
-            return f"not the {count} filters of each direction; it says {shown(output)}"
+            return f"not the {count} filters of each direction; the output is {shown(output)}"
         return None
 
     return [
-        Step(
+        owned(
             "nft -f -",
+            f"nft delete table {TABLE}",
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
             text=text,
-            undo=f"nft delete table {TABLE}",
-            before=f"nft list table {TABLE} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=checked(show, checker, f"{count} of each direction, in this order"),
+            read=f"nft -s list table {TABLE} 2>/dev/null || true",
+            want=parsed(checker, f"{count} of each direction, in this order"),
         )
     ]
 

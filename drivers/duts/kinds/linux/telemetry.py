@@ -148,7 +148,7 @@ def link(text: str) -> Mapping[str, float]:
 
 
 def number(name: str) -> Reading:
-    """A file that holds one number."""
+    """Read a file that holds one number."""
 
     def parse(text: str) -> Mapping[str, float]:
         return {"sessions": float(text.strip())} if text.strip().isdigit() else {}
