@@ -51,7 +51,7 @@ def table_of(intent: Intent) -> SiitConfig:
 
 
 def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Explicit address mappings, IPv4 and IPv6 prefix."""
+    """Return explicit address mappings: pairs of an IPv4 and an IPv6 prefix."""
     return list(table_of(intent).eam)
 
 
@@ -79,7 +79,7 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
 
 
 def with_equal_suffixes(intent: Intent) -> dict[str, str]:
-    """Parameters whose mappings have equally many host bits on both sides, from the same addresses on."""
+    """Return parameters whose mappings start at the same addresses and have equally many host bits."""
     table = [
         (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
         for four, six in eams(intent)
@@ -128,7 +128,7 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
 
 
 def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
-    """Networks of an IP version that a side's routes lead to."""
+    """Return the networks of an IP version that a side's routes lead to."""
     return [net for net in getattr(intent, side).routes if net.version == version]
 
 

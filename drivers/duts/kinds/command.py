@@ -232,7 +232,7 @@ class Command(LinuxDriver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Interfaces are only looked at where v6t itself configures them."""
+        """Check interfaces only if v6t itself configures them."""
         if self.options.base:
             super().refuse(intent, facts)
 
@@ -265,7 +265,6 @@ class Command(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Cores and interfaces where they are Linux's, then the user's."""
         readings = dict(super().telemetry(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             readings[name] = Reading(

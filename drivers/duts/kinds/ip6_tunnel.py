@@ -202,7 +202,7 @@ def _is_tunnel(*phrases: str, dscp: bool) -> Want:
 
 
 def drops(edge: CustomerConfig, inside: str) -> list[str]:
-    """Rules that drop what is none of a customer's, in the words in which nft lists them.
+    """Return rules, as nft lists them, that drop what does not belong to a customer.
 
     Args:
         edge: address and port set; of ICMP only the address is checked.
@@ -224,7 +224,7 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
 
 
 def _module(*, in_lab: bool) -> Step:
-    """Only where it is not loaded; and it stays where somebody else has a tunnel by then."""
+    """Load the module; it stays if somebody else has a tunnel by the rollback."""
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
     unload = f"{others} >/dev/null || modprobe -r {MODULE}"
     return load_module(MODULE, "the kernel's module", unload, in_lab=in_lab)

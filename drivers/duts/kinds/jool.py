@@ -106,7 +106,6 @@ class Jool(LinuxDriver):
         return replace(super().example(intent), version=self.options.version or newest)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """MAP-T without a release candidate, other translators in the way."""
         super().refuse(intent, facts)
         program = program_of(intent)
         # a device without a version has no Jool at all
@@ -167,7 +166,7 @@ class Jool(LinuxDriver):
         )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Beside what RFC 7915 leaves to it, one frame in 65,536 is not as its section 4.5 has it."""
+        """Describe UDP checksums: one frame in 65,536 violates RFC 7915, section 4.5."""
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
         return ExpectProfile(zero_checksum="ipv6", why=why)
 
@@ -178,7 +177,7 @@ class Jool(LinuxDriver):
         return Reading(_statistics(NAT64), jool_statistics.sessions)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Jool's own counters, those that are zero, too: what begins to grow has been read before."""
+        """Read Jool's counters, including those that are 0: what begins to grow has been read before."""
         program = program_of(intent)
         command = _statistics(program)
         found = {
@@ -296,7 +295,7 @@ class Jool(LinuxDriver):
 
 
 def program_of(intent: Intent) -> str:
-    """Which of Jool's programs makes such a device."""
+    """Return the program of Jool that makes such a device."""
     match intent.configuration:
         case Nat64Config():
             return NAT64
@@ -321,7 +320,7 @@ def _row(words: str) -> str:
 
 
 def _is_ours(row: str) -> bool:
-    """Whether a row of ``instance display --csv`` is that of the instance v6t."""
+    """Return whether a row of ``instance display --csv`` is that of the instance v6t."""
     return row.split(",")[1:2] == ["v6t"]
 
 
@@ -340,7 +339,7 @@ def _module(name: str, *, in_lab: bool) -> Step:
 
 
 def _pool4(intent: Intent, version: str) -> list[Step]:
-    """Without ``--force``, 4.1.15 and later refuse ports the kernel may use itself."""
+    """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
     pool = nat.pool_of(intent, can=("udp_timeout_s",))
     force = " --force" if version_key(version) >= (4, 1, 15) else ""
     return [
@@ -386,7 +385,7 @@ def _again(program: str, place: str, intent: Intent, version: str) -> Step:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Numbers of a version, to be compared."""
+    """Return the numbers of a version, for comparisons."""
     return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])
 
 

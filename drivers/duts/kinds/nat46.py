@@ -58,7 +58,7 @@ class Mapped:
 
     @classmethod
     def embedded(cls, prefix: IPv6Network) -> Mapped:
-        """All of IPv4 behind a prefix (RFC 6052 section 2.2)."""
+        """Map all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
@@ -83,7 +83,7 @@ class Mapped:
         return cls(four, six, ea_len=suffix)
 
     def words(self, side: str) -> str:
-        """As nat46 reads and writes it."""
+        """Return one side of a rule as nat46 reads and writes it."""
         values = {
             "v4": self.four, "v6": self.six, "style": self.style, "ea-len": self.ea_len,
             "psid-offset": self.psid_offset,
@@ -147,7 +147,7 @@ class Nat46(LinuxDriver):
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Its device's packets: those it could not translate are missing among the sent ones."""
+        """Read its device's packets: those it could not translate are missing among the sent ones."""
         counted = telemetry.link_reading(
             DEVICE,
             f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
@@ -231,7 +231,7 @@ def passed_on(text: str) -> Mapping[str, float]:
 
 
 def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
-    """Every pair of both sides: a rule that has only one of them is of no use to the next."""
+    """Add a rule for each pair of both sides: nat46 does not combine the sides of different rules."""
     pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
     # a new device has one rule, which is configured; all others go before it
     verbs = [*(["insert"] * (len(pairs) - 1)), "config"]
@@ -295,7 +295,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
 
 
 def _into(intent: Intent) -> list[Any]:
-    """Networks that are routed into the device, of both versions of IP."""
+    """Return the networks that are routed into the device, of both versions of IP."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         return [*_HALVES, edge.end_user_prefix]

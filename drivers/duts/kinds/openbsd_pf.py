@@ -86,7 +86,6 @@ class OpenBsdPf(Driver):
     options_model = OpenBsdOptions
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Of UDP states."""
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
@@ -142,7 +141,7 @@ class OpenBsdPf(Driver):
         return Facts(f"OpenBSD {version}", version, interfaces=interfaces)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Somebody's rules, and what the grammar has no words for."""
+        """Refuse rules that could not be restored, other prefix lengths, and VLANs."""
         if not facts.root:
             raise DutError(
                 "commands do not run as root", "set ssh.become to 'doas -n'", code="not-root"
@@ -209,7 +208,6 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -vsr", connections)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Cores and PF's counters."""
         return {
             "cpu": Reading(
                 "sysctl hw.ncpuonline kern.cp_time",
@@ -279,7 +277,7 @@ class OpenBsdPf(Driver):
 
 
 def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
-    """Text of ``pf.conf``: limits that outlive any test; a whole NAT, of all protocols.
+    """Return the text of ``pf.conf``: timeouts longer than any test, and a NAT of all protocols.
 
     The range of ports is always written: without one PF takes 50001 to 65535 alone.
     """
@@ -342,7 +340,7 @@ def _has_rules(intent: Intent, options: OpenBsdOptions) -> Want:
 
 
 def states_of_one(intent: Intent) -> int:
-    """How many states a connection takes."""
+    """Return how many states a connection takes."""
     family = "nat64" if isinstance(intent.configuration, Nat64Config) else "nat44"
     return STATES_PER_CONNECTION[family]
 

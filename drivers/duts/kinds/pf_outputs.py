@@ -51,7 +51,7 @@ def limits(text: str) -> Mapping[str, float]:
 
 
 def rules(text: str, tables: str) -> list[str]:
-    """Rules alone, however they are numbered: ``-nvf`` prints options and macros, too.
+    """Parse rules alone, without their numbers: ``-nvf`` prints options and macros, too.
 
     Args:
         text: of ``pfctl -sr`` or ``-nvf``; what other files hold is loaded into anchors, and

@@ -95,7 +95,7 @@ class SnabbLwAftr(LinuxDriver):
         return f"{tag}-{built[1]}" if built else tag
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Interfaces by name or by PCI address; never those that are not to be touched."""
+        """Refuse interfaces that must not be touched, by name or by PCI address."""
         if not facts.root:
             raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
         if _by_pci(self.options):
@@ -117,7 +117,7 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Its cores poll: what it did not fetch in time tells whether it has any left."""
+        """Read drops: its cores poll, so that idle time shows nothing."""
         return {
             "cpu": telemetry.cores(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
@@ -172,7 +172,7 @@ def _by_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Snabb takes a PCI device away from the kernel, whoever uses it, and with it the interface's settings.
+    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings.
 
     Raises:
         DutError: it is that of an interface that is not to be touched, or that somebody has set up.
@@ -204,7 +204,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 
 def _return_devices(options: SnabbOptions) -> Step:
-    """Snabb leaves its devices without the kernel's driver."""
+    """Return the devices to the kernel's drivers, which Snabb does not."""
     names = [n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right)]
     listed = " ".join(names)
     show = (
@@ -221,7 +221,7 @@ def _return_devices(options: SnabbOptions) -> Step:
 
 
 def _keep_huge_pages() -> Step:
-    """Snabb adds one whenever it finds none free, and leaves them.
+    """Restore the number of huge pages: Snabb adds one whenever it finds none free.
 
     A lab's are those of the whole machine: others may be at work with them, and they stay.
     """
@@ -249,7 +249,7 @@ def _remove_directory() -> Step:
 
 
 def configuration(intent: Intent, options: SnabbOptions) -> str:
-    """Text for ``--conf``: one instance, one queue, the binding table."""
+    """Return the text for ``--conf``: one instance, one queue, the binding table."""
     links = intent.links
     six = _address(intent.left, 6)
     four = _address(intent.right, 4)
@@ -281,7 +281,7 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
 
 
 def state(text: str) -> Mapping[str, float]:
-    """Counters of ``/softwire-state``: those that count packets."""
+    """Parse the counters of packets in ``/softwire-state``."""
     names = r"drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops"
     counters = re.findall(rf"\b({names})\s+(\d+);", text)
     return {name: float(value) for name, value in counters}

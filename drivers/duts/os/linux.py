@@ -367,7 +367,7 @@ def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
 def _choose_gateways(
     entries: Mapping[Address, str],
 ) -> tuple[dict[Address, str], dict[str, Address]]:
-    """Return one neighbor per IP version, and routes through it to the others (GEN-27)."""
+    """Return one neighbor per IP version, and routes through it to the others."""
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):

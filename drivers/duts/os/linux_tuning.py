@@ -26,7 +26,7 @@ _HEX_MASK = re.compile(r"[0-9a-f]+(,[0-9a-f]+)*")
 
 
 def survey(options: LinuxOptions) -> dict[str, str]:
-    """Return commands that show processor, clock and interfaces, for the record (GEN-28)."""
+    """Return commands that show processor, clock and interfaces, for the record."""
     commands = {
         "processor": "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1",
         "smt": f"cat {_CPU}/smt/active",

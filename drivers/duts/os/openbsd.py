@@ -20,7 +20,7 @@ InterfaceAddress = IPv4Interface | IPv6Interface
 
 
 def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
-    """Interfaces and their addresses from ``ifconfig -A``."""
+    """Parse interfaces and their addresses from ``ifconfig -A``."""
     interfaces: dict[str, Interface] = {}
     addresses: dict[str, set[str]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
@@ -39,7 +39,7 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
 
 
 def lengths(text: str, port: str) -> list[InterfaceAddress]:
-    """Addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
+    """Parse the addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
     found: list[InterfaceAddress] = []
     for block in re.split(r"\n(?=\S)", text.strip()):
         if block.startswith(f"{port}: "):
@@ -55,14 +55,14 @@ def lengths(text: str, port: str) -> list[InterfaceAddress]:
 
 
 def printed(own: InterfaceAddress) -> str:
-    """How ``ifconfig`` prints an address with its prefix length, as words of its line."""
+    """Return an address with its prefix length in the words of ``ifconfig``."""
     if own.version == 6:
         return f"inet6 {own.ip} prefixlen {own.network.prefixlen}"
     return f"inet {own.ip} netmask 0x{int(own.netmask):08x}"
 
 
 def way_back(client: str, text: str) -> str:
-    """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
+    """Return ``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
     route = _fields(text)
     to, port = _destination(route), route.get("interface", "")
     if not to or not port:
@@ -85,7 +85,7 @@ def _destination(route: Mapping[str, str]) -> str:
 
 
 def listed(net: str) -> str:
-    """How ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
+    """Return how ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
     network = ip_network(net)
     if network.prefixlen == network.max_prefixlen:
         return str(network.network_address)
@@ -96,7 +96,7 @@ def listed(net: str) -> str:
 
 
 def cpu(text: str) -> Mapping[str, float]:
-    """``sysctl hw.ncpuonline kern.cp_time``: ticks of user, nice, system, spin, interrupt, idle.
+    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of user, nice, system, spin, interrupt, idle.
 
     ``sysctl`` prints the mean of all cores and nothing of each: with several it is named so, and
     no verdict about a single one is drawn from it.

@@ -38,7 +38,7 @@ class KnotResolver(Dns64Server):
     options_model = KnotOptions
 
     def survey(self) -> Mapping[str, str]:
-        """How much the state directory has for a cache: free, and what the own one takes already [KiB]."""
+        """Read the space for a cache in the state directory [KiB]: free, or in use by its own cache."""
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
         own = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
@@ -83,7 +83,7 @@ end)
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground; version 5.6.0 forks as it is asked to, though its help is silent on it."""
+        """Start in the foreground; version 5.6.0 has ``-f``, which its help does not list."""
         more = f" -f {self.options.threads}" if self.options.threads > 1 else ""
         return f"kresd -n{more} -c {file} {place}"
 

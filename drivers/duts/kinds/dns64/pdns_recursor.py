@@ -33,7 +33,7 @@ class PdnsRecursor(Dns64Server):
     prefix_lengths = (96,)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Versions without DNS64, and those that read another kind of configuration file."""
+        """Refuse versions without DNS64, and versions with configuration files in YAML."""
         super().refuse(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
         if numbers and not FIRST <= numbers < YAML_ONLY:
@@ -72,7 +72,7 @@ quiet=yes
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground; it wants its file under a name of its own."""
+        """Start in the foreground; it derives the name of its file from ``--config-name``."""
         return f"pdns_recursor --config-dir={place} --config-name=v6t"
 
     def flush_cache(self, file: str, place: str) -> Step:

@@ -37,7 +37,7 @@ class LinuxDriver(Driver):
     version_command = "uname -r"
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Of UDP connections: what the technology wants, or the option, or the kernel's own."""
+        """Return the timeout of UDP connections: the technology's, else the option's, else the kernel's."""
         timeout_s = getattr(intent.configuration, "udp_timeout_s", 0)
         return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
@@ -77,7 +77,7 @@ class LinuxDriver(Driver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Interfaces that are not to be touched, and no rights."""
+        """Refuse a login without root, and interfaces that must not be touched."""
         if not facts.root:
             raise DutError(
                 "commands on the device do not run as root",
@@ -87,7 +87,6 @@ class LinuxDriver(Driver):
         check_interfaces(self.options, intent, facts)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Cores, softnet and interface drops."""
         return telemetry.readings(self.port(intent, "left"), self.port(intent, "right"))
 
     def port(self, intent: Intent, side: str) -> str:
@@ -96,7 +95,7 @@ class LinuxDriver(Driver):
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
     def ports(self, intent: Intent) -> dict[str, str]:
-        """Both of them, by side."""
+        """Return both interfaces by side."""
         return {side: self.port(intent, side) for side in SIDES}
 
     def background_ports(self, intent: Intent) -> dict[str, str]:
@@ -104,22 +103,21 @@ class LinuxDriver(Driver):
         return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def all_ports(self, intent: Intent) -> dict[str, str]:
-        """All that test traffic comes in on: by side, the background's by ``SIDE-bg``."""
+        """Return all interfaces of test traffic: by side, the background's by ``SIDE-bg``."""
         beside = {f"{side}-bg": port for side, port in self.background_ports(intent).items()}
         return {**self.ports(intent), **beside}
 
     def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
-        """Net-SNMP's."""
         del intent
         return snmp.steps(facts, self.options.state_dir)
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
-        """See :meth:`moved_route`; not the one that a benchmark moves."""
+        """Move another route than the benchmark of live changes does."""
         del facts
         return self.moved_route(intent, skip=int(intent.requirements.live_change))
 
     def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
-        """BIRD's, for the same route; None: the sides have no version of IP in common."""
+        """Move the same route by BIRD; None if the sides have no version of IP in common."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:
             return None

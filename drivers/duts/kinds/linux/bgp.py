@@ -17,7 +17,7 @@ ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 def steps(
     facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """BIRD as the device's router and BIRD as its neighbour, and the route that the neighbour moves.
+    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route.
 
     Args:
         facts: of the device.
@@ -84,7 +84,7 @@ def steps(
 
 
 def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
-    """Within one AS, so that the next hop stays what it is."""
+    """Configure a session within one AS, which leaves the next hop as it is."""
     return (
         f"local {own[0]} port {own[1]} as {AS}; neighbor {other[0]} port {other[1]} as {AS}; "
         "connect delay time 1; connect retry time 1; error wait time 1, 2;"

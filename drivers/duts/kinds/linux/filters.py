@@ -32,7 +32,7 @@ def steps(
     count: int,
     translated: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Step]:
-    """So many conditions for what comes in on either side; nothing else from there is forwarded.
+    """Filter what comes in on either side by ``count`` rules; nothing else from there is forwarded.
 
     What the device forwards for anybody else is none of the filters' business: the chain accepts.
 
@@ -129,7 +129,7 @@ _ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
 def _normal(text: str) -> str:
-    """Rules as nftables lists them and as they were written, alike: addresses as sorted networks."""
+    """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(
         lambda match: f"{match[1]} {_set(_read((match[2] or match[3]).split(', ')))}", plain
@@ -137,7 +137,7 @@ def _normal(text: str) -> str:
 
 
 def _read(texts: list[str]) -> list[Any]:
-    """Addresses, networks and ranges; neighbouring ones become one."""
+    """Parse addresses, networks and ranges; adjacent ones become one."""
     networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")

@@ -68,7 +68,7 @@ class NetfilterNat(Conntracked):
         return words[1].lstrip("v") if len(words) > 1 else text.strip()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Somebody's firewall drops what is forwarded."""
+        """Refuse a device whose firewall drops what is forwarded."""
         super().refuse(intent, facts)
         listed = facts.sections.get("forward", "")
         if self.forward is not None and line_with(listed, self.forward[1]) is not None:

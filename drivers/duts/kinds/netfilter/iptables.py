@@ -31,7 +31,6 @@ class Iptables(NetfilterNat):
     forward = ("iptables -S FORWARD", "-P FORWARD DROP")
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        """One for each network and protocol."""
         return [
             _rule(pool, net, port, name)
             for name in nat.PROTOCOLS

@@ -106,7 +106,7 @@ class Pool:
 
 
 def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
-    """Clients, public addresses and ports out of an intent.
+    """Return clients, public addresses and ports of an intent.
 
     Args:
         intent: of a NAT.
@@ -142,7 +142,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
 
 
 def shares(pool: Pool, intent: Intent) -> list[Pool]:
-    """Who leaves from where: all from all, or each client from a block of ports of its own."""
+    """Divide a pool: one share for all clients, or a block of ports for each client."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]
@@ -183,7 +183,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
 
 
 def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Timeouts longer than any test, and room for all connections.
+    """Set timeouts longer than any test, and make room for all connections.
 
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
@@ -309,14 +309,14 @@ TIMEOUTS = (
 
 
 def table(log: str = "") -> Reading:
-    """Size of the kernel's table and its hash, and how long connections live [s]."""
+    """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
     names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
     return Reading(f"sysctl {names}{counted}", conntrack_table)
 
 
 def conntrack_table(text: str) -> Mapping[str, float]:
-    """Values of ``sysctl``, without ``net.netfilter.``."""
+    """Parse values of ``sysctl``, without ``net.netfilter.``."""
     values: dict[str, float] = {}
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("="))
@@ -338,7 +338,7 @@ def statistics() -> Reading:
 
 
 def occupancy() -> Reading:
-    """How full the kernel's table is: ``used``, ``limit``."""
+    """Read how full the kernel's table is: ``used``, ``limit``."""
     return Reading(
         f"cat {COUNT} {COUNT.replace('_count', '_max')}",
         _used_of,

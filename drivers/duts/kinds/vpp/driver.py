@@ -151,7 +151,7 @@ class Vpp(Driver):
         return self.function(intent).profile
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
+        """Read vectors per call as the load: VPP polls, so that its cores are never idle."""
         function = self.function(intent)
         table = function.occupancy()
         ports = tuple(self.port(side) for side in SIDES)
@@ -252,7 +252,7 @@ class Vpp(Driver):
         return {s: f"{self.port(s)}.{vlan}" if vlan else self.port(s) for s, vlan in vlans.items()}
 
     def port(self, side: str) -> str:
-        """VPP's name of an interface."""
+        """Return VPP's name of an interface."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.started else name
 

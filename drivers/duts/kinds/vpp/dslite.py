@@ -149,5 +149,4 @@ class DsLite(VppFunction):
         return self.statistics("/dslite/total-sessions", PER_B4 * self.aftr.b4_count)
 
     def timeout_s(self) -> float | None:
-        """Sessions never expire."""
         return None

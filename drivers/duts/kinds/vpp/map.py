@@ -224,7 +224,7 @@ class MapT(MapRules):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
-        """VPP looks domains up by whole octets of their prefix since 24.06 (ip6_map_t.c)."""
+        """Since 24.06, look-ups of domains use whole octets of their prefix (ip6_map_t.c)."""
         return bool(net.prefixlen % 8) and outputs.key(version) >= BITWISE_SINCE
 
     def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:

@@ -231,7 +231,7 @@ def until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
 
 
 def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
-    """Public addresses, each with the ports that VPP gives out.
+    """Return public addresses, each with the ports that VPP allocates.
 
     Raises:
         UsageError: other ports, or limits that it has not.

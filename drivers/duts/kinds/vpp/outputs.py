@@ -15,7 +15,7 @@ VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 
 
 def key(version: str) -> tuple[int, int]:
-    """Year and month of a version, to be compared: ``v24.06-rc0~12`` is (24, 6)."""
+    """Return year and month of a version: ``v24.06-rc0~12`` is (24, 6)."""
     found = re.search(r"(\d+)\.(\d+)", version)
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
@@ -118,7 +118,7 @@ def hardware_addresses(text: str) -> Mapping[str, str]:
 
 
 def has_path(text: str, net: str, way: str) -> bool:
-    """Whether ``show ip fib`` of a network lists its entry in the default table with this path.
+    """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
 
     Without such an entry VPP prints the one that covers the network, and those of other tables.
 

@@ -106,7 +106,7 @@ def restart(plan: Sequence[Step], check: Check) -> Step:
 
 
 def _fail_on_output(command: str) -> str:
-    """VPP's exit status is always 0; what it prints is an error."""
+    """Make a command fail if it prints something: VPP's exit status is always 0."""
     return f'o=$({command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
 
 
@@ -142,7 +142,7 @@ def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None
 
 
 def startup(options: VppOptions, intent: Intent) -> str:
-    """Text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
+    """Return the text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
     place = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
