@@ -37,6 +37,7 @@ lint: $(VENV)/.developed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m v6t.tools.rules
+	$(BIN)/shellcheck -s sh $(wildcard drivers/duts/session/sh/*.sh)
 
 # pyrefly cannot see through an editable install: it is shown the checkout under the package's name
 types: $(VENV)/.developed

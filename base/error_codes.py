@@ -86,6 +86,7 @@ ERROR_CODES: dict[str, str] = {
     "not-comparable": "The results differ in settings that must be equal.",
     "not-conformant": "The extension does not pass the conformance checks.",
     "not-enough-addresses": "The ranges do not contain the number of usable addresses or ports required.",
+    "not-configured": "v6t has not configured the device.",
     "not-forwarded": "No device forwards packets with this address.",
     "not-learned": "The connections were not established before they were used.",
     "not-loaded": "The tester has no streams for the trial.",

@@ -20,9 +20,11 @@ from v6t.base.errors import (
 )
 from v6t.core.config.bound import bind
 from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.devices import make_audited_device, make_session
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.packet_model import PacketModelDevice
+from v6t.drivers.lab.prober import ProberRole
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.prober import Prober, Sided
 from v6t.intent.device import host_arguments
@@ -85,14 +87,14 @@ class ProbedDevice:
             return
         session = self._require_session()
         with _unable():
-            session.restore()
-            session.apply()
+            session.rollback()
+            session.commit()
             session.verify()
 
     def check(self) -> None:
         """Verify that the device was configured all the time."""
         if self._session is not None:
-            self._session.check_held()
+            self._session.check_configured()
 
     def _require_session(self) -> DeviceSession:
         if self._session is None:
@@ -141,7 +143,7 @@ class BoundDevice:
         """Return the device with further parameters."""
         settings = self.bound.settings
         changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
-        changed = replace(bind(changed_settings), again=self.bound.again)
+        changed = replace(bind(changed_settings), rollback_command=self.bound.rollback_command)
         changed.driver.check_intent(changed.intent)
         if self.bound.intent != changed.intent and changed.driver.configured_alike(
             self.bound.intent, changed.intent
@@ -183,7 +185,7 @@ def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
             "name a driver with --dut",
             code="missing-driver",
         )
-    device = bound.driver.audited_device(bound.device, bound.intent, build_device)
+    device = make_audited_device(bound.driver, bound.device, bound.intent, build_device)
     bed = Bed(links, device)
     try:
         prober = bound.tester.prober(links, bed)
@@ -209,7 +211,7 @@ def _elsewhere(
     links: Links,
     interfaces: tuple[str, str] | None,
 ) -> Iterator[ProbedDevice]:
-    session = bound.driver.session(bound.intent, None, bound.again)
+    session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
     if session is None:
         with _open_prober(bound, links, interfaces) as prober:
             yield ProbedDevice(prober, None, _about(bound, {}))
@@ -217,12 +219,12 @@ def _elsewhere(
     session.open()  # a device that somebody else holds is left alone
     try:
         try:
-            session.apply()
+            session.commit()
             session.verify()
             with _open_prober(bound, links, interfaces) as prober:
                 yield ProbedDevice(prober, session, _about(bound, session.describe()))
         finally:
-            session.restore()
+            session.rollback()
     finally:
         session.close()
 
@@ -285,16 +287,11 @@ class SocketProber:
         at = {"left": interfaces[0], "right": interfaces[1]}
         self._worker = Worker(
             "prober",
-            {
-                "kind": "prober",
-                "namespace": namespace,
-                "interfaces": {
-                    "left": at[links.port_of("left")],
-                    "right": at[links.port_of("right")],
-                },
-                "frame_octets": frame_octets(links),
-                "hosts": {"left": host_arguments(links.left), "right": host_arguments(links.right)},
-            },
+            ProberRole,
+            namespace=namespace,
+            interfaces={"left": at[links.port_of("left")], "right": at[links.port_of("right")]},
+            frame_octets=frame_octets(links),
+            hosts={"left": host_arguments(links.left), "right": host_arguments(links.right)},
         )
         try:
             self._worker.answer()

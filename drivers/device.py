@@ -1,190 +1,182 @@
-"""What a run asks of a device under test, whatever it is made of: a session with it, its connections."""
+"""What a run asks of a device under test: a session with it, and its connection table."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-
-def quiet(text: str) -> None:
-    """For whoever need not be told."""
-
+from v6t.base.errors import DutError
 
 NEARLY_EMPTY = 10
 """Connections of its own that a device may have: the one over which it is driven, for example."""
 
 
+def ignore_message(text: str) -> None:
+    """Discard a message."""
+
+
 class StateDevice(Protocol):
-    """The part of a device driver that knows about connections."""
+    """The connection table of a device."""
 
     @property
     def timeout_s(self) -> float | None:
-        """Idle connections live so long [s]; None: unknown."""
+        """Lifetime of idle connections [s]; None: unknown."""
 
     @property
     def by_endpoint(self) -> bool:
-        """What it counts is an address and port inside, however many connections these have."""
+        """Whether it counts inside endpoints, however many connections these have."""
 
     def flush(self) -> None:
-        """Empty the table and see that it is empty.
+        """Empty the table and check that it is empty.
 
         Raises:
             DutError: it is not.
         """
 
     def sessions(self) -> int | None:
-        """Connections the device counts; None: it does not tell."""
+        """Count the connections; None: the device has no counter."""
 
     def table(self) -> Mapping[str, float]:
-        """What limits the table, by the device's own names; empty: it does not tell."""
+        """Read what limits the table, by the device's own names; empty: unknown."""
 
 
-class Watcher(Protocol):
-    """Watches a device from its making on."""
+class DeviceSession(ABC):
+    """A session with a device, or with several in a row. Opened once, closed always."""
 
-    def stop(self) -> Sequence[Any]:
-        """End, and give the samples of each second."""
+    supports_live_changes: bool = False
+    """Whether the configuration can be changed under traffic."""
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the device in messages."""
 
-class Watched(Protocol):
-    """One driven device, as whoever watches it sees it."""
-
-    def watcher(self, *readings: str) -> Watcher:
-        """Begin.
+    @abstractmethod
+    def open(self, *, lock: bool = True) -> None:
+        """Connect and take the lock.
 
         Args:
-            readings: names of what to read, as far as the device has it; none: all it has.
+            lock: False: only read, even if another process holds the lock.
         """
 
-    def read(self) -> Any:
-        """One sample, now, of what it tells without delay.
-
-        Raises:
-            DutError: it does not answer.
-        """
-
-    @property
-    def question(self) -> object:
-        """What :meth:`query` asks.
-
-        Raises:
-            UsageError: there is nothing to be asked in one frame.
-        """
-
-    def query(self) -> str:
-        """Ask it for something that was configured, in an answer that fits into one frame.
-
-        Returns:
-            What it was asked.
-
-        Raises:
-            DutError: the answer is not what it must be, or there is none.
-        """
-
-
-class DeviceSession(Protocol):
-    """A device being driven, or several in a row. Opened once, closed always."""
-
-    @property
-    def name(self) -> str:
-        """Of the device, in messages."""
-
-    def open(self) -> None:
-        """Connect."""
-
+    @abstractmethod
     def close(self) -> None:
-        """Give the connection back; nothing is restored by that. May be called twice."""
+        """Free the lock and disconnect; nothing is rolled back. May be called twice."""
 
+    @abstractmethod
     def make_plan(self) -> object:
-        """Survey, refuse or plan."""
+        """Survey the device and plan for it."""
 
-    def apply(self) -> object:
-        """Make the device what it shall be; restore it if that fails.
+    @abstractmethod
+    def compare(self) -> Sequence[Any]:
+        """Compare the plan with the present state: one entry for each step."""
+
+    @abstractmethod
+    def commit(self, revert_in: int | None = None) -> object:
+        """Apply the plan; roll back if that fails.
+
+        Args:
+            revert_in: silence after which the rollback timer acts [s]; None: as the options say.
 
         Raises:
-            DutError: with what is left on the device, if anything, and how to undo it.
+            DutError: the message says what is left on the device, if anything, and how to undo it.
         """
 
+    @abstractmethod
     def verify(self) -> list[str]:
-        """Read everything back; one line per check.
+        """Read everything back; return one line for each check.
 
         Raises:
-            DutError: the first thing that is not as it should be.
+            DutError: a check failed.
         """
 
-    def flush(self) -> None:
-        """Empty its connections."""
+    @abstractmethod
+    def confirm(self) -> None:
+        """Stop the rollback timer: the configuration stays when the session ends."""
 
-    def reconfigure(self, action: Any) -> None:
-        """Add, change or remove what is beside the traffic (``add``, ``change``, ``remove``).
-
-        Raises:
-            DutError: it could not be done.
-        """
-
-    def ready_for(self, action: Any) -> None:
-        """What goes before an action, without traffic."""
-
-    def update_routes(self) -> str:
-        """Move a route that no test packet takes: to the one way, to the other, and so on.
-
-        Returns:
-            What was done.
-
-        Raises:
-            DutError: it could not be done, or does not read back.
-        """
-
-    def keep(self) -> None:
-        """The configuration stays, whatever becomes of this session."""
-
-    def check_held(self) -> None:
-        """See that the device can still be what it was made.
-
-        Raises:
-            DutError: it may have undone everything by itself, or the connection is lost.
-        """
-
-    def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Put everything back; what was done, one line each.
+    @abstractmethod
+    def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
+        """Undo the plan; return one line for each thing done.
 
         Args:
             forget: drop the undo record even if the device is not as it was.
-            by_script: run ``undo.sh`` where the record beside it is damaged.
+            by_script: run ``undo.sh`` if the record is damaged.
 
         Raises:
             DutError: something is left; the message says what and how to undo it.
         """
 
+    @abstractmethod
+    def check_configured(self) -> None:
+        """Check that the device still has its configuration.
+
+        Raises:
+            DutError: it may have undone everything by itself, or the connection is lost.
+        """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Empty the connection table."""
+
+    @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Who holds it and what is configured."""
+        """Read who holds the lock, who configured the device, and the rollback timer."""
 
-    def figures(self) -> dict[str, dict[str, float]]:
-        """What it says of itself now, by reading; empty where it is not configured."""
+    @abstractmethod
+    def read_counters(self) -> dict[str, dict[str, float]]:
+        """Read the counters once; empty if the device is not configured."""
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
+        """Return facts for the manifest."""
 
+    @abstractmethod
     def state(self) -> StateDevice:
-        """How its connections are emptied and counted."""
+        """Return the connection table."""
 
-    def devices(self) -> Sequence[tuple[str, Watched]]:
-        """Every driven device with its name, from left to right."""
+    @abstractmethod
+    def devices(self) -> Sequence[tuple[str, Any]]:
+        """Return the session with every driven device and its name, from left to right."""
+
+    def reconfigure(self, action: Any) -> None:
+        """Change configuration that no test packet uses: ``add``, ``change`` or ``remove`` it.
+
+        Raises:
+            DutError: it could not be done.
+        """
+        raise self._make_unsupported_error("change its configuration")
+
+    def prepare_reconfiguration(self, action: Any) -> None:
+        """Make the device ready for an action, without traffic."""
+        self.reconfigure(action)
+
+    def update_routes(self) -> str:
+        """Move a route that no test packet takes; return what was done.
+
+        Raises:
+            DutError: it could not be done, or does not read back.
+        """
+        raise self._make_unsupported_error("change routes")
+
+    def _make_unsupported_error(self, what: str) -> DutError:
+        return DutError(
+            f"{self.name}: the driver cannot {what} under traffic", code="unsupported-operation"
+        )
 
 
 class HookState:
-    """A device with commands of the user's: one that empties its table, and one that counts."""
+    """The connection table of a device that the user's commands empty and count.
+
+    Args:
+        flush: empties the table, or raises.
+        count: prints the number of connections; None: the device has no counter.
+    """
 
     timeout_s: float | None = None
     by_endpoint = False
 
     def __init__(self, flush: Callable[[], object], count: Callable[[], str] | None) -> None:
-        """Combine.
-
-        Args:
-            flush: empties the table, raises if it cannot.
-            count: prints the number of connections; None: the device does not tell.
-        """
         self._flush = flush
         self._count = count
 
@@ -193,10 +185,10 @@ class HookState:
         self._flush()
 
     def sessions(self) -> int | None:
-        """The last word of what the command prints."""
+        """Return the last word of the command's output."""
         words = self._count().split() if self._count is not None else []
         return int(words[-1]) if words and words[-1].isdigit() else None
 
     def table(self) -> Mapping[str, float]:
-        """Nothing is known."""
+        """Return nothing: the limits are unknown."""
         return {}

@@ -277,7 +277,7 @@ STATUSES = {
     4: "the device under test cannot be driven",
     5: "the tester failed; what was measured is kept",
     6: "the device translates wrongly, or an audit found a MUST or SHOULD it deviates from",
-    7: "`v6t trend` found a change for the worse",
+    7: "`v6t trend` found a change for the worse, or `v6t dut compare` a difference",
     130: "interrupted; `v6t resume DIR` continues",
 }
 

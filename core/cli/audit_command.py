@@ -165,7 +165,10 @@ def command(
             write_record(record(progress), out)
 
     with reserve_directory(out), log_to(out):
-        with signals(lambda: of_device(bound.settings, bound.again)), _live_line() as show:
+        with (
+            signals(lambda: of_device(bound.settings, bound.rollback_command)),
+            _live_line() as show,
+        ):
             progress = AuditProgress(tested=show, save=save)
             error = run_audit(device, selection, request, progress)
         made = record(progress)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from copy import copy
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def device_flags(command: F) -> F:
-    """What says which device, and what it shall be."""
+    """Add the flags that say which device, and what it must be."""
     decorators: list[Callable[[Any], Any]] = [
         click.argument("run_file", required=False, type=PATH),
         click.option("--plugin", shell_complete=plugin_names, help="What the device shall be."),
@@ -58,7 +59,7 @@ def device_flags(command: F) -> F:
 
 
 def dut_flags(command: F) -> F:
-    """The same, and how it is told."""
+    """Add the same flags and ``--json``."""
     return device_flags(
         click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
     )
@@ -66,7 +67,7 @@ def dut_flags(command: F) -> F:
 
 @click.group(
     cls=CommandGroup,
-    short_help="configure, verify, watch and restore the device under test",
+    short_help="configure, compare, verify, watch and roll back the device under test",
     no_args_is_help=False,
 )
 def command() -> None:
@@ -92,20 +93,66 @@ def plan(as_json: bool, **given: Any) -> None:
         click.echo(visible(dut.plan_text(driver, planned)))
 
 
-@command.command(short_help="configure the device and leave it so")
+@command.command(short_help="show how the device differs from the plan")
 @dut_flags
 @verbosity_flags
-def apply(as_json: bool, **given: Any) -> None:
-    """Configure the device and read everything back; `restore` takes it back."""
+def compare(as_json: bool, **given: Any) -> None:
+    """Compare the plan with the present state of the device. Nothing is changed.
+
+    Exit status 7: a step differs.
+    """
+    run = _resolve(given)
+    from v6t.core.runs import dut
+    from v6t.drivers.duts.session.plan_steps import StepState
+
+    with _log(given):
+        name, steps = dut.compare(run)
+    different = [s for s in steps if s.state in (StepState.CHANGE, StepState.FOREIGN)]
+    if as_json:
+        click.echo(dut.as_json({"device": name, "steps": [asdict(s) for s in steps]}))
+    else:
+        for s in steps:
+            number = f"{s.number}. " if s.number else ""
+            detail = f": {' '.join(s.detail.split())}" if s.detail else ""
+            click.echo(visible(f"{number}{s.why}: {s.state.value}{detail}"))
+        click.echo(visible(f"{name}: {len(different)} of {len(steps)} steps differ"))
+    if different:
+        raise SystemExit(DIFFERENT)
+
+
+@command.command(short_help="configure the device and leave it so")
+@dut_flags
+@click.option(
+    "--revert-in",
+    type=click.IntRange(2, 86_400),
+    metavar="SECONDS",
+    help="Roll back after this time unless `v6t dut confirm` stops the timer.",
+)
+@verbosity_flags
+def commit(as_json: bool, revert_in: int | None, **given: Any) -> None:
+    """Configure the device and read everything back; `rollback` undoes it."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _logging(given), _stopping(run):
-        done = dut.apply(run)
+    with _log(given), _handle_signals(run):
+        done = dut.commit(run, revert_in)
     _show(done, as_json)
 
 
-@command.command(short_help="configure, read back, send frames both ways, restore")
+@command.command(short_help="stop the rollback timer")
+@dut_flags
+@verbosity_flags
+def confirm(as_json: bool, **given: Any) -> None:
+    """Stop the rollback timer of a configured device: the configuration stays."""
+    run = _resolve(given, any_technology=True)
+    from v6t.core.runs import dut
+
+    with _log(given):
+        done = dut.confirm(run)
+    _show(done, as_json)
+
+
+@command.command(short_help="configure, read back, send frames both ways, roll back")
 @dut_flags
 @click.option(
     "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
@@ -117,27 +164,26 @@ def verify(as_json: bool, **given: Any) -> None:
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _logging(given), _stopping(run):
+    with _log(given), _handle_signals(run):
         done = dut.verify(run)
     _show(done, as_json)
 
 
-@command.command(short_help="who configured it, and its counters now")
+@command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_flags
 @verbosity_flags
 def status(as_json: bool, **given: Any) -> None:
-    """Show whether the device is configured, by whom, and what it says of itself."""
+    """Show who holds the lock, who configured the device, its rollback timer and its counters."""
     bound = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _logging(given):
+    with _log(given):
         found = dut.status(bound)
     if as_json:
         click.echo(dut.as_json(found))
         return
-    click.echo(visible(f"{found['device']}: " + _configured(found, bound.again)))
-    for name, figures in found.get("now", {}).items():
-        click.echo(visible(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in figures.items())))
+    for line in _status_lines(found, bound.rollback_command):
+        click.echo(visible(line))
 
 
 @command.command(short_help="empty its session table")
@@ -148,19 +194,19 @@ def flush(as_json: bool, **given: Any) -> None:
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _logging(given):
+    with _log(given):
         done = dut.flush(run)
     _show(done, as_json)
 
 
-@command.command(short_help="put it back as it was")
+@command.command(short_help="undo what v6t did")
 @dut_flags
 @click.option(
     "--forget", is_flag=True, help="Drop the undo record even if the device is not as it was."
 )
 @click.option("--by-script", is_flag=True, help="Run undo.sh where the undo record is damaged.")
 @verbosity_flags
-def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
+def rollback(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     """Undo what v6t did, after whatever happened, from any host that can log in.
 
     The undo record is kept until the device is as it was.
@@ -168,13 +214,24 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _logging(given), _stopping(run):
-        told = dut.restore(run, keep=_kept(given), forget=forget, by_script=by_script)
+    with _log(given), _handle_signals(run):
+        done = dut.rollback(run, record_dir=_run_dir(given), forget=forget, by_script=by_script)
     if as_json:
-        click.echo(dut.as_json(told))
+        click.echo(dut.as_json(done))
         return
-    for line in told:
+    for line in done:
         click.echo(visible(line))
+
+
+def _add_alias(name: str, target: click.Command) -> None:
+    alias = copy(target)
+    alias.name, alias.short_help = name, f"alias of {target.name}"
+    alias.help = f"Alias of `v6t dut {target.name}`, with the same options."
+    command.add_command(alias)
+
+
+_add_alias("apply", commit)
+_add_alias("restore", rollback)
 
 
 @command.command(short_help="watch it at the rates a run has found")
@@ -194,14 +251,14 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 
     held = RunDir(directory, new=False)
     try:
-        again = shlex.join([*RESTORE, str(directory)])
-        bound = replace(bind(held.config()), again=again)
+        command = shlex.join([*ROLLBACK, str(directory)])
+        bound = replace(bind(held.config()), rollback_command=command)
     finally:
         held.close()
     bound.tester.prepare()
     from v6t.core.runs.log import log_to
 
-    with log_to(directory), _stopping(bound):
+    with log_to(directory), _handle_signals(bound):
         told = watch_again(
             directory,
             notice if as_json else lambda text: click.echo(visible(text)),
@@ -212,7 +269,9 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         click.echo(printed(told))
 
 
-RESTORE = ("v6t", "dut", "restore")
+ROLLBACK = ("v6t", "dut", "rollback")
+DIFFERENT = 7
+"""Exit status: a comparison found a difference."""
 FEW = 16
 """Connections that a clause of an audit keeps open at a time."""
 _FEW = {"connections": {"count": FEW}}
@@ -230,12 +289,12 @@ def _resolve(
     procedure: dict[str, Any] | None = None,
 ) -> Any:
     """The resolved run; where it does not matter what the device is, nobody need say it."""
-    if _kept(given) is not None:
+    if _run_dir(given) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.export import configuration
 
         bound = bind(configuration(given["run_file"]))
-        return replace(bound, again=_again(given, whole=False))
+        return replace(bound, rollback_command=_rollback_command(given, whole=False))
     run_file, testbed = read_first(given["run_file"]), read_first(given["testbed"])
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import driver_named, resolve_and_bind
@@ -258,19 +317,19 @@ def _resolve(
     bound = resolve_and_bind(run_file, testbed, flags)
     told = given["dut"] or driver_named(testbed)
     whole = bound.driver.of_parts or bound.driver.name != told
-    return replace(bound, again=_again(given, whole=whole))
+    return replace(bound, rollback_command=_rollback_command(given, whole=whole))
 
 
-def _again(given: dict[str, Any], *, whole: bool) -> str:
-    """The command that restores the device these flags name.
+def _rollback_command(given: dict[str, Any], *, whole: bool) -> str:
+    """Return the command that rolls back the device of these flags.
 
     Args:
         given: the flags.
         whole: it takes the technology, too.
     """
-    if _kept(given) is not None:
-        return shlex.join([*RESTORE, str(given["run_file"])])
-    words = [*RESTORE]
+    if _run_dir(given) is not None:
+        return shlex.join([*ROLLBACK, str(given["run_file"])])
+    words = [*ROLLBACK]
     if whole and given["run_file"] is not None:
         words.append(str(given["run_file"]))
     for flag, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
@@ -282,28 +341,24 @@ def _again(given: dict[str, Any], *, whole: bool) -> str:
     return shlex.join(words)
 
 
-def _kept(given: dict[str, Any]) -> Path | None:
+def _run_dir(given: dict[str, Any]) -> Path | None:
     """The run's directory, where one is given in place of files."""
     path: Path | None = given["run_file"]
     return path if path is not None and path.is_dir() else None
 
 
-def _logging(given: dict[str, Any]) -> AbstractContextManager[None]:
+def _log(given: dict[str, Any]) -> AbstractContextManager[None]:
     """Log to the run's log file, where a run's directory is given in place of files."""
     from v6t.core.runs.log import log_to
 
-    return log_to(_kept(given))
+    return log_to(_run_dir(given))
 
 
-def _stopping(bound: Any) -> AbstractContextManager[None]:
+def _handle_signals(bound: Any) -> AbstractContextManager[None]:
     """Signals end the work on a device in order."""
     from v6t.core.cli.stopping import of_device, signals
 
-    return signals(lambda: of_device(bound.settings, bound.again))
-
-
-def _tell(text: str) -> None:
-    click.echo(visible(text))
+    return signals(lambda: of_device(bound.settings, bound.rollback_command))
 
 
 def _show(text: str, as_json: bool) -> None:
@@ -312,13 +367,28 @@ def _show(text: str, as_json: bool) -> None:
     click.echo(printed({"done": text}) if as_json else visible(text))
 
 
-def _configured(found: dict[str, Any], again: str) -> str:
-    who = found["configured"]
-    if who is None:
+def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
+    """Return the status of a device, and of each part of a chain, for a reader."""
+    parts = status.get("parts") or {}
+    if len(parts) > 1:
+        lines = [line for part in parts.values() for line in _status_lines(part, rollback_command)]
+    else:
+        lines = [f"{status['device']}: {_configuration(status, rollback_command)}"]
+        if status["rollback_in_s"] is not None:
+            lines.append(f"  rollback timer: acts in {status['rollback_in_s']} s without a beat")
+        lines.append(f"  lock: {status['lock'] or 'free'}")
+    for name, counters in status.get("now", {}).items():
+        lines.append(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in counters.items()))
+    return lines
+
+
+def _configuration(status: dict[str, Any], rollback_command: str) -> str:
+    record = status["configured"]
+    if record is None:
         return "not configured by v6t"
-    if found.get("timer"):
-        return f"put back by its own timer; {found['timer']}; `{again}` looks at it"
+    if status["timer"]:
+        return f"{status['timer']}; `{rollback_command}` checks it"
     return (
-        f"configured for {found['technology']} ({found['driver']}) by {who['owner']} since "
-        f"{who['started']}; by hand, `{found['undo']}` takes it back"
+        f"configured for {status['technology']} ({status['driver']}) by {record['owner']} since "
+        f"{record['started']}, {record['steps']} steps; by hand, `{status['undo']}` undoes it"
     )

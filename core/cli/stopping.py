@@ -52,7 +52,7 @@ def of_run(run: ResolvedRun, path: Path) -> Stop:
         return Stop(
             f"stopping: putting {name} back as it was; a second Ctrl-C gives that up and leaves it "
             f"configured{own}",
-            (f"{name} is still configured{own}: v6t dut restore {place}", resume),
+            (f"{name} is still configured{own}: v6t dut rollback {place}", resume),
         )
     if run.tester.kind == "sim":
         return Stop("stopping; a second Ctrl-C ends it at once", (resume,))

@@ -35,7 +35,7 @@ class BoundRun:
             overrides.
         driver: of the device under test.
         tester: which kind, with its options.
-        again: the command that restores the device, where no run's directory does; empty: one does.
+        rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
         notes: what became of the settings otherwise than one may think, in sentences.
     """
 
@@ -44,7 +44,7 @@ class BoundRun:
     device: Technology
     driver: Driver
     tester: TesterKind
-    again: str = ""
+    rollback_command: str = ""
     notes: tuple[str, ...] = ()
 
     @property

@@ -46,6 +46,7 @@ class Management(Modifier):
             device.question  # noqa: B018  (asked for before any frame is sent)
 
         def ask() -> str:
-            return "; ".join([device.query() for _, device in session.devices()])
+            queries: list[str] = [device.query() for _, device in session.devices()]
+            return "; ".join(queries)
 
         return Repeated(trial, ask, INTERVAL_S)

@@ -175,7 +175,7 @@ class Bench:
         self._sends = sends
         result = self._measure(trial)
         if self.session is not None:
-            self.session.check_held()
+            self.session.check_configured()
         return result
 
     def _measure(self, trial: Trial) -> TrialResult:
@@ -242,7 +242,7 @@ class Bench:
         return {
             name_change_hook(action): Action(
                 partial(self._drive, "reconfigure", action),
-                partial(self._drive, "ready_for", action),
+                partial(self._drive, "prepare_reconfiguration", action),
             )
             for action in ACTIONS
         }
@@ -259,12 +259,14 @@ class Bench:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
-    def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:
+    def _drive(
+        self, what: Literal["reconfigure", "prepare_reconfiguration"], action: ChangeAction
+    ) -> None:
         self.ready()
         if what == "reconfigure":
             self._driven.reconfigure(action)
         else:
-            self._driven.ready_for(action)
+            self._driven.prepare_reconfiguration(action)
 
     def verify_device(self) -> list[str]:
         """Read the device's configuration back; one line per read-back, none without a driver.
@@ -284,7 +286,7 @@ class Bench:
         finally:
             if device is not None:
                 try:
-                    device.restore()
+                    device.rollback()
                 finally:
                     device.close()
 
@@ -296,5 +298,5 @@ class Bench:
         if device is not None:
             device.open()
             self._device = device
-            device.apply()
+            device.commit()
             device.verify()

@@ -28,8 +28,8 @@ from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
 
 if TYPE_CHECKING:
-    from v6t.drivers.device import Watched
-    from v6t.drivers.duts.telemetry import Sample
+    from v6t.drivers.duts.session.session import Session
+    from v6t.drivers.duts.session.telemetry import Sample
 
 FILE = "bottleneck.json"
 SHORTEST_S = 5.0
@@ -259,7 +259,7 @@ def limit_of_tester(record: Mapping[str, Any]) -> str:
 
 
 def _stretches(
-    bench: Bench, device: Watched, trials: Mapping[str, Trial]
+    bench: Bench, device: Session, trials: Mapping[str, Trial]
 ) -> tuple[dict[str, list[Sample]], dict[str, TrialResult]]:
     """Samples before the trials, in each and after, and what was counted; where a load ends is left out."""
     ends: list[tuple[str, float]] = []
@@ -310,7 +310,7 @@ def _refused(result: TrialResult) -> PhaseOneResult | None:
     return phase_one
 
 
-def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
+def _devices(bench: Bench) -> Sequence[tuple[str, Session]]:
     """Every driven device, with its name."""
     if bench.session is None:
         raise UsageError("the driver of this run's device cannot watch it", code="missing-driver")

@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from v6t.drivers.tester import Tester
 
 
-def lab_device(bound: BoundRun, keep: Path | None = None) -> LabDevice:
+def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
     """What the run's device driver puts between the lab's cables.
 
     Args:
         bound: the run.
-        keep: local directory for a copy of the undo record.
+        record_dir: local directory for a copy of the undo record.
     """
-    return bound.driver.lab_device(bound.device, bound.intent, keep)
+    from v6t.drivers.duts.devices import make_lab_device
+
+    return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
 
 
-def remote_session(bound: BoundRun, keep: Path | None = None) -> DeviceSession | None:
+def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
     """The device elsewhere that a run drives, not open yet; None if it drives none.
 
     Raises:
@@ -33,7 +35,9 @@ def remote_session(bound: BoundRun, keep: Path | None = None) -> DeviceSession |
     """
     if bound.tester.in_lab or bound.tester.simulates:
         return None
-    return bound.driver.session(bound.intent, keep, bound.again)
+    from v6t.drivers.duts.devices import make_session
+
+    return make_session(bound.driver, bound.intent, record_dir, bound.rollback_command)
 
 
 def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:

@@ -13,7 +13,8 @@ from v6t.core.config.resolve import driver_named, resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.doctor import Finding
 from v6t.core.runs.dut import any_plugin
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.devices import make_lab_device, make_session
+from v6t.drivers.duts.session.session import Session
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
@@ -38,7 +39,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
             words = "simulated" if simulated else "nobody configures it"
             yield Finding("device", "ok" if simulated or bound.tester.in_lab else "note", words)
         elif bound.tester.in_lab:
-            for line in bound.driver.lab_device(bound.device, bound.intent).look():
+            for line in make_lab_device(bound.driver, bound.device, bound.intent).look():
                 yield Finding("device", "ok", f"{line}, for the lab")
         else:
             yield from _elsewhere(bound, plugin)
@@ -47,7 +48,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
 
 
 def _elsewhere(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
-    session = bound.driver.session(bound.intent)
+    session = make_session(bound.driver, bound.intent)
     if session is None:
         yield Finding("device", "note", "nobody configures it")
         return
@@ -86,7 +87,7 @@ def _seen(name: str, session: Session) -> Iterator[Finding]:
     alone = ", ".join(f"{n} ({why})" for n, why in sorted(facts.untouchable().items()))
     if alone:
         yield Finding("device", "ok", f"{name}: not touched: {alone}")
-    record = session.pending()
+    record = session.read_record()
     if record is not None:
         text = f"{name}: configured by {record.owner}; a run puts it back first"
         yield Finding("device", "note", text)

@@ -1,10 +1,10 @@
-"""The device under test by itself: plan, apply, verify, status, flush, restore."""
+"""The device under test by itself: plan, compare, commit, confirm, verify, status, rollback."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,143 +16,122 @@ from v6t.core.config.bound import BoundRun
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
-    from v6t.drivers.duts.plan import Check, Plan
+    from v6t.drivers.duts.plan import Plan
+    from v6t.drivers.duts.session.plan_steps import Difference
     from v6t.drivers.duts.standing.ssh import LabSsh
 
 _LOG = logging.getLogger(__name__)
 
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
-    """What the driver would do to a device as it should be, before the first change.
+    """Plan for a device as it should be before the first change.
 
     Raises:
-        UsageError: there is no driver, or it cannot be this technology.
+        UsageError: no driver is configured, or it cannot be this technology.
     """
     return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
 def plan_text(driver: Driver, plan: Plan) -> str:
-    """A plan as one reads it: every command with its reason, its undo and its check."""
-    from v6t.drivers.duts.plan import ACTIONS
-    from v6t.drivers.duts.undo_record import here_document
+    """Return a plan for a reader: every command with its reason, its undo and its check."""
+    from v6t.drivers.duts.session.plan_steps import plan_lines
 
-    lines = [f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")]
-    lines += [f"# executed: {driver.executed}"]
-    lines += [f"# note: {note}" for note in plan.notes]
-    for number, step in enumerate(plan.steps, 1):
-        lines += ["", f"# {number}. {step.why}"]
-        lines.append(here_document(step.set, step.text) if step.text else step.set)
-        check = step.check
-        if step.before and check and check.command == step.before:
-            lines += _commented(f"read ({step.existing.value})", f"{step.before}  -> {check.says}")
-            check = None
-        elif step.before:
-            lines.append(f"#    before ({step.existing.value}): {step.before}")
-        if step.undo:
-            lines += _commented("undo", here_document(step.undo, step.undo_text)
-                                if step.undo_text else step.undo)  # fmt: skip
-        if check:
-            lines += _commented("check", f"{check.command}  -> {check.says}")
-    lines += _checked(plan.checks)
-    if plan.flush:
-        lines += ["", "# between trials"]
-        for step in plan.flush:
-            lines.append(here_document(step.set, step.text) if step.text else step.set)
-            if step.check:
-                lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
-    else:
-        lines += ["", "# between trials: nothing, it keeps no state"]
-    if plan.beside is not None:
-        lines += [
-            "",
-            f"# under traffic: {plan.beside.what} beside it"
-            + (plan.beside.how and f" ({plan.beside.how})"),
-        ]
-        for action in ACTIONS:
-            lines += [f"#    {action}", plan.beside.command(action)]
-        lines += _commented("check", plan.beside.look)
-    if plan.updates is not None:
-        lines += ["", f"# under traffic, in turn: {plan.updates.what} is moved"]
-        lines += [plan.updates.add, plan.updates.change]
-        lines += _commented("check", plan.updates.look)
-    text = "\n".join(lines)
-    return text.replace("{old}", "<as it was>").replace("{words}", "<as it was>")
+    title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
+    notes = [f"# note: {note}" for note in plan.notes]
+    return "\n".join([title, f"# executed: {driver.executed}", *notes, *plan_lines(plan)])
 
 
 def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
-    """The same for programs."""
-    from v6t.drivers.duts.plan import ACTIONS
+    """Return a plan for programs."""
+    from v6t.drivers.duts.session.plan_steps import plan_data
 
     return {
         "driver": plan.driver,
         "version": plan.version,
         "executed": driver.executed,
-        "steps": [
-            {
-                "command": s.set,
-                "why": s.why,
-                "text": s.text,
-                "undo": s.undo,
-                "undo_text": s.undo_text,
-                "before": s.before,
-                "was": s.existing.value,
-                "check": s.check and {"command": s.check.command, "says": s.check.says},
-            }
-            for s in plan.steps
-        ],
-        "checks": [{"command": c.command, "says": c.says} for c in plan.checks],
-        "flush": [s.set for s in plan.flush],
-        **(
-            {"beside": {"what": plan.beside.what, **{a: plan.beside.command(a) for a in ACTIONS}}}
-            if plan.beside
-            else {}
-        ),
-        **({"updates": [plan.updates.add, plan.updates.change]} if plan.updates else {}),
-        "notes": list(plan.notes),
+        **plan_data(plan),
     }
 
 
 @contextmanager
-def session(
-    bound: BoundRun, keep: Path | None = None, *, partly: bool = False
+def open_session(
+    bound: BoundRun, record_dir: Path | None = None, *, lock: bool = True
 ) -> Iterator[DeviceSession]:
-    """An open session with a device elsewhere, or with a lab device that stands.
+    """Open a session with a device elsewhere, or with a lab device that stands.
 
     Args:
         bound: whose device.
-        keep: local directory for a copy of the undo record.
-        partly: machines of the lab that do not stand any more are left out.
+        record_dir: local directory for a copy of the undo record.
+        lock: False: only read, even if another process holds the lock.
 
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(bound, keep, partly=partly)
-    opened.open()
+    session = _make_session(bound, record_dir)
+    session.open(lock=lock)
     try:
-        yield opened
+        yield session
     finally:
-        opened.close()
+        session.close()
 
 
-def apply(bound: BoundRun) -> str:
-    """Configure, read back; it stays so, or it is put back."""
+def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
+    """Compare the plan with the present state of the device; return its name and the steps."""
+    with open_session(bound) as device:
+        device.make_plan()
+        return device.name, list(device.compare())
+
+
+def commit(bound: BoundRun, revert_in: int | None = None) -> str:
+    """Configure the device and read everything back, or roll back.
+
+    Args:
+        bound: whose device.
+        revert_in: leave the rollback timer running, which acts after this time [s].
+    """
     done = ""
     try:
-        with session(bound) as device:
-            device.apply()
+        with open_session(bound) as device:
+            device.commit(revert_in)
             try:
                 device.verify()
-                device.keep()
+                if revert_in is None:
+                    device.confirm()
             except BaseException:  # Ctrl-C, too
-                device.restore()
+                device.rollback()
                 raise
-            done = f"{device.name} is configured and stays so; `{bound.again}` takes it back"
+            done = f"{device.name} is configured and stays so; `{bound.rollback_command}` undoes it"
+            if revert_in is not None:
+                done = (
+                    f"{device.name} is configured, and rolls back in {revert_in} s unless `v6t dut "
+                    "confirm` stops the timer"
+                )
     except KeyboardInterrupt:
         if done:  # it came too late
             _LOG.log(NOTICE, "%s", done)
         raise
     return done
+
+
+def confirm(bound: BoundRun) -> str:
+    """Stop the rollback timer of a configured device.
+
+    Raises:
+        DutError: the device is not configured, or the timer has rolled back.
+    """
+    with open_session(bound) as device:
+        status = device.status()
+        if status["configured"] is None:
+            raise DutError(f"{device.name} is not configured by v6t", code="not-configured")
+        if status["timer"]:
+            raise DutError(
+                f"{device.name}: {status['timer']}",
+                f"`{bound.rollback_command}` removes the undo record; then commit again",
+                code="rollback-timer-failed",
+            )
+        device.confirm()
+        return f"{device.name} stays configured; `{bound.rollback_command}` undoes it"
 
 
 def verify(bound: BoundRun) -> str:
@@ -202,53 +181,53 @@ def verify(bound: BoundRun) -> str:
 
 
 def status(bound: BoundRun) -> dict[str, Any]:
-    """Who configured it, and what it says of itself now."""
-    with session(bound) as device:
-        answer = device.status()
-        now = device.figures()
-        return {**answer, "now": now} if now else answer
+    """Read who holds the lock, who configured the device, its rollback timer and its counters."""
+    with open_session(bound, lock=False) as device:
+        status = device.status()
+        counters = device.read_counters()
+        return {**status, "now": counters} if counters else status
 
 
 def flush(bound: BoundRun) -> str:
-    """Empty its state."""
-    with session(bound) as device:
+    """Empty the connection table of the device."""
+    with open_session(bound) as device:
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
 
 
-def restore(
+def rollback(
     bound: BoundRun,
     *,
-    keep: Path | None = None,
+    record_dir: Path | None = None,
     forget: bool = False,
     by_script: bool = False,
 ) -> list[str]:
-    """Put it back as it was, from any host, after whatever happened.
+    """Undo what v6t did, from any host that can log in.
 
     Args:
         bound: whose device.
-        keep: the run's directory, which holds a copy of the undo record.
+        record_dir: the run's directory, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
-        by_script: run ``undo.sh`` where the record beside it is damaged.
+        by_script: run ``undo.sh`` if the record is damaged.
     """
     labs = _labs(bound)
-    gone = [lab.name for lab in labs if not lab.running()]
+    ended = [lab.name for lab in labs if not lab.running()]
     elsewhere = [ssh for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.host]
-    if labs and len(gone) == len(labs) and not elsewhere:
+    if labs and len(ended) == len(labs) and not elsewhere:
         return ["there is no such lab device; nothing is left of it"]
-    for name in gone:
+    for name in ended:
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
-    device = _session(bound, keep, partly=True)
+    device = _make_session(bound, record_dir, partial=True)
     try:
-        if not bound.driver.of_parts:  # of several each is reached by itself, as far as it can be
+        if not bound.driver.of_parts:  # each part is connected to by its own rollback
             device.open()
-        told = device.restore(forget=forget, by_script=by_script)
+        done = device.rollback(forget=forget, by_script=by_script)
     finally:
         device.close()
-    for lab in labs:  # one that is in use, or not as it was, stays
+    for lab in labs:  # a lab that is in use, or not as it was, stays
         lab.stop()
-    return told
+    return done
 
 
 def any_plugin(driver: str) -> str | None:
@@ -285,7 +264,11 @@ def _labs(bound: BoundRun) -> list[LabSsh]:
     return [LabSsh(name) for name in names]
 
 
-def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSession:
+def _make_session(
+    bound: BoundRun, record_dir: Path | None, *, partial: bool = False
+) -> DeviceSession:
+    """Make a session that is not open; ``partial`` leaves out lab machines that have ended."""
+    from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.standing.ssh import standing
 
     driver, labs = bound.driver, _labs(bound)
@@ -295,14 +278,14 @@ def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSessi
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
             code="missing-device",
         )
-    gone = [lab.name for lab in labs if not lab.running()]
-    if gone and not partly:
+    ended = [lab.name for lab in labs if not lab.running()]
+    if ended and not partial:
         raise UsageError(
-            f"the lab device {' and '.join(gone)} does not stand",
+            f"the lab device {' and '.join(ended)} does not stand",
             "it stands while a run uses it",
             code="missing-device",
         )
-    session = driver.session(bound.intent, keep, bound.again, standing)
+    session = make_session(driver, bound.intent, record_dir, bound.rollback_command, standing)
     if session is None:
         raise UsageError(
             "no driver is configured for this device",
@@ -313,18 +296,5 @@ def _session(bound: BoundRun, keep: Path | None, *, partly: bool) -> DeviceSessi
 
 
 def as_json(value: Any) -> str:
-    """For ``--json``."""
+    """Return the text for ``--json``."""
     return json.dumps(value, indent=1, sort_keys=True)
-
-
-def _checked(checks: Sequence[Check]) -> list[str]:
-    """Read-backs that belong to no step."""
-    lines = ["", "# besides, when it is configured"] if checks else []
-    for check in checks:
-        lines += _commented("check", f"{check.command}  -> {check.says}")
-    return lines
-
-
-def _commented(what: str, text: str) -> list[str]:
-    first, *more = text.splitlines()
-    return [f"#    {what}: {first}", *(f"#      {line}" for line in more)]

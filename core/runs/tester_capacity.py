@@ -24,7 +24,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
-from v6t.drivers.device import quiet
+from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
     MOST_AGAIN,
@@ -98,8 +98,8 @@ def find_capacity(
     *,
     of_phase_one: bool = False,
     least_fps: float = 0.0,
-    say: Callable[[str], None] = quiet,
-    at_length: Callable[[str], None] = quiet,
+    say: Callable[[str], None] = ignore_message,
+    at_length: Callable[[str], None] = ignore_message,
 ) -> tuple[TesterCapacity, str]:
     """The tester's capacity and where it is from; measured if nothing is remembered.
 
@@ -140,7 +140,7 @@ def found_again(
     before: TesterCapacity,
     number: int,
     say: Callable[[str], None],
-    at_length: Callable[[str], None] = quiet,
+    at_length: Callable[[str], None] = ignore_message,
 ) -> TesterCapacity | None:
     """A higher capacity, where the device just carried all that the tester was thought to.
 

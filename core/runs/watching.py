@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 from v6t.base.errors import V6tError
-from v6t.drivers.device import DeviceSession, Watcher
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.session.telemetry import TelemetryWatcher
 from v6t.drivers.duts.shape import polls, shares_of
 from v6t.trials.result import TrialResult
 from v6t.trials.timeline import DeviceLoad
@@ -34,7 +35,7 @@ class Watching:
         """
         long_enough = trial.total_duration_s >= SHORTEST_S
         self._devices = session.devices() if session is not None and long_enough else ()
-        self._watchers: dict[str, Watcher] = {}
+        self._watchers: dict[str, TelemetryWatcher] = {}
         self._seen: dict[str, Sequence[Any]] = {}
 
     def __enter__(self) -> Watching:

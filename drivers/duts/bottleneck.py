@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.shape import Telemetry, shaped, shares_of
-from v6t.drivers.duts.telemetry import Sample
 
 BUSY_IDLE = 3.0
 """A core that is idle for less than this is busy throughout [%]."""
@@ -33,7 +33,7 @@ NOT_COUNTED = "frames were lost, and no counter of this device says that it was 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Never without its evidence.
+    """What limits a device, with the evidence.
 
     Attributes:
         limited_by: ``cpu``, ``table``, ``rules``, ``queue``, ``contention``, ``tester``, ``nothing here`` or
@@ -50,7 +50,7 @@ class Verdict:
 def verdict_of(
     samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
 ) -> Verdict:
-    """The verdict on one device.
+    """Return the verdict on one device.
 
     Args:
         samples: of a trial at the highest rate without loss or just above, its first and last second
@@ -83,13 +83,13 @@ def verdict_of(
 
 
 def _speaks(told: Telemetry, lost: int | None) -> bool:
-    """Whether what the device has dropped has to do with what was lost: strays have not."""
+    """Whether the drops of the device are enough to explain what was lost."""
     dropped = sum(told.reasons.values())
     return dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
 
 
 def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
-    """What several devices one after the other say together (BN-02); empty for a single one.
+    """Return the verdict on several devices in a row (BN-02); empty for a single one.
 
     Args:
         verdicts: by device, from left to right.
@@ -147,7 +147,7 @@ def _fullest(told: Telemetry) -> tuple[str, float]:
 
 
 def _by_table(told: Telemetry, lost: int | None, at_least: float = 0.0) -> tuple[str, str] | None:
-    """Losses for want of room: most of all, or any where the table is seen to be full.
+    """Judge losses for want of room: most of all, or any where the table is full.
 
     Frames of connections that the device does not know follow from that, and are none of the others.
 
@@ -175,7 +175,7 @@ def _by_table(told: Telemetry, lost: int | None, at_least: float = 0.0) -> tuple
 
 
 def _by_rules(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
-    """Most of what was lost would have been lost at any rate."""
+    """Judge losses that occur at any rate."""
     refused = told.lost(Lost.RULE, Lost.UNKNOWN)
     everything = max(sum(told.reasons.values()), lost or 0)
     if not refused or 100 * sum(refused.values()) < MOST * everything:
@@ -184,7 +184,7 @@ def _by_rules(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
 
 
 def _by_process(told: Telemetry) -> tuple[str, str] | None:
-    """A device that is a process, on the time that this was given."""
+    """Judge a process by the time that it was given."""
     if not told.process or told.polls:
         return None
     ran, waited = told.process["run"], told.process["wait"]
@@ -200,7 +200,7 @@ def _by_process(told: Telemetry) -> tuple[str, str] | None:
 
 
 def _not_let(told: Telemetry) -> str:
-    """Of a thread that was ready to run and did not."""
+    """Describe a thread that was ready to run and did not."""
     idle = [] if told.polls else [100 - core["busy"] for core in told.cores.values()]
     if not idle:
         whom = "others on its cores, or a quota, held it back"
@@ -215,7 +215,7 @@ def _not_let(told: Telemetry) -> str:
 
 
 def _by_waiting(told: Telemetry) -> tuple[str, str] | None:
-    """A device that lost frames while it was ready to run: whatever its queues say, it had not the time.
+    """Judge a device that lost frames while it was ready to run: it lacked time, whatever its queues count.
 
     A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
     """
@@ -225,7 +225,7 @@ def _by_waiting(told: Telemetry) -> tuple[str, str] | None:
 
 
 def _for_want_of_room(told: Telemetry) -> bool:
-    """Most of what was dropped was refused by a table, which has nothing to do with time."""
+    """Whether a table refused most of the drops, which has nothing to do with time."""
     return told.lost_for[_worst(told)] in (Lost.ROOM, Lost.ENTRY)
 
 
@@ -239,7 +239,7 @@ def _by_full_vectors(told: Telemetry) -> tuple[str, str] | None:
 
 
 def _by_vectors_room(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
-    """Of a VPP that is not full; its cores say nothing."""
+    """Judge a VPP that is not full; its cores tell nothing."""
     if not told.vectors_per_call:
         return None
     room = f"its workers have room: at most {_fullest(told)[1]:.0f} vectors per call, of 256"
@@ -256,7 +256,7 @@ def _by_vectors_room(told: Telemetry, lost: int | None) -> tuple[str, str] | Non
 
 
 def _by_polling(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
-    """Of a device that polls, and does not say how much it found."""
+    """Judge a device that polls, and does not count what it found."""
     if not told.polls or told.vectors_per_call:
         return None
     unfetched = told.lost(Lost.INGRESS)
@@ -272,7 +272,7 @@ def _by_polling(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
 
 
 def _by_room(told: Telemetry) -> tuple[str, str] | None:
-    """A process that slept, and nevertheless was not given all frames; :func:`_by_waiting` has been asked."""
+    """Judge a process that slept and lost frames; :func:`_by_waiting` comes first."""
     if not told.process or not told.drops or _for_want_of_room(told):
         return None
     slept = 100 - told.process["run"] - told.process["wait"]
@@ -291,7 +291,7 @@ def _most(counts: Mapping[str, float]) -> str:
 
 
 def _by_full_cores(cores: Mapping[str, Sequence[float]], tester: str) -> tuple[str, str] | None:
-    """Cores without time.
+    """Judge cores without idle time.
 
     Args:
         cores: idle time of each.
@@ -309,7 +309,7 @@ def _by_full_cores(cores: Mapping[str, Sequence[float]], tester: str) -> tuple[s
 def _by_cores(
     cores: Mapping[str, Sequence[float]], told: Telemetry, lost: int | None
 ) -> tuple[str, str]:
-    """Of a device none of whose cores is full."""
+    """Judge a device none of whose cores is full."""
     if not cores:
         return "unknown", "it says nothing about its cores"
     middles = _middles(cores)

@@ -1,19 +1,26 @@
-"""The contract of a device driver: commands, and how a device that takes them stands or is reached."""
+"""The contract of a device driver: what it knows of its device. It never runs anything."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from v6t.base.errors import UsageError
-from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.commands import Commands, Reading, Suited, check_interfaces
-from v6t.drivers.duts.expect_profile import ProfiledOracle
+from pydantic import BaseModel
+from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import Hook, HookOptions, reached
-from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
+from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
+from v6t.drivers.duts.readings import Reading, Suited
+from v6t.drivers.duts.way import check_way
+from v6t.drivers.options import options_of
 from v6t.drivers.tester import Oracle
+from v6t.drivers.transport.redaction import add_secrets_of
+from v6t.intent.device import Port
+from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.packet_model import PacketModel
@@ -22,17 +29,17 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
-    Reach = Callable[[SshOptions], Transport | None]
-
 __all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "Suited", "check_interfaces"]
+
+T = TypeVar("T")
 
 
 class ReferencePart(Protocol):
-    """What a technology of several parts says of one whose translation it knows."""
+    """A part of a technology whose translation is known."""
 
     @property
     def name(self) -> str:
-        """Of the part."""
+        """Name of the part."""
 
     @property
     def reference(self) -> Any:
@@ -52,37 +59,81 @@ class DeviceTechnology(Oracle, Protocol):
 
     @property
     def parts(self) -> Sequence[ReferencePart]:
-        """Of a technology that is made of several; else none."""
+        """Parts of a technology that is made of several, else empty."""
 
 
-def over_ssh(ssh: SshOptions) -> Transport:
-    """The way to a device elsewhere, not open yet.
+@dataclass(frozen=True)
+class PartOf:
+    """The chain that a driver belongs to, as messages need it.
+
+    Attributes:
+        name: of the part.
+        params: names in the chain's technology of the part's parameters.
+    """
+
+    name: str
+    params: Mapping[str, str]
+
+    def translate_error(self, exc: UsageError) -> UsageError:
+        """Return an error of the part with the parameters that the chain takes."""
+        params = {self.params[n]: value for n, value in exc.params.items() if n in self.params}
+        return UsageError(
+            f"{self.name}: {exc.message}",
+            exc.hint,
+            params=params if len(params) == len(exc.params) else {},
+            dut_params={f"parts.{self.name}.options.{n}": v for n, v in exc.dut_params.items()},
+            code=exc.code,
+        )
+
+
+class Driver(ABC):
+    """One implementation, or several in a row. Instances hold options only.
+
+    Args:
+        given: options of the testbed file and ``--set-dut``.
 
     Raises:
-        UsageError: it is one of the lab.
+        UsageError: naming the option.
     """
-    from v6t.drivers.transport.openssh import SshTransport
 
-    if ssh.lab:
-        raise UsageError(
-            f"{ssh.lab} is a device of the lab: this tester does not reach it",
-            "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here",
-            code="unsupported-by-tester",
-        )
-    return SshTransport(ssh)
-
-
-class Driver(Commands):
-    """One implementation, or several in a row. Instances hold options only."""
-
+    name: ClassVar[str]
+    noun: ClassVar[str] = "driver"
+    """Word behind the name in messages."""
+    title: ClassVar[str]
+    accepts: ClassVar[tuple[type[DeviceConfig], ...]]
+    """Configurations that it can make a device of; ``DeviceConfig`` itself: any."""
+    executed: ClassVar[str]
+    """What was run with real frames, for the documentation and ``v6t dut plan``."""
+    versions: ClassVar[tuple[str, ...]] = ("",)
+    """Versions whose commands differ, oldest first; the last is planned for by default."""
+    options_model: ClassVar[type[BaseModel]] = DutOptions
+    kernel: ClassVar[bool] = True
+    """Whether its routes and addresses are the system's own, which carry the connection, too."""
     configures: ClassVar[bool] = True
-    """There is something to configure; else the device is as it is."""
+    """Whether there is something to configure."""
     absent: ClassVar[bool] = False
-    """There is no device: the tester's ports are joined."""
+    """Whether there is no device: the tester's ports are joined."""
     of_parts: ClassVar[bool] = False
-    """The technology says which devices there are."""
+    """Whether the technology names the devices, see :meth:`parts`."""
     has_background_vlans: ClassVar[bool] = False
-    """Whether it can give the background VLANs of its own."""
+    """Whether it supports separate VLANs for the background."""
+    options: Any
+    part: PartOf | None = None
+    """The chain that it belongs to; None: it is the whole device."""
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self.options = options_of(self.options_model, self.name, self.noun, given or {})
+        add_secrets_of(self.options.model_dump())
+
+    @classmethod
+    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options that ``--set-dut`` changes.
+
+        Args:
+            given: of the testbed file.
+            flags: of the command line.
+        """
+        return flags
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
@@ -91,18 +142,199 @@ class Driver(Commands):
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """Parameters that the device alone believes."""
+        """Parameters of the technology that only the device uses."""
         return {}
 
+    @property
+    def prelude(self) -> str:
+        """Shell lines that its commands need; they are in ``undo.sh``, too."""
+        return ""
+
+    def carried(self, transport: Transport) -> Transport:
+        """Wrap the transport to its machine in what carries its commands."""
+        return transport
+
+    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+        """Return how to log in to each machine that is configured; None: unknown."""
+        del intent
+        return [self.options.ssh]
+
+    def parts(self, intent: Intent) -> Sequence[Any]:
+        """Return the parts of a chain, from left to right."""
+        return ()
+
+    # ------------------------------------------------------------ the device
+
+    @abstractmethod
+    def survey(self) -> Mapping[str, str]:
+        """Return commands that change nothing, by section; ``version`` is one of them."""
+
+    @abstractmethod
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """Parse the output of :meth:`survey`.
+
+        Raises:
+            DutError: a program is missing, or the device is another one.
+        """
+
+    @abstractmethod
+    def example(self, intent: Intent) -> Facts:
+        """Return the facts of a suitable device, for plans without a device."""
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        """Return the reading of its number of sessions, ``sessions``; None: it has no state."""
+        return None
+
+    def by_endpoint(self, intent: Intent) -> bool:
+        """Whether a session is that of an inside endpoint, whatever its peer."""
+        return False
+
+    def table(self, intent: Intent) -> Reading | None:
+        """Return the reading of what limits its session table, by the device's own names."""
+        return None
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Return the lifetime of idle connections [s]; None: for ever, or unknown."""
+        return None
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Return what to watch under load, by name."""
+        return {}
+
+    # -------------------------------------------------------------- the plan
+
+    @abstractmethod
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """Return the plan, after :meth:`refuse`."""
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
+        """Refuse what this implementation cannot do, or does wrong without a message.
+
+        Raises:
+            UsageError: with the nearest thing that works.
+            DutError: the device is not in a state to be used.
+        """
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """Return defaults for parameters of a technology whose own ones it cannot take."""
+        return {}
+
+    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+        """Return what can be changed under traffic without an effect on it; None: nothing."""
+        return None
+
+    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+        """Return a route that no test packet takes and that updates move; None: none can be."""
+        return None
+
+    def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
+        """Return a BGP speaker and the route that it moves; None: it has no speaker."""
+        return None
+
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        """Return filters of forwarded frames (RFC 2544, section 11.4); empty: it has none."""
+        return ()
+
+    def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
+        """Return an SNMP agent, and the check that queries it; None: it has no agent."""
+        return None
+
+    def plan(self, intent: Intent, facts: Facts) -> Plan:
+        """Plan for a device.
+
+        Raises:
+            UsageError: the implementation cannot be this technology, or not with these parameters.
+            DutError: the device is not in a state to be used.
+        """
+        try:
+            return self._plan(intent, facts)
+        except UsageError as exc:
+            if self.part is None:
+                raise
+            raise self.part.translate_error(exc) from exc
+
+    def _plan(self, intent: Intent, facts: Facts) -> Plan:
+        self.check_supported(intent, in_chain=self.part is not None)
+        self.refuse(intent, facts)
+        plan = self._with_requirements(self.steps(intent, facts), intent, facts)
+        ssh = self.options.ssh
+        # the session is in the machine's own namespace: nothing in another one takes its way
+        if ssh is not None and not ssh.netns and facts.way is not None:
+            check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
+        return plan
+
+    def _with_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
+        """Add to a plan what a run requires beyond the technology."""
+        required = intent.requirements
+        leave_out = "leave the modifier out, or choose another driver"
+        if required.filters:
+            steps = self._require(
+                self.filters(intent, facts, required.filters),
+                f"does not create filters for {intent.technology}",
+                leave_out,
+            )
+            plan = replace(plan, steps=(*plan.steps, *steps))
+        if required.snmp_agent:
+            steps, query = self._require(
+                self.agent(intent, facts),
+                "does not start an SNMP agent",
+                "use the modifier management, which reads over the driver's connection",
+            )
+            plan = replace(plan, steps=(*plan.steps, *steps), asked=query)
+        if required.route_updates:
+            change: Change | None
+            if required.bgp_speaker:
+                steps, change = self.speaker(intent, facts) or ((), None)
+            else:
+                steps, change = (), self.updates(intent, facts)
+            protocol = " by BGP" if required.bgp_speaker else ""
+            problem = f"does not change routes under traffic{protocol}"
+            update = self._require(change, problem, leave_out)
+            plan = replace(plan, steps=(*plan.steps, *steps, update.kept), updates=update)
+        if required.live_change:
+            beside = self._require(
+                self.beside(intent, facts),
+                f"has nothing of {intent.technology} that it could change under traffic",
+                "leave reconfiguration out of --measure, or choose another driver",
+            )
+            plan = replace(plan, steps=(*plan.steps, beside.kept), beside=beside)
+        return plan
+
+    def _require(self, capability: T | None, problem: str, hint: str) -> T:
+        if not capability:
+            raise UsageError(
+                f"the {self.name} driver {problem}", hint, code="unsupported-operation"
+            )
+        return capability
+
     @classmethod
-    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options that ``--set-dut`` changes.
+    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+        """Refuse a device that no version of this implementation can be, whatever its options.
 
         Args:
-            given: of the testbed file.
-            flags: of the command line.
+            intent: what the device must be.
+            in_chain: whether it is a part of a chain.
+
+        Raises:
+            UsageError: with the configurations that it accepts.
         """
-        return flags
+        if not isinstance(intent.configuration, cls.accepts):
+            raise cls.make_refusal(intent)
+
+    @classmethod
+    def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
+        """Return the error for a device that this implementation cannot be.
+
+        Args:
+            intent: what the device must be.
+            hint: what to do instead; empty: the configurations that it accepts.
+        """
+        return UsageError(
+            f"the {cls.name} driver cannot make a device for {intent.technology}",
+            hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
+            technology=intent.technology,
+            code="unsupported-technology",
+        )
 
     def check_intent(self, intent: Intent) -> None:
         """Refuse what no device of this kind could be.
@@ -118,18 +350,8 @@ class Driver(Commands):
                 code="no-background",
             )
 
-    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """Who knows the frames this device emits: the technology, as this implementation does it."""
-        profile = self.profile(intent)
-        return oracle if profile.plain else ProfiledOracle(oracle, profile)
-
-    def further_hops(self, intent: Intent, direction: Direction) -> int:
-        """Return the hops that a packet takes in this device beyond those of the technology."""
-        del direction
-        return self.profile(intent).further_hops
-
     def configured_alike(self, one: Intent, other: Intent) -> bool:
-        """Whether a device that shall be one is told the same as one that shall be the other."""
+        """Whether two intents have the same commands."""
         if not self.configures or self.of_parts:
             return one == other
 
@@ -139,83 +361,104 @@ class Driver(Commands):
         return commands(one) == commands(other)
 
     def emptying(self, intent: Intent) -> str:
-        """How its connections are emptied, in commands (ST-10)."""
+        """Return the commands that empty its connections (ST-10)."""
         return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
 
-    def session(
-        self,
-        intent: Intent,
-        keep: Path | None = None,
-        again: str = "",
-        reach: Reach = over_ssh,
-    ) -> DeviceSession | None:
-        """A session with a device elsewhere, not open yet; None: nobody drives it, or it is not there.
+    # ------------------------------------------------------------ its frames
 
-        Args:
-            intent: what it shall be.
-            keep: local directory for a copy of the undo record.
-            again: the command that restores later; empty: by ``keep``.
-            reach: the way to a machine, not open yet; None: it is not there.
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """Return how its frames differ from the reference translation."""
+        return ExpectProfile()
 
-        Raises:
-            UsageError: nothing says how to reach it.
-        """
-        from v6t.drivers.duts.session import Session
+    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
+        """Return the oracle of its frames: the technology, as this implementation does it."""
+        profile = self.profile(intent)
+        return oracle if profile.plain else ProfiledOracle(oracle, profile)
 
-        ssh = reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
-        transport = reach(ssh)
-        return None if transport is None else Session(self, transport, intent, keep, again)
+    def further_hops(self, intent: Intent, direction: Direction) -> int:
+        """Return the hops that a packet takes in this device beyond those of the technology."""
+        del direction
+        return self.profile(intent).further_hops
 
-    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """How each machine is logged in to that the driver configures; None: nothing says how."""
-        del intent
-        return [self.options.ssh]
+    # ---------------------------------------------------------------- the lab
 
     def lab_device(
-        self,
-        translation: DeviceTechnology,
-        intent: Intent,
-        keep: Path | None = None,
-    ) -> LabDevice:
-        """What stands between the lab's cables.
+        self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
+    ) -> LabDevice | None:
+        """Return a device between the lab's cables that is not like others; None: it is.
 
         Args:
-            translation: the technology, as the device is to believe it.
-            intent: what it shall be.
-            keep: local directory for a copy of the undo record.
+            translation: the technology, as the device implements it.
+            intent: what it must be.
+            record_dir: local directory for a copy of the undo record.
         """
-        from v6t.drivers.duts.standing.device import LabDut
-
-        return LabDut(self, intent, keep)
+        return None
 
     def audited_device(
         self,
         technology: DeviceTechnology,
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
-    ) -> LabDevice:
-        """Return the device that an audit tests with single frames.
+    ) -> LabDevice | None:
+        """Return the device that an audit tests with single frames; None: that of the lab.
 
         Args:
             technology: as the device should implement it.
             intent: of the device.
             build_model: builds a packet-level model, for drivers without a real device.
         """
-        del build_model
-        return self.lab_device(technology, intent)
+        return None
 
 
 class WithoutCommands(Driver):
-    """What is no single device to be asked: there is nothing to survey."""
+    """A driver without a device to be surveyed."""
 
     def survey(self) -> Mapping[str, str]:
-        """Nothing."""
         return {}
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """None."""
         return Facts(system="", version="")
 
     def example(self, intent: Intent) -> Facts:
-        """None."""
         return Facts(system="", version="")
+
+
+def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
+    """Check that the ports are not the management interface, and are cabled as they should be.
+
+    Raises:
+        DutError: saying what was seen.
+    """
+    untouchable = facts.untouchable()
+    sides: tuple[Port, Port] = ("left", "right")
+    for own in sides:
+        name = getattr(options, own)
+        wanted = getattr(intent.links, own).dut_mac.lower()
+        side = intent.links.port_of(own)  # as the testbed file calls it
+        if name in untouchable:
+            raise DutError(
+                f"the {side} interface {name} is not touched: {untouchable[name]}",
+                f"name another one with dut.options.{side}",
+                code="interface-protected",
+            )
+        interface = facts.interfaces.get(name)
+        if interface is None:
+            known = ", ".join(sorted(facts.interfaces))
+            near = [n for n, i in facts.interfaces.items() if i.mac == wanted]
+            raise DutError(
+                f"the device has no interface {name} (dut.options.{side}); it has {known}",
+                f"{near[0]} has the MAC address {wanted}" if near else "",
+                code="unknown-interface",
+            )
+        if interface.mac != wanted:
+            raise DutError(
+                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}",
+                f"set links.{side}.dut_mac in the testbed file, or name another interface",
+                code="wrong-interface",
+            )
+        if interface.up and not interface.carrier:
+            raise DutError(
+                f"the {side} interface {name} has no carrier",
+                "is the cable plugged in?",
+                code="no-carrier",
+            )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExpectProfile(HeaderPolicy):
-    """What one implementation does; the default is the reference and all that RFCs allow.
+    """Differences of an implementation from the reference and from what RFCs allow.
 
     Whatever :class:`~v6t.packets.header_policy.HeaderPolicy` has can be declared, too: then one
     behaviour is expected where RFCs allow several, or one that they do not allow.
@@ -48,30 +48,27 @@ class ExpectProfile(HeaderPolicy):
 
     @property
     def plain(self) -> bool:
-        """Whether it allows nothing."""
+        """Whether there is no difference."""
         return replace(self, why="") == ExpectProfile()
 
 
 class ProfiledOracle(OracleDecorator):
-    """A plugin's reference translation as a certain implementation does it. Picklable."""
+    """The reference translation of a technology as a certain implementation does it. Picklable.
+
+    Args:
+        oracle: the plugin.
+        profile: of the device's driver.
+    """
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
-        """Combine.
-
-        Args:
-            oracle: the plugin.
-            profile: of the device's driver.
-        """
         super().__init__(oracle)
         self.profile = profile
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The technology's, and what the device does of it."""
         return merge_policies(self.oracle.header_policy, self.profile)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """The reference's frames with the profile's differences."""
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         if not (length > 0).any():

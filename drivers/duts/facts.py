@@ -33,7 +33,7 @@ LINUX = {
 
 @dataclass(frozen=True)
 class Interface:
-    """One interface of the device."""
+    """An interface of the device."""
 
     mac: str
     up: bool = True
@@ -74,12 +74,12 @@ class Facts:
     sections: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, section: str) -> int | None:
-        """A section that is one number."""
+        """Return a section that is one number."""
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 
     def untouchable(self) -> dict[str, str]:
-        """Interfaces nothing may be done to, and why; with what they are made of."""
+        """Return the interfaces that must not be changed, with the reasons."""
         reasons = dict.fromkeys(self.management, "it carries this connection")
         for name in self.default_via:
             reasons.setdefault(name, "a default route leads through it")
@@ -101,13 +101,13 @@ class Facts:
 
 
 def programs_section(names: Iterable[str]) -> str:
-    """Command that prints those of the programs that are there."""
+    """Return a command that prints which of the programs are installed."""
     wanted = " ".join(names)
     return f"for p in {wanted}; do command -v $p >/dev/null && echo $p; done; true"
 
 
 def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
-    """Facts of a Linux device.
+    """Parse the facts of a Linux device.
 
     Raises:
         DutError: it is none, or says something unintelligible.

@@ -63,7 +63,7 @@ class DutOptions(HookOptions):
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     undo_after_s: int = Field(default=60, ge=0, le=86_400)
     """A device reached over SSH undoes everything by itself when the v6t that configured it has
-    been silent for so long [s]; `v6t dut apply` ends that with its success. 0: never."""
+    been silent for so long [s]; `v6t dut commit` ends that with its success. 0: never."""
     version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
@@ -149,8 +149,13 @@ class LinuxOptions(DutOptions):
         return tuple(name for name, value in settings.items() if value)
 
 
-def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
-    """The way to a device elsewhere.
+def require_ssh(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
+    """Return the login of a device elsewhere.
+
+    Args:
+        ssh: of its options.
+        what: the device, in the message.
+        setting: that gives the login.
 
     Raises:
         UsageError: there is none.

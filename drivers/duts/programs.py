@@ -8,7 +8,7 @@ from v6t.base.errors import DutError
 
 
 def lacking(program: str, source: str, use: str = "", *, named: bool = False) -> DutError:
-    """What to say of a program that is not there.
+    """Return the error of a program that is not installed.
 
     Args:
         program: its name, or where it should be.
@@ -23,7 +23,7 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
 
 
 def version_in(text: str, pattern: str, words: str, command: str) -> str:
-    """What a program says of its version.
+    """Parse a program's version.
 
     Args:
         text: of the program.

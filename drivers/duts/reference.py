@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
+from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
@@ -18,7 +17,6 @@ from v6t.drivers.lab.faults import Faults
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.duts.driver import Reach
     from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
@@ -37,7 +35,7 @@ class ReferenceOptions(HookOptions):
 
 
 class Unconfigured(WithoutCommands):
-    """What stands between the ports as it is: there is nothing to configure, and nobody drives it."""
+    """A device that v6t neither configures nor drives."""
 
     noun = "device"
     accepts = (DeviceConfig,)
@@ -46,7 +44,6 @@ class Unconfigured(WithoutCommands):
     has_background_vlans = True
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """There is no plan for it."""
         raise UsageError(
             f"the {self.name} device needs no configuration",
             "name a driver with --driver",
@@ -54,30 +51,17 @@ class Unconfigured(WithoutCommands):
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """None."""
         return Plan(self.name, "", (), ())
 
     def emptying(self, intent: Intent) -> str:
-        """By the user's command, or by hand."""
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
-    def session(
-        self,
-        intent: Intent,
-        keep: Path | None = None,
-        again: str = "",
-        reach: Reach = over_ssh,
-    ) -> DeviceSession | None:
-        """Nobody drives it."""
-        return None
-
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """None."""
         return []
 
 
 class Reference(Unconfigured):
-    """The plugin's own translation, or a device that somebody has configured by hand."""
+    """The plugin's own translation, or a device that was configured by hand."""
 
     name = "reference"
     title = "the plugin's own reference translation behind two interfaces of the lab"
@@ -85,22 +69,19 @@ class Reference(Unconfigured):
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """Of the testbed file or ``--set-dut``."""
         params: Mapping[str, Any] = self.options.params
         return params
 
     @classmethod
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """They are parameters that the device alone believes."""
         return {"params": {**given.get("params", {}), **flags}} if flags else {}
 
     def lab_device(
         self,
         translation: DeviceTechnology,
         intent: Intent,
-        keep: Path | None = None,
+        record_dir: Path | None = None,
     ) -> LabDevice:
-        """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
         links = translation.links
@@ -114,7 +95,6 @@ class Reference(Unconfigured):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice:
-        """Return the packet-level model, which sends ICMP errors and fragments."""
         from v6t.drivers.lab.packet_model import PacketModelDevice
         from v6t.drivers.lab.setup import frame_octets
 

@@ -20,7 +20,7 @@ driver_type = DRIVERS.load
 
 
 def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:
-    """A driver with its options.
+    """Make a driver with its options.
 
     Args:
         name: of the driver.

@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from v6t.drivers.duts.commands import Lost
-from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.session.telemetry import Sample
 
 LINK = "link "
 INTERFACES = "interfaces"
@@ -34,7 +34,7 @@ CLOSE = 0.1
 
 @dataclass(frozen=True)
 class Telemetry:
-    """One device over some seconds. Shares are per cent; what it does not tell is empty.
+    """Figures of one device over some seconds, in per cent where they are shares; empty: not known.
 
     Attributes:
         seconds: between the first and the last sample [s].
@@ -46,7 +46,7 @@ class Telemetry:
         per_packet: ``cycles``, ``instructions`` of all cores, where the processor counts them, and of a VPP
             ``clocks`` of all nodes but those that poll, over what came in from the tester.
         drops: frames by the reason that the device gives.
-        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.commands.Lost`.
+        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.readings.Lost`.
         table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
     """
 
@@ -61,7 +61,7 @@ class Telemetry:
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Without what is empty."""
+        """Return all that is not empty."""
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
@@ -72,12 +72,12 @@ class Telemetry:
         return single if 2 * sum(single.values()) >= sums else self.drops
 
     def lost(self, *kinds: Lost) -> dict[str, float]:
-        """Drops of these kinds."""
+        """Return the drops of these kinds."""
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
 def shaped(samples: Sequence[Sample]) -> Telemetry:
-    """The samples of a watch in one shape; of a single one only what needs no difference."""
+    """Return the samples of a watch in one shape; a single sample has no differences."""
     busy = {core: [100 - s for s in shares] for core, shares in shares_of(samples, "idle").items()}
     more = {kind: shares_of(samples, kind) for kind in ("softirq", "steal")}
     lost = _losses(samples)
@@ -101,12 +101,12 @@ def shaped(samples: Sequence[Sample]) -> Telemetry:
 
 
 def polls(samples: Sequence[Sample]) -> bool:
-    """Whether the device looks for frames without end: its cores are busy without load, too."""
+    """Whether the device polls: its cores are busy without load, too."""
     return any(reading.polls for sample in samples for reading in sample.readings.values())
 
 
 def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
-    """Share of a kind of time [%] of every core in every second; nothing is averaged (BN-01)."""
+    """Return the share of a kind of time [%] of every core in every second (BN-01)."""
     found: dict[str, list[float]] = {}
     for sample in samples:
         for name, share in sample.figures.get("cpu", {}).items():
@@ -128,7 +128,7 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
 
 
 def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
-    """Counters of lost frames that grew, by how much, and what each says of the reason.
+    """Return the counters of lost frames that grew, by how much, and their reasons.
 
     Devices leave out counters that are 0: one that is not there first, where the reading has others, was 0.
     """
@@ -146,7 +146,7 @@ def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
 
 
 def _process(samples: Sequence[Sample]) -> dict[str, float]:
-    """Of the thread that ran or waited most."""
+    """Return the shares of the thread that ran or waited most."""
     threads: dict[str, list[tuple[float, float]]] = {}
     for before, after in pairwise(samples):
         first, last = before.figures.get("process", {}), after.figures.get("process", {})
@@ -172,7 +172,7 @@ def _process(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
-    """From one second to the next: averages since a device began say little of a stretch of load."""
+    """Return vectors per call between seconds: averages since the start tell little."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for before, after in pairwise(samples):
         first, last = before.figures.get("runtime", {}), after.figures.get("runtime", {})
@@ -192,7 +192,7 @@ def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
-    """Counted events per packet that came in from the tester."""
+    """Return counted events per packet that came from the tester."""
     if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
         return {}
     links = [n for n in samples[-1].figures if n.startswith(LINK) or n == INTERFACES]
@@ -209,7 +209,7 @@ def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _clocks(samples: Sequence[Sample]) -> float | None:
-    """What a VPP's nodes have used; None: too little of all that they ever did to be told from rounding."""
+    """Return the clocks that a VPP's nodes have used; None: too few to be told from rounding."""
     first, last = (
         {n: v for n, v in s.figures.get("runtime", {}).items() if n.endswith(".clocks")}
         for s in (samples[0], samples[-1])

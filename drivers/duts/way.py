@@ -58,7 +58,7 @@ _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(
 
 
 def survey(jumps: Sequence[str] = ()) -> str:
-    """Command that prints how the device reaches those who must not be cut off.
+    """Return a command that prints how the device reaches those who must not be cut off.
 
     Args:
         jumps: addresses of jump hosts.
@@ -68,7 +68,7 @@ def survey(jumps: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class Peer:
-    """Somebody the device must go on reaching.
+    """A host that the device must go on reaching.
 
     Attributes:
         who: a name of :data:`WHO`.
@@ -84,7 +84,7 @@ class Peer:
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """Description in messages."""
         return f"{self.address}, {WHO[self.who]}"
 
 
@@ -104,7 +104,7 @@ class Way:
 
     @property
     def devices(self) -> dict[str, str]:
-        """Interfaces that are part of it, and why."""
+        """Return the interfaces that belong to the way, with the reasons."""
         return {
             name: f"the way to {peer.text}, leads through it"
             for peer in reversed(self.peers)
@@ -114,7 +114,7 @@ class Way:
 
 
 def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
-    """What the device said of this session.
+    """Parse the device's answer to :func:`survey`.
 
     Args:
         client: the section of :data:`CLIENT`.
@@ -144,7 +144,7 @@ def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
 
 
 def client_alone(client: str) -> Way:
-    """Of a device that is asked nothing else: no route may hold the address it comes from."""
+    """Return the way of a device of which only the client is known."""
     words = client.split()
     address = _address(words[0].partition("%")[0]) if words else None
     return Way() if address is None else Way((Peer("client", address, 0),))
@@ -180,7 +180,7 @@ def _refuse(what: str, peer: Peer) -> None:
 
 
 def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
-    """What the device's links and routes will attract."""
+    """Yield what the links and routes of the device attract."""
     for name, side in (("left", intent.left), ("right", intent.right)):
         for interface in side.addresses:
             yield f"{name} address {interface}", interface.network
@@ -217,7 +217,7 @@ def _in_lines(text: str) -> Iterator[tuple[str, Network]]:
 
 
 def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:
-    """Prefixes and addresses among the technology's settings: a translator takes what they hold."""
+    """Yield the prefixes among the technology's settings: a translator takes them."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _claimed(f"{name}.{key}" if name else str(key), inner)
@@ -231,7 +231,7 @@ def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:
 
 
 def _peer(who: str, rest: str) -> Peer | None:
-    """A line of :func:`survey` without its first word; None where no route leads there."""
+    """Parse a line of :func:`survey`; None: no route leads there."""
     text, _, route = rest.partition(" ")
     how, _, route = route.partition(" ")
     address = _address(text)

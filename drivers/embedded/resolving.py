@@ -10,7 +10,8 @@ from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.embedded.client import Names
+from v6t.drivers.embedded.authority import AuthorityRole
+from v6t.drivers.embedded.client import Client, Names
 from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
@@ -57,15 +58,14 @@ class Resolving:
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.header((left.tester_mac, left.dut_mac), *ends)
-        common = {**place, "zone": zone}
+        common: dict[str, Any] = {**place, "zone": zone}
 
-        def worker(kind: str, side: Port, **more: Any) -> Worker:
+        def worker(role: str, role_class: type, side: Port, **more: Any) -> Worker:
             hosts = None if loopback else host_arguments(links.link_at(side))
-            spec = {"kind": kind, "interface": side, "hosts": hosts, **common, **more}
-            return Worker(kind, spec)
+            return Worker(role, role_class, interface=side, hosts=hosts, **common, **more)
 
-        self._client = worker("client", LEFT, layout=before, header=header)
-        self._server = worker("authority", RIGHT, layout=behind)
+        self._client = worker("client", Client, LEFT, layout=before, header=header)
+        self._server = worker("authority", AuthorityRole, RIGHT, layout=behind)
         for made in (self._client, self._server):
             made.answer()
 

@@ -15,8 +15,9 @@ from v6t.drivers import clock
 from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_account import SENT, Account
-from v6t.drivers.embedded.tcp_client import Step
+from v6t.drivers.embedded.tcp_client import Step, TcpClient
 from v6t.drivers.embedded.tcp_end import UNKNOWN
+from v6t.drivers.embedded.tcp_server import TcpServer
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
@@ -54,11 +55,8 @@ class Conversing:
         self._again = 0
         self._wrong = 0
 
-        def worker(kind: str, side: str) -> Worker:
-            return Worker(kind, {"kind": kind, "interface": side, **place})
-
-        self._client = worker("tcp client", LEFT)
-        self._server = worker("tcp server", RIGHT)
+        self._client = Worker("tcp client", TcpClient, interface=LEFT, **place)
+        self._server = Worker("tcp server", TcpServer, interface=RIGHT, **place)
         for made in (self._client, self._server):
             made.answer()
 

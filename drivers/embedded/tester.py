@@ -12,8 +12,9 @@ from typing import Any
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.device import DeviceSession, StateDevice
+from v6t.drivers.embedded.receiver import Receiver
 from v6t.drivers.embedded.resolving import Resolving
-from v6t.drivers.embedded.sender import Pace, longest_frame
+from v6t.drivers.embedded.sender import Pace, Sender, longest_frame
 from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
 from v6t.drivers.embedded.tcp import Conversing
 from v6t.drivers.embedded.timing import Wanted
@@ -80,11 +81,11 @@ class EmbeddedTester:
             return
         try:
             for side in (LEFT, RIGHT):
-                for kind in ("sender", "receiver"):
-                    spec: dict[str, Any] = {"kind": kind, "interface": side, **self._place()}
-                    if kind == "receiver":
-                        spec["hosts"] = self._on(side)
-                    self._workers[f"{side} {kind}"] = Worker(f"{side} {kind}", spec)
+                place: dict[str, Any] = {"interface": side, **self._place()}
+                sender = f"{side} sender"
+                self._workers[sender] = Worker(sender, Sender, **place)
+                receiver = f"{side} receiver"
+                self._workers[receiver] = Worker(receiver, Receiver, hosts=self._on(side), **place)
             for worker in self._workers.values():
                 worker.answer()
         except BaseException:

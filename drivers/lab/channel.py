@@ -23,12 +23,16 @@ _nursery: Nursery | None = None
 class Worker:
     """A child process in one role; it ends when this object or this process does."""
 
-    def __init__(self, role: str, spec: dict[str, Any]) -> None:
-        """Start it and hand over its specification.
+    def __init__(
+        self, role: str, role_class: type, /, *, namespace: int | None = None, **values: Any
+    ) -> None:
+        """Start it and hand over what it is made of.
 
         Args:
             role: what it is, for messages.
-            spec: pickled to the child; ``spec["kind"]`` selects the role's class.
+            role_class: of the child's :class:`~v6t.drivers.lab.worker.Role`.
+            namespace: a process in whose network namespace it works; None: this machine's.
+            values: arguments of the class, pickled to the child.
         """
         self.role = role
         ours, theirs = socket.socketpair()
@@ -39,7 +43,7 @@ class Worker:
         self._pipe = Connection(ours.detach())
         # the nursery may be older than what this process was told since
         self._send((dict(os.environ), os.getcwd(), sys.path))
-        self._send(spec)
+        self._send((role_class, namespace, values))
 
     @property
     def pid(self) -> int:

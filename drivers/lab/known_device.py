@@ -207,8 +207,13 @@ class KnownDevice(LabDevice):
 
     def start_in(self, pid: int) -> None:
         """Start the process in the network namespace of another."""
-        spec = {"kind": "known", "namespace": pid, "frame_octets": self._octets}
-        self._worker = Worker("known device", {**spec, "left": LEFT, "right": RIGHT})
+        self._worker = Worker(
+            *("known device", KnownDut),
+            namespace=pid,
+            frame_octets=self._octets,
+            left=LEFT,
+            right=RIGHT,
+        )
         self._worker.answer()
 
     def behave(self, known: Known, seed: int = 0) -> None:

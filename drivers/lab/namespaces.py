@@ -19,6 +19,7 @@ from itertools import pairwise
 
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.worker import Holder
 from v6t.intent.device import Port
 
 LEFT: Port = "left"
@@ -103,7 +104,7 @@ class Lab:
         return steered, ""
 
     def _namespace(self, role: str, pid: int | None = None) -> Worker:
-        holder = Worker(role, {"kind": "holder", "namespace": pid})
+        holder = Worker(role, Holder, target=pid)
         self._holders.append(holder)
         holder.answer()
         # set before any interface exists, so that none ever says a word

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import traceback
 
-from v6t.drivers.lab import netns
+from v6t.drivers.lab import netns, worker
+from v6t.drivers.lab.worker import NUMBER
 
-NUMBER = struct.Struct("=i")
-"""Asked: a worker to end, or 0 for a new one, with its descriptors. Answered: its status or id."""
 TITLE = "lab of v6t"
 """What ``ps`` shows of a nursery that was forked, and of its workers."""
 
-_SERVING = "v6t.drivers.embedded.worker"
-_TRAFFIC = ("v6t.packets.", "v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
+_TRAFFIC = (
+    "v6t.drivers.",
+    "v6t.packets.",
+    "v6t.plugins.",
+    "v6t.profiles.",
+    "v6t.procedures.",
+)
 """Rooms that streams and oracles are made of; what this process uses of them, its workers will."""
 
 
@@ -90,7 +92,7 @@ def _has_one_thread() -> bool:
 def _executed(theirs: socket.socket, output: int) -> int:
     modules = sorted(name for name in sys.modules if name.startswith(_TRAFFIC))
     process = subprocess.Popen(
-        [sys.executable, "-m", _SERVING, str(theirs.fileno()), *modules],
+        [sys.executable, "-m", worker.__name__, str(theirs.fileno()), *modules],
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=output,
@@ -133,7 +135,7 @@ def _serve(owner: int, asked: int, output: int, signals: set[int]) -> None:
         sys.stdout = sys.stderr = words
         netns.die_with(owner)
         netns.rename(TITLE)
-        importlib.import_module(_SERVING).serve(asked)
+        worker.serve(asked)
     except BaseException:  # noqa: BLE001  (last words, read by the owner)
         traceback.print_exc()
     finally:

@@ -89,7 +89,7 @@ class PacketModelDevice(WorkerDevice):
             octets: longest frame, without FCS.
             swapped: the model's left is the lab's right.
         """
-        super().__init__(octets, swapped, kind="model", model=model)
+        super().__init__(PacketModelDut, octets, swapped, model=model)
 
     def flush(self) -> None:
         """Empty the model's connection table."""

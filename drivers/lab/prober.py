@@ -16,7 +16,7 @@ _TALK = (*range(130, 138), 143)
 """ICMPv6 types of neighbours that are no answer to anything sent here."""
 
 
-class Prober:
+class ProberRole:
     """Holds both interfaces of the tester; answers ARP and neighbour solicitations between probes."""
 
     def __init__(

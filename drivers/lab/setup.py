@@ -10,6 +10,7 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
+from v6t.drivers.lab.reference_device import ReferenceDut
 from v6t.intent.device import Links
 from v6t.packets.reference import ReferenceTranslation
 
@@ -82,23 +83,26 @@ class LabDevice(ABC):
 
 
 class WorkerDevice(LabDevice):
-    """A process between two AF_PACKET rings."""
+    """A process between two AF_PACKET rings.
 
-    def __init__(self, octets: int, swapped: bool, **spec: Any) -> None:
-        """Remember; nothing is started yet.
+    Args:
+        role_class: of the process.
+        octets: longest frame, without FCS.
+        swapped: its left is the lab's right.
+        values: further arguments of the class.
+    """
 
-        Args:
-            octets: longest frame, without FCS.
-            swapped: its left is the lab's right.
-            spec: what the process is made of, see ``v6t.drivers.embedded.worker``.
-        """
+    def __init__(self, role_class: type, octets: int, swapped: bool, **values: Any) -> None:
         left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
-        self._spec = {**spec, "left": left, "right": right, "frame_octets": octets}
+        self._role_class = role_class
+        self._values = {**values, "left": left, "right": right, "frame_octets": octets}
         self._worker: Worker | None = None
 
     def start_in(self, pid: int) -> None:
         """Start the process in the network namespace of another."""
-        self._worker = Worker("reference device", {**self._spec, "namespace": pid})
+        self._worker = Worker(
+            *("reference device", self._role_class), namespace=pid, **self._values
+        )
         self._worker.answer()
 
     def check(self) -> None:
@@ -116,7 +120,14 @@ class WorkerDevice(LabDevice):
 
 
 class ReferenceDevice(WorkerDevice):
-    """A plugin's own reference translation behind two AF_PACKET rings."""
+    """A plugin's own reference translation behind two AF_PACKET rings.
+
+    Args:
+        oracle: its brain.
+        octets: longest frame, without FCS.
+        faults: how it misbehaves.
+        swapped: the oracle's left is the device's right.
+    """
 
     def __init__(
         self,
@@ -126,15 +137,7 @@ class ReferenceDevice(WorkerDevice):
         *,
         swapped: bool = False,
     ) -> None:
-        """Remember; nothing is started yet.
-
-        Args:
-            oracle: its brain.
-            octets: longest frame, without FCS.
-            faults: how it misbehaves.
-            swapped: the oracle's left is the device's right.
-        """
-        super().__init__(octets, swapped, kind="dut", oracle=oracle, faults=faults)
+        super().__init__(ReferenceDut, octets, swapped, oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -151,15 +154,14 @@ def frame_octets(links: Links) -> int:
 
 
 class Bed:
-    """Lab and device together; opened once, closed always."""
+    """Lab and device together; opened once, closed always.
+
+    Args:
+        links: the cables.
+        device: what stands between them; None: the ports are joined directly (SELF-01).
+    """
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
-        """Remember what to make.
-
-        Args:
-            links: the cables.
-            device: what stands between them; None: the ports are joined directly (SELF-01).
-        """
         self._links = links
         self.device = device
         self.lab: Lab | None = None

@@ -15,15 +15,15 @@ _PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL
 
 
 class ConnectionLost(DutError):
-    """The device went away; what the last command did is unknown."""
+    """The connection broke; what the last command did is unknown."""
 
 
 class TakenOver(ConnectionLost):
-    """Somebody else may be at work on the device by now; the command was not run."""
+    """Another process may be at work on the device; the command was not run."""
 
 
 class Unreachable(DutError):
-    """No connection can be made now; the next attempt may find another state of affairs."""
+    """No connection can be made now; the next attempt may succeed."""
 
 
 class DeadlinePassed(DutError):
@@ -34,7 +34,7 @@ _STEERING = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) 
 
 
 def as_text(octets: bytes) -> tuple[str, bool]:
-    """What a device said, and whether it was plain text; see :class:`Output`."""
+    """Decode output; return whether it was plain text, see :class:`Output`."""
     text = octets.decode(errors="backslashreplace")
     shown = text.translate(_STEERING)
     try:
@@ -61,7 +61,7 @@ class Output:
 
     @staticmethod
     def of(name: str, status: int, out: bytes, err: bytes) -> Output:
-        """Decode.
+        """Decode the output of a command.
 
         Args:
             name: of the device.
@@ -83,16 +83,16 @@ class Output:
 
     @property
     def words(self) -> str:
-        """The last line it said, for messages."""
+        """Last line of standard error, else of standard output."""
         lines = (self.err.strip() or self.out.strip()).splitlines()
         return lines[-1].strip()[:300] if lines else f"status {self.status}"
 
 
 class Held(Protocol):
-    """A command that goes on until it is let go."""
+    """A command that runs until it is released."""
 
     def line(self, deadline_s: float) -> str:
-        """Its next line of output.
+        """Return the next line of output.
 
         Raises:
             ConnectionLost: it ended.
@@ -100,7 +100,7 @@ class Held(Protocol):
         """
 
     def send(self, text: str) -> None:
-        """Write to its standard input; nobody waits for its arrival.
+        """Write to its standard input, without waiting.
 
         Raises:
             ConnectionLost: it has ended.
@@ -108,7 +108,7 @@ class Held(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether it, or the connection, has ended as far as is known here."""
+        """Whether it, or the connection, is known to have ended."""
 
     def release(self) -> None:
         """Close its standard input and wait a moment for its end. May be called twice."""
@@ -149,11 +149,11 @@ class Transport(Protocol):
         """Start a command whose standard input stays open."""
 
     def close(self) -> None:
-        """Give everything back. May be called twice."""
+        """Release everything. May be called twice."""
 
 
 def for_shell(command: str, become: str = "", condition: str = "", netns: str = "") -> str:
-    """A line for whatever login shell there is: ``sh`` runs the command, system programs are found.
+    """Return a line for any login shell: ``sh`` runs the command and finds system programs.
 
     Args:
         command: for ``sh``.

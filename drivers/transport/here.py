@@ -18,19 +18,18 @@ from v6t.drivers.transport.process import ProcessHeld, begin, finish
 
 
 class HereTransport:
-    """Commands run as this user; see :class:`v6t.drivers.transport.contract.Transport`."""
+    """Commands run as this user on this machine.
+
+    Args:
+        name: of the device, for messages.
+        before: a program that runs the shell, for example in another network namespace.
+    """
 
     where = "on this machine"
     log_level = logging.INFO
     """Level of the log records of its commands."""
 
     def __init__(self, name: str, before: Sequence[str] = ()) -> None:
-        """Remember.
-
-        Args:
-            name: of the device, for messages.
-            before: a program that runs the shell, for example in another network namespace.
-        """
         self.name = name
         self.condition = ""
         self._before = list(before)
@@ -40,7 +39,6 @@ class HereTransport:
         """Nothing to connect to."""
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """See :class:`v6t.drivers.transport.contract.Transport`."""
         limit = deadline_s or DEADLINE_S
         return run_logged(
             self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
@@ -61,7 +59,6 @@ class HereTransport:
         return Output.of(self.name, process.returncode, *outputs)
 
     def hold(self, command: str) -> ProcessHeld:
-        """See :class:`v6t.drivers.transport.contract.Transport`."""
         log_start(self.name, command, self.log_level)
         return ProcessHeld(self.name, begin(self._words(command)), self._gone)
 
@@ -69,7 +66,7 @@ class HereTransport:
         """Nothing to give back."""
 
     def _gone(self) -> bool:
-        """Whether what carries held commands has ended: never, of a machine's own."""
+        """Whether the carrier of held commands has ended; a machine's own never does."""
         return False
 
     def _words(self, command: str, condition: str = "") -> list[str]:

@@ -8,26 +8,24 @@ from v6t.drivers.transport.here import HereTransport
 
 
 class NamespaceTransport(HereTransport):
-    """Commands run as this user within the namespaces of a process."""
+    """Commands run as this user within the namespaces of a process.
+
+    Args:
+        pid: a process in the network, process and mount namespaces of the device.
+        name: for messages.
+    """
 
     where = ON_DEVICE
 
     def __init__(self, pid: int, name: str = "lab device") -> None:
-        """Remember.
-
-        Args:
-            pid: a process in the network, process and mount namespaces of the device.
-            name: for messages.
-        """
         super().__init__(name, enter(pid))
         self.pid = pid
 
     def open(self) -> None:
-        """Nothing to connect to; see whether it is there."""
         if self.run("true").status:
             raise DutError(f"{self.name}: its namespaces cannot be entered", code="lab-failed")
 
 
 def enter(pid: int) -> list[str]:
-    """The command that runs another one in the namespaces of a process."""
+    """Return the command that runs another one in the namespaces of a process."""
     return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

@@ -69,17 +69,15 @@ class SshTransport:
 
     A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
     also that of a broken connection, and what a command did before that is not to be guessed.
+
+    Args:
+        options: where and how.
+        before: a program that runs ssh, for example in another network namespace.
     """
 
     where = ON_DEVICE
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
-        """Remember; nothing is opened.
-
-        Args:
-            options: where and how.
-            before: a program that runs ssh, for example in another network namespace.
-        """
         self._options = options
         self._before = before
         user = f"{options.user}@" if options.user else ""
@@ -104,7 +102,6 @@ class SshTransport:
         _LOG.info("%s: logged in after %.3f s", self.name, time.monotonic() - began)
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """See :class:`v6t.drivers.transport.contract.Transport`."""
         limit = deadline_s or self._options.command_deadline_s
         return run_logged(
             self.name, command, text, logging.INFO, lambda: self._run(command, text, limit)
@@ -136,18 +133,16 @@ class SshTransport:
         return Output.of(self.name, int(status[0]), out, before)
 
     def hold(self, command: str) -> ProcessHeld:
-        """See :class:`v6t.drivers.transport.contract.Transport`."""
         log_start(self.name, command, logging.INFO)
         line = for_shell(command, self._options.become, netns=self._options.netns)
         return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
 
     def terminal(self) -> Process:
-        """Start what the login starts by itself, on a terminal over there; its pipes are the caller's."""
+        """Start the login shell on a terminal; the caller owns its pipes."""
         # no line of ours is a word to ssh itself: it has no escape character
         return begin(self._words("-tt", "-e", "none"))
 
     def close(self) -> None:
-        """Disconnect; what the device's shells were doing ends there."""
         master, self._master = self._master, None
         client, self._client = self._client, None
         if master is not None:
@@ -160,11 +155,11 @@ class SshTransport:
         return self._master is not None and self._master.poll() is None
 
     def _through(self, line: str) -> list[str]:
-        """A program that has a line run over there."""
+        """Return a program that has a line run over there."""
         return [*self._words(), line]
 
     def _words(self, *options: str) -> list[str]:
-        """A command line that uses the one connection and never makes another."""
+        """Return a command line that uses the one connection and never makes another."""
         if self._client is None or not self._alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         socket = f"ControlPath={self._client.place / 'mux'}"
@@ -197,7 +192,7 @@ class SshTransport:
             time.sleep(_POLL_S)
 
     def _find_namespace(self) -> None:
-        """See the network namespace, if there is to be one."""
+        """Check that the network namespace exists, if there is one."""
         netns = self._options.netns
         done = self.run("true") if netns else None
         if done is not None and done.status:
@@ -208,7 +203,7 @@ class SshTransport:
             )
 
     def _refused(self, stderr: str) -> DutError:
-        """Why there is no connection, from ssh's words; the first host that said no is named."""
+        """Return why there is no connection; the first host that refused is named."""
         where = self._where(stderr)
         text = _last(stderr.encode())
         if _KEY_REFUSED.search(stderr):
@@ -240,7 +235,7 @@ class SshTransport:
         )
 
     def _where(self, stderr: str) -> str:
-        """The device, or the host on the way to it that ssh complains of."""
+        """Return the device, or the host on the way to it that ssh names."""
         for hop in self._options.hops:
             known = rf"(^|[\s@\[]){re.escape(hop.host)}([\s:\]]|$)"
             mine = re.search(
@@ -251,7 +246,7 @@ class SshTransport:
         return self.name
 
     def _password(self) -> str | None:
-        """Asked for once: a connection is made again without anybody at the terminal."""
+        """Return the password, asked for once: a later connection has no terminal."""
         from_environment = os.environ.get(LOGIN_PASSWORD)
         if from_environment or not self._options.ask_password:
             return from_environment
@@ -269,7 +264,7 @@ class SshTransport:
 
 
 def _environment(client: SshClient, password: str | None) -> dict[str, str]:
-    """Of the master: without a terminal ssh asks a program, which only repeats a variable."""
+    """Return the environment of the master: ssh asks a program for the password, which prints a variable."""
     environment = {**without_passwords(), "LC_ALL": "C"}
     if password:
         ask = client.place / "ask"
@@ -290,7 +285,7 @@ def _is_socket(path: os.PathLike[str]) -> bool:
 
 
 def _last(stderr: bytes) -> str:
-    """The most telling line of what ssh printed."""
+    """Return the most informative line of what ssh printed."""
     lines = [line.strip() for line in as_text(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

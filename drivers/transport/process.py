@@ -24,12 +24,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def without_passwords() -> dict[str, str]:
-    """The environment of a program that need not know them."""
+    """Return the environment without passwords."""
     return {k: v for k, v in os.environ.items() if k not in (LOGIN_PASSWORD, ENABLE_PASSWORD)}
 
 
 def begin(program: Sequence[str]) -> Process:
-    """Start a program with three pipes, in a process group of its own: Ctrl-C is not for it."""
+    """Start a program with three pipes, in a process group that Ctrl-C does not reach."""
     return subprocess.Popen(
         list(program),
         stdin=subprocess.PIPE,
@@ -41,7 +41,7 @@ def begin(program: Sequence[str]) -> Process:
 
 
 def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
-    """Give a program its input and wait for its end; None: it did not end in time and was killed.
+    """Give a program its input and wait for its end; None: it was killed at the deadline.
 
     Args:
         process: from :func:`begin`.
@@ -56,7 +56,7 @@ def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] |
 
 
 def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, bytes] | None:
-    """As :meth:`subprocess.Popen.communicate`, but what is said has an end."""
+    """Communicate as :class:`subprocess.Popen` does, up to a limit of output."""
     stdin, out, err = process.stdin, process.stdout, process.stderr
     if stdin is None or out is None or err is None:
         raise ValueError("a process without its three pipes")
@@ -104,7 +104,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
 
 
 def _feed(handle: int, text: bytes) -> bytes:
-    """Write what fits; what is left. Nobody reads any more: nothing is left."""
+    """Write what fits; return the rest, which is empty if the pipe is closed."""
     try:
         return text[os.write(handle, text) :] if text else b""
     except BlockingIOError:
@@ -129,23 +129,21 @@ def kill(process: Process) -> None:
 
 
 class ProcessHeld:
-    """A command that goes on until it is let go; see :class:`v6t.drivers.transport.contract.Held`."""
+    """A local program that runs until it is released.
+
+    Args:
+        name: of the device, for messages.
+        process: the running program.
+        gone: whether what carries it has ended.
+    """
 
     def __init__(self, name: str, process: Process, gone: Callable[[], bool] = lambda: False):
-        """Combine.
-
-        Args:
-            name: of the device, for messages.
-            process: the running program.
-            gone: whether what carries it has ended.
-        """
         self._name = name
         self._process = process
         self._gone = gone
         self._buffer = b""
 
     def line(self, deadline_s: float) -> str:
-        """See :class:`v6t.drivers.transport.contract.Held`."""
         out = self._process.stdout
         end = time.monotonic() + deadline_s
         while b"\n" not in self._buffer and out is not None:
@@ -171,7 +169,6 @@ class ProcessHeld:
         return text
 
     def send(self, text: str) -> None:
-        """See :class:`v6t.drivers.transport.contract.Held`."""
         try:
             if self._process.stdin is not None and not self.ended:
                 os.write(self._process.stdin.fileno(), text.encode())
@@ -185,11 +182,9 @@ class ProcessHeld:
 
     @property
     def ended(self) -> bool:
-        """See :class:`v6t.drivers.transport.contract.Held`."""
         return self._gone() or self._process.poll() is not None
 
     def release(self) -> None:
-        """See :class:`v6t.drivers.transport.contract.Held`."""
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
                 self._process.stdin.close()

@@ -43,7 +43,7 @@ _RULES = {
 
 
 def no_client() -> EnvironmentLacking | None:
-    """This machine has no ssh; None: it has."""
+    """Return the error of a machine without ssh; None: it has one."""
     if shutil.which("ssh") is not None:
         return None
     return EnvironmentLacking(
@@ -52,7 +52,7 @@ def no_client() -> EnvironmentLacking | None:
 
 
 class SshClient:
-    """Words and files of one way to a host. The files go with the object."""
+    """Command lines and files of one way to a host. The files go with the object."""
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
         """Write the configuration; nothing is started.
@@ -76,7 +76,7 @@ class SshClient:
         (self.place / "config").write_text(text, encoding="utf-8")
 
     def words(self, *options: str, password: bool = False) -> list[str]:
-        """The start of a command line, up to the options that are wanted for it.
+        """Return the start of a command line, up to its options.
 
         Args:
             options: of ssh, such as ``-M``.
@@ -91,17 +91,17 @@ class SshClient:
         ]  # fmt: skip
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """``program`` over there. It ends when its standard input does, or ignores that."""
+        """Return the command that runs ``program`` over there until its standard input ends."""
         return [*self.words(), "--", self.host, "exec " + shlex.join(program)]
 
     def copy(self, there: str, here: Path) -> list[str]:
-        """The command that copies a file from there to here."""
+        """Return the command that copies a file from there to here."""
         place = f"[{self.host}]" if ":" in self.host else self.host
         config = str(self.place / "config")
         return [*self._before, "scp", "-q", "-B", "-F", config, "--", f"{place}:{there}", str(here)]
 
     def remove(self) -> None:
-        """Take the files away. May be called twice."""
+        """Remove the files. May be called twice."""
         self._remove()
 
     def _configuration(self) -> str:
@@ -147,5 +147,5 @@ def _existing(text: str, what: str) -> Path:
 
 
 def _quoted(path: Path) -> str:
-    """As ssh_config wants it: quotes around, and percent signs are its own."""
+    """Quote a path for ssh_config, where percent signs are special."""
     return '"' + str(path).replace("%", "%%") + '"'

@@ -68,17 +68,17 @@ class SshOptions(StrictModel):
 
     @property
     def suffix(self) -> str:
-        """What tells it from others on its machine, in its name."""
+        """Text that tells it from other devices on its machine."""
         return f" netns {self.netns}" if self.netns else ""
 
     @property
     def machine(self) -> tuple[str, int | None, str]:
-        """Equal for two ways to one machine, as far as they are written alike."""
+        """Key that is equal for two ways to one machine, if they are written alike."""
         return (self.host or self.lab, self.port, self.jump)
 
     @property
     def hops(self) -> tuple[Hop, ...]:
-        """The hosts of ``jump``."""
+        """Hosts of ``jump``."""
         hops = []
         for text in filter(None, self.jump.split(",")):
             match = _HOP.fullmatch(text)
@@ -90,7 +90,7 @@ class SshOptions(StrictModel):
 
     @property
     def jump_addresses(self) -> tuple[str, ...]:
-        """Those of the hops that are given by address."""
+        """Hops that are given by address."""
         addresses = []
         for hop in self.hops:
             with contextlib.suppress(ValueError):

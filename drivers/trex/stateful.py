@@ -21,7 +21,13 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
-from v6t.drivers.tester import PHASE_NAMES, Oracle, PhaseCounts, describe_stale_frames
+from v6t.drivers.tester import (
+    PHASE_NAMES,
+    Oracle,
+    OracleDecorator,
+    PhaseCounts,
+    describe_stale_frames,
+)
 from v6t.drivers.trex import tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.marking import is_marked
@@ -40,10 +46,36 @@ from v6t.trials.trial import Trial
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import I64, U8
+    from v6t.packets.reference import Expected
 
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
 
 ORDER_SEED = 1
+
+
+class StreamOracle(OracleDecorator):
+    """The oracle of one stream, whose frames tell their connections in its own way.
+
+    Args:
+        oracle: of the technology, around ``connections``.
+        connections: to be told how to locate them.
+        locate: the connections of frames; None: they belong to none.
+    """
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        connections: ConnectionOracle,
+        locate: Callable[[U8], I64] | None,
+    ) -> None:
+        super().__init__(oracle)
+        self._connections = connections
+        self._locate = locate
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        locate = self._locate
+        self._connections.locate = lambda _, rows: None if locate is None else locate(rows)
+        return self.oracle.expect(direction, frames)
 
 
 @dataclass(frozen=True)
@@ -86,7 +118,6 @@ class Connecting:
         self._file: MemoryFile | None = None
         self._table: StateTable | None = None
         self._recorded = Recorded(0, 0)
-        self._known: Callable[[U8], I64] | None = None
         self._listed: dict[Direction, tuple[Listed, ...]] = {}
         self._sets: dict[tuple[Any, ...], tuple[StreamSet, tuple[Listed, ...]]] = {}
 
@@ -103,7 +134,6 @@ class Connecting:
         self._version = plugin.responder_version
         if not loopback:
             self._outer, self._inner = connecting(oracle, streams["forward"], streams["reverse"])
-            self._inner.locate = self._locate
 
     def begin(self, connections: Connections) -> None:
         """A fresh table."""
@@ -224,11 +254,10 @@ class Connecting:
         return listed.source(stream) if listed else None
 
     def oracle(self, direction: Direction, stream: Stream) -> Oracle | None:
-        """Who knows the frames of a stream; None: whoever knows all."""
-        if self._outer is None or self._table is None:
+        """Return the oracle of a stream; None: that of all streams."""
+        if self._outer is None or self._inner is None or self._table is None:
             return None
-        self._known = self._knowing(direction, stream)
-        return self._outer
+        return StreamOracle(self._outer, self._inner, self._knowing(direction, stream))
 
     def phase(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> PhaseCounts:
         """A phase as it came out."""
@@ -319,10 +348,6 @@ class Connecting:
             return sequence(frames, FIRST_SEQUENCE)[1] % count
 
         return connections
-
-    def _locate(self, direction: Direction, frames: U8) -> I64 | None:
-        del direction
-        return None if self._known is None else self._known(frames)
 
     def _list(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False

@@ -223,11 +223,11 @@ def test_device_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         def open(self) -> None:
             raise DutError("in use by ann", code="command-failed")
 
-        def restore(self) -> None:
-            done.append("restored")
+        def rollback(self) -> None:
+            done.append("rolled back")
 
     bound = bind(resolve(flags=Flags(plugin="siit")))
-    monkeypatch.setattr(type(bound.driver), "session", lambda *rest: Held())
+    monkeypatch.setattr(audit_device, "make_session", lambda *rest: Held())
     device, selection = choose_clauses(BoundDevice(bound, ("one", "two")), (), ())
     with pytest.raises(DutError):
         run_audit(device, selection, AuditRequest(), AuditProgress())
@@ -237,7 +237,7 @@ def test_device_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_interruption_while_the_device_is_reset_is_no_answer(interrupted: bool) -> None:
     class Session:
-        def restore(self) -> None:
+        def rollback(self) -> None:
             error = KeyboardInterrupt() if interrupted else OSError()
             raise DutError("not restored", code="command-failed") from error
 

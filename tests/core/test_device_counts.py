@@ -9,7 +9,7 @@ from v6t.analysis.results_schema import DeviceCounts as Entry
 from v6t.base.errors import DutError
 from v6t.core.runs.device_counts import DeviceCounts
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
 from v6t.tests.drivers.duts import intents

@@ -10,7 +10,7 @@ from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.export import restore
 from v6t.core.runs.tester_capacity import _key, capacity_spec
-from v6t.drivers.duts.commands import check_interfaces
+from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available

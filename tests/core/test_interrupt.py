@@ -316,7 +316,11 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
     root = Path(__file__).parents[2]
     stamps = {
         *("core/runs/log.py", "core/runs/rundir.py", "core/runs/manifest.py"),
-        *("drivers/duts/session.py", "drivers/embedded/tester.py", "drivers/trex/tester.py"),
+        *(
+            "drivers/duts/session/session.py",
+            "drivers/embedded/tester.py",
+            "drivers/trex/tester.py",
+        ),
         "drivers/trex/conversing.py",
         *("drivers/embedded/sender.py", "drivers/embedded/client.py", "drivers/clock.py"),
         *(
@@ -325,7 +329,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
             "drivers/embedded/tcp_end.py",
         ),
         # set beside the stamp of a trial's first frame, in a trial during which no clock was stepped
-        "drivers/duts/telemetry.py",
+        "drivers/duts/session/telemetry.py",
         # parts telemetry, which has that stamp, into stretches
         "core/runs/bottleneck.py",
         # told by the kernel's stamps of arrivals, which are time of day

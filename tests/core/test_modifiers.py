@@ -34,7 +34,7 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.privilege import available
 from v6t.intent.requirements import DeviceRequirements
 from v6t.profiles.compiler.schedule import order
@@ -439,7 +439,7 @@ class Sending:
         self.log.append("query")
         return "show"
 
-    def check_held(self):
+    def check_configured(self):
         pass
 
     def measure(self, trial):
@@ -541,10 +541,10 @@ def test_what_filters_deny_does_not_pass_and_all_is_as_before():
         with expect_error("check-failed", mentions="25"):
             session.verify()
         assert passes(f"{net}.1", f"{net}.101", b"without the filters")
-        session.restore()
+        session.rollback()
         left = session.transport.run("nft list tables; ip route show proto 86").out
         assert "v6t_filters" not in left and net not in left
         session.transport.run(f"ip route add blackhole {net}.0/24")
         with expect_error("foreign-configuration"):
-            session.apply()
+            session.commit()
         assert "blackhole" in session.transport.run(f"ip route show {net}.0/24").out

@@ -16,6 +16,7 @@ from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.journal import read_journal
+from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
@@ -83,7 +84,7 @@ def lacking(bound):
     if module and not loadable(module):
         return f"this machine's kernel has no module {module}"
     try:
-        bound.driver.lab_device(bound.device, bound.intent).look()
+        make_lab_device(bound.driver, bound.device, bound.intent).look()
     except (DutError, EnvironmentLacking) as exc:
         return exc.message
     return ""

@@ -37,8 +37,8 @@ run control.yaml
 run --plugin siit --dut nftables --dry-run
 run --plugin mape-br --tester trex
 run --plugin mape-br
-dut apply --plugin nat44 --testbed ssh.yaml
-dut apply --driver nftables --plugin nat44
+dut commit --plugin nat44 --testbed ssh.yaml
+dut commit --driver nftables --plugin nat44
 {RUN} --tester simm
 {RUN} --dut cisco
 {RUN} --mode forwards

@@ -10,7 +10,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.watching import Watching, load_of
-from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, Wanted
 from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.privilege import available

@@ -14,18 +14,18 @@ from v6t.drivers.lab import channel, nursery
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.worker import Holder
 from v6t.tests.expect import expect_error
 
 from . import faketrex
 
 LAB, WHY = available()
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
-HOLDER = {"kind": "holder", "namespace": None}
 
 
 @pytest.fixture
 def worker():
-    made = Worker("first holder", HOLDER)
+    made = Worker("first holder", Holder, target=None)
     made.answer()
     yield made
     made.close()
@@ -35,7 +35,7 @@ def test_a_worker_lives_where_its_process_lives_now(worker, tmp_path, monkeypatc
     """The nursery may be older than that."""
     monkeypatch.setenv("V6T_SAID_LATER", "heard")
     monkeypatch.chdir(tmp_path)
-    later = Worker("second holder", HOLDER)
+    later = Worker("second holder", Holder, target=None)
     try:
         later.answer()
         told = later.ask("run", command=["sh", "-c", "echo $V6T_SAID_LATER; pwd"])
@@ -48,7 +48,7 @@ def test_a_worker_lives_where_its_process_lives_now(worker, tmp_path, monkeypatc
 
 
 def test_last_words_of_a_worker():
-    lost = Worker("lost holder", {"kind": "holder", "namespace": 1 << 30})
+    lost = Worker("lost holder", Holder, target=1 << 30)
     try:
         with expect_error("worker-failed"):
             lost.answer()
@@ -72,7 +72,7 @@ def test_workers_end_with_their_nursery_and_it_is_replaced(worker):
         time.sleep(0.01)
     with expect_error("worker-failed"):
         worker.ask("run", command=["true"])
-    later = Worker("second holder", HOLDER)
+    later = Worker("second holder", Holder, target=None)
     try:
         later.answer()
         assert later.ask("run", command=["true"]) == (0, "")
@@ -85,7 +85,7 @@ def test_workers_end_with_their_nursery_and_it_is_replaced(worker):
 def started_now(monkeypatch):
     """Id of a nursery that this process starts as it is at this moment."""
     monkeypatch.setattr(channel, "_nursery", None)
-    made = Worker("holder", HOLDER)
+    made = Worker("holder", Holder, target=None)
     try:
         made.answer()
         assert made.ask("run", command=["true"]) == (0, "")
@@ -130,7 +130,7 @@ def test_a_process_with_threads_is_not_forked(monkeypatch):
     thread.start()
     try:
         with started_now(monkeypatch) as pid:
-            assert b"v6t.drivers.embedded.worker" in words(pid)
+            assert b"v6t.drivers.lab.worker" in words(pid)
     finally:
         end.set()
         thread.join()

@@ -173,7 +173,7 @@ def emptied_and_goes_on(way, bedded):
     assert bed.session.verify()
     frames_pass(bed, 7000, 5)
     assert count_sessions(bed) == 5
-    assert any("undone" in line for line in bed.session.restore())
+    assert any("undone" in line for line in bed.session.rollback())
     assert bed.session.transport.run("jool instance display --csv --no-headers").out == ""
 
 
@@ -205,11 +205,11 @@ def test_what_jool_drops_is_in_its_telemetry(machine, bedded):
 def test_another_translator_makes_the_driver_refuse(machine, bedded):
     bed = bedded(intents.SIIT)
     session = bed.session
-    session.restore()
+    session.rollback()
     session.transport.run("modprobe jool_siit && jool_siit instance add theirs --netfilter")
     try:
         with expect_error("device-busy", mentions="theirs"):
-            session.apply()
+            session.commit()
         assert "theirs" in session.transport.run("jool_siit instance display").out
     finally:  # the machine is others', too
         session.transport.run("jool_siit instance remove theirs")

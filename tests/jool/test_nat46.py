@@ -56,7 +56,7 @@ def test_it_is_read_back_and_put_back(machine, plugin):
     try:
         session = Bedded(dut, bed.open()).session
         assert len(session.verify()) > 5
-        assert any("undone" in line for line in session.restore())
+        assert any("undone" in line for line in session.rollback())
         left = session.transport.run("ip -o link; ls /sys/module; ip route; ip -6 route").out
     finally:
         bed.close()

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from v6t.drivers.duts.guard import GUARD
-from v6t.drivers.duts.lock import Busy, Lock
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
-from v6t.drivers.duts.undo_record import doing
+from v6t.drivers.duts.session.lock import DeviceBusy, Lock
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.undo_record import tracked_command
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines
@@ -153,7 +152,7 @@ def test_configured_seen_by_frames_and_put_back(machine, technology):
             assert bed.session.verify()
             assert sum(1 for _ in exchange_frames(bed, technology, 7000, 40)) == 40
             assert count_sessions(bed) == 40
-        assert any("undone" in line for line in bed.session.restore())
+        assert any("undone" in line for line in bed.session.rollback())
     assert state(machine) == before
 
 
@@ -223,7 +222,7 @@ def test_rules_with_lists_are_those_of_the_file_and_put_back(machine):
             print(seen(f"lists-{section}", run(survey[section])))
         with configured(machine, "nat44") as bed:
             assert "nat-to" in run("pfctl -sr")
-            assert any("undone" in line for line in bed.session.restore())
+            assert any("undone" in line for line in bed.session.rollback())
         assert run("pfctl -sr | wc -l") == f"{len(loaded.splitlines()):8}\n"
         run("echo pass | pfctl -f -")
         with (
@@ -240,7 +239,7 @@ def test_one_at_a_time(machine):
         way = machine.machine.transport()
         way.open()
         try:
-            with expect_error("device-busy", kind=Busy):
+            with expect_error("device-busy", kind=DeviceBusy):
                 Lock(way, bed.session.driver.options.state_dir, "somebody@elsewhere process 1")
         finally:
             way.close()
@@ -254,7 +253,7 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
         assert "nat-to" in machine.machine.run("pfctl -sr")
         bed.session.transport.close()
         until(
-            lambda: "undid" in machine.machine.run(f"cat /var/run/v6t/{GUARD}/fired"),
+            lambda: "undid" in machine.machine.run("cat /var/run/v6t/guard/fired"),
             "its undoing",
             120,
         )
@@ -267,12 +266,14 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
 def given_up(bed):
     """What has no end goes on there when our ssh has ended, until it is restored."""
     session = bed.session
-    hangs = doing(session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait")
+    hangs = tracked_command(
+        session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait"
+    )
     with pytest.raises(DeadlinePassed):
         session.transport.run(hangs, "", 5.0)
     processes = "ps -axww -o args"
     assert "sleep 9999" in session.transport.run(processes).out
-    assert any("undone" in line for line in session.restore())
+    assert any("undone" in line for line in session.rollback())
     assert "sleep 9999" not in session.transport.run(processes).out
 
 
@@ -324,4 +325,4 @@ def test_emptied_by_a_reboot(machine):
         assert count_sessions(bed) == 0
         assert bed.session.verify()
         assert sum(1 for _ in exchange_frames(bed, "nat64", 7000, 5)) == 5
-        assert any("undone" in line for line in bed.session.restore())
+        assert any("undone" in line for line in bed.session.rollback())

@@ -113,7 +113,7 @@ def test_the_clock_of_the_device(machine, tmp_path):
     def seen(word):
         return word in machine.done(LOOK)
 
-    process = operator.start("apply")
+    process = operator.start("commit")
     until(lambda: seen("reached"), "the step that waits", 300)
     for seconds in (HOUR_S, -HOUR_S, -DAY_S, DAY_S):
         stepped(machine, seconds)
@@ -126,6 +126,6 @@ def test_the_clock_of_the_device(machine, tmp_path):
     stepped(machine, -DAY_S)
     until(lambda: not seen("configured"), "the device's timer", 120)
     print(machine.done(f"{LOOK}; cat /run/v6t/guard/fired"))
-    status, said = operator.v6t("restore")
+    status, said = operator.v6t("rollback")
     assert status == 0, said
     assert machine.done("ls -A /run/v6t").strip() == ""

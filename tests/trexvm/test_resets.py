@@ -41,15 +41,15 @@ def test_a_device_that_is_reset_in_the_middle_of_apply(device, tmp_path):
     """It is as after any start; v6t says what it does not know, and there is nothing to restore."""
     before = device.done(STATE)
     operator = operate(device, tmp_path, step("waits", deadline_s=60))
-    process = operator.start("apply")
+    process = operator.start("commit")
     reset_when_reached(device)
     said = process.communicate(timeout=600)[0]
     print(said)
     assert process.returncode == 4, said
     assert "the connection broke" in said
-    assert "`v6t dut restore" in said or "as it was before" in said
+    assert "`v6t dut rollback" in said or "as it was before" in said
     device.enter()
-    assert operator.v6t("restore")[0] == 0
+    assert operator.v6t("rollback")[0] == 0
     assert device.done(STATE) == before
 
 
@@ -58,14 +58,14 @@ def test_a_device_that_is_reset_in_the_middle_of_restore(device, tmp_path):
     before = device.done(STATE)
     operator = operate(device, tmp_path, step("true", "sh /run/waits", deadline_s=60))
     device.done("echo true >/run/true")
-    status, said = operator.v6t("apply")
+    status, said = operator.v6t("commit")
     assert status == 0, said
-    process = operator.start("restore")
+    process = operator.start("rollback")
     reset_when_reached(device)
     said = process.communicate(timeout=600)[0]
     print(said)
     assert process.returncode in (0, 4), said
-    assert process.returncode == 0 or "`v6t dut restore" in said
+    assert process.returncode == 0 or "`v6t dut rollback" in said
     device.enter()
-    assert operator.v6t("restore")[0] == 0
+    assert operator.v6t("rollback")[0] == 0
     assert device.done(STATE) == before

@@ -118,7 +118,7 @@ def test_it_is_read_back_and_put_back(machine):
         run = session.transport.run
         assert len(session.verify()) > 8
         assert dut.report()["tunnel v6t-tunnel"]["tx.packets"] == 0
-        assert any("undone" in line for line in session.restore())
+        assert any("undone" in line for line in session.rollback())
         left = run("ip -o link show; ip rule; nft list ruleset; ip -6 -o addr; ls /run/v6t").out
         assert "v6t-tunnel" not in left
         assert "8676" not in left

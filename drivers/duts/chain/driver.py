@@ -8,27 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.chain.machines import check_places, directory_beside
+from v6t.drivers.duts.chain.machines import directory_beside
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.chain.parts import Part, further_hops, hops_on_way, last_to_ipv4, policy_of
-from v6t.drivers.duts.chain.session import ChainSession, Driven
-from v6t.drivers.duts.chain.standing import LabChain, LabPart
-from v6t.drivers.duts.commands import PartOf
-from v6t.drivers.duts.driver import DeviceTechnology, Driver, WithoutCommands, over_ssh
+from v6t.drivers.duts.driver import Driver, PartOf, WithoutCommands
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import DutOptions, reached
+from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import driver_type, make_driver
-from v6t.drivers.duts.session import Session, restore_command
-from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.intent.families import DeviceConfig
@@ -37,12 +30,11 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
 
 if TYPE_CHECKING:
-    from v6t.drivers.duts.driver import Reach
     from v6t.drivers.transport.ssh_options import SshOptions
 
 
 class PartOptions(StrictModel):
-    """Which driver a part has."""
+    """The driver of a part."""
 
     driver: str = ""
     """Empty: the technology's own choice."""
@@ -51,7 +43,7 @@ class PartOptions(StrictModel):
 
 
 class ChainOptions(DutOptions):
-    """Drivers by part; everything else is said there."""
+    """Options of a chain: the drivers of its parts."""
 
     parts: dict[str, PartOptions] = Field(default_factory=dict)
 
@@ -67,7 +59,7 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        """The parts from left to right.
+        """Return the parts from left to right.
 
         Raises:
             UsageError: the options name a part there is not, or a driver that cannot be it.
@@ -150,7 +142,7 @@ class Chain(WithoutCommands):
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """The plans of all parts, to be shown; each is carried out on its own part."""
+        """Return the plans of all parts, for the printed plan."""
         steps: list[Step] = []
         flush: list[Step] = []
         notes: list[str] = []
@@ -165,27 +157,24 @@ class Chain(WithoutCommands):
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Hops of all parts beyond one for each device."""
+        """Return the hops of all parts beyond one for each device."""
         hops = further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
 
     def further_hops(self, intent: Intent, direction: Direction) -> int:
-        """Those of all parts: some ends of tunnels decrement no TTL."""
         return hops_on_way(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """The shortest of the parts that keep connections (DD-05)."""
+        """Return the shortest timeout of the stateful parts (DD-05)."""
         timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
         return min((limit for limit in timeouts if limit is not None), default=None)
 
     def check_intent(self, intent: Intent) -> None:
-        """The parts, too."""
         super().check_intent(intent)
         self.parts(intent)
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
         last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
         hops = {way: hops_on_way(parts, way) for way in DIRECTIONS}
@@ -196,65 +185,8 @@ class Chain(WithoutCommands):
             return oracle
         return ChainOracle(oracle, hops, df, policy)
 
-    def session(
-        self,
-        intent: Intent,
-        keep: Path | None = None,
-        again: str = "",
-        reach: Reach = over_ssh,
-    ) -> ChainSession | None:
-        """Sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
-        again = again or restore_command(keep)
-        ways = [
-            (p, p.driver.options.ssh if p.driver.configures else None) for p in self.parts(intent)
-        ]
-        in_lab = any(ssh is not None and ssh.lab for _, ssh in ways)
-        driven = []
-        for part, own_transport in ways:
-            if own_transport is None and in_lab:
-                continue
-            ssh = reached(
-                own_transport,
-                f"the part '{part.name}' of the {part.device}",
-                f"dut.options.parts.{part.name}.driver and its options.ssh.host",
-            )
-            transport = reach(ssh)
-            if transport is not None:
-                part_keep = _part_directory(keep, part)
-                session = Session(part.driver, transport, part.intent, part_keep, again, part.name)
-                driven.append(Driven(part, session))
-        return ChainSession(self.name, driven) if driven else None
-
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """Of every part that is configured."""
         return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
-
-    def lab_device(
-        self,
-        translation: DeviceTechnology,
-        intent: Intent,
-        keep: Path | None = None,
-    ) -> LabChain:
-        """All parts in namespaces of the lab."""
-        known = {part.name: part for part in translation.parts}
-        lab_parts = []
-        check_places(self.parts(intent))
-        for part in self.parts(intent):
-            if part.driver.configures:
-                device: LabDevice = LabDut(
-                    part.driver, part.intent, _part_directory(keep, part), part.name
-                )
-            else:
-                own = known[part.name]
-                octets = frame_octets(part.intent.links)
-                swapped = own.mirrored != intent.links.swapped
-                device = ReferenceDevice(own.reference, octets, swapped=swapped)
-            lab_parts.append(LabPart(part, device))
-        return LabChain(self.name, lab_parts, swapped=intent.links.swapped)
-
-
-def _part_directory(keep: Path | None, part: Part) -> Path | None:
-    return None if keep is None else keep / part.name
 
 
 def _part_of(chain: Intent, part: PartIntent) -> DeviceIntent:

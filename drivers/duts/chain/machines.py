@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.store import PART_PREFIX
+from v6t.drivers.duts.session.undo_store import PART_PREFIX
 from v6t.intent.families import DeviceConfig
 
 
 def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
-    """Where a part's state lies on a machine that is another part's, too; empty: where it says.
+    """Return the state directory of a part on another part's machine; empty: as its options say.
 
     The first part of a machine has the directory itself, and with it the machine's lock: whoever
     comes to the machine, for one part or for the whole of it, meets that first. Timer, record and
@@ -50,7 +50,7 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
 
 
 def check_places(parts: Sequence[Part]) -> None:
-    """See that each part can be cabled in the lab.
+    """Check that each part can be cabled in the lab.
 
     Raises:
         UsageError: two would have the same interfaces.
@@ -68,10 +68,10 @@ def check_places(parts: Sequence[Part]) -> None:
 
 
 def _on_machines(parts: Iterable[Part]) -> list[Part]:
-    """Those that something is configured of over SSH."""
+    """Return the parts that are configured over SSH."""
     return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
 
 
 def _of_kernel(driver: Driver) -> bool:
-    """Whether it is the machine's own stack; what shell lines do, only who wrote them knows."""
+    """Whether the part is the machine's own network stack; of the user's shell lines that is unknown."""
     return driver.kernel and DeviceConfig not in driver.accepts

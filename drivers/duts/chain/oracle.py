@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 
 class ChainOracle(OracleDecorator):
-    """A plugin's reference translation as a certain chain does it. Picklable.
+    """The reference translation of a technology as a certain chain does it. Picklable.
 
     Header fields may have the values that the technology or one of the parts allows: which part did what
     cannot be seen outside.
+
+    Args:
+        oracle: the plugin.
+        hops: by direction, those that a packet takes beyond the reference's; fewer are negative.
+        df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
+        policy: what of the parts' own can be seen outside.
     """
 
     def __init__(
@@ -34,14 +40,6 @@ class ChainOracle(OracleDecorator):
         df: Mapping[Direction, str],
         policy: HeaderPolicy,
     ) -> None:
-        """Combine.
-
-        Args:
-            oracle: the plugin.
-            hops: by direction, those that a packet takes beyond the reference's; fewer are negative.
-            df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
-            policy: what of the parts' own can be seen outside.
-        """
         super().__init__(oracle)
         self._hops = dict(hops)
         self._df = dict(df)
@@ -49,11 +47,9 @@ class ChainOracle(OracleDecorator):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The technology's, and what the parts do of it."""
         return merge_policies(self.oracle.header_policy, self._policy)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         for size in sort_unique(length[length > 0]):

@@ -18,7 +18,7 @@ _ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "ne
 
 @dataclass(frozen=True)
 class Part:
-    """One part.
+    """A part of a chain.
 
     Attributes:
         name: of the part.
@@ -38,14 +38,14 @@ class Part:
 
 
 def further_hops(parts: tuple[Part, ...]) -> int:
-    """Hops inside the chain beyond one for each device."""
+    """Return the hops inside the chain beyond one for each device."""
     devices = len({part.device for part in parts})
     taken = sum(1 + part.driver.profile(part.intent).further_hops for part in parts)
     return taken - devices
 
 
 def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
-    """The same of inner IPv4 packets in one direction: some ends of tunnels decrement no TTL."""
+    """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
     hops = further_hops(parts)
     for part in parts:
         profile = part.driver.profile(part.intent)
@@ -56,7 +56,7 @@ def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
 
 
 def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) -> HeaderPolicy:
-    """What the parts leave in UDP checksums and DF that can still be seen behind the last one.
+    """Return what the parts do to UDP checksums and DF that is visible behind the last one.
 
     Args:
         parts: of the chain.
@@ -73,7 +73,7 @@ def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) 
 
 
 def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
-    """Profile of the last translator from IPv6 to IPv4 in a direction; the reference's if there is none."""
+    """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
     translators = (p for p in from_its_end if p.to_ipv4 == direction)
     return next((p.driver.profile(p.intent) for p in translators), ExpectProfile())

@@ -1,222 +1,186 @@
-"""The parts of a chain, driven together: configured from left to right, restored backwards."""
+"""Sessions with all parts of a chain: committed from left to right, rolled back from right to left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from v6t.base.errors import DutError, V6tError
+from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.chain.parts import Part
-from v6t.drivers.duts.plan import Action
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.plan_steps import Difference
+from v6t.drivers.duts.session.session import Session
 
 
 @dataclass(frozen=True)
-class Driven:
+class PartSession:
     """A part and the session with it."""
 
     part: Part
     session: Session
 
 
-class ChainSession:
-    """See :class:`v6t.drivers.device.DeviceSession`."""
+class ChainSession(DeviceSession):
+    """The sessions with the parts that have a driver, from left to right.
 
-    def __init__(self, kind: str, driven: list[Driven]) -> None:
-        """Combine.
+    Args:
+        kind: the driver's name, for the manifest.
+        parts: with their sessions.
+    """
 
-        Args:
-            kind: the driver's name, for the manifest.
-            driven: the parts that have a driver, from left to right.
-        """
+    def __init__(self, kind: str, parts: Sequence[PartSession]) -> None:
         self._kind = kind
-        self.driven = driven
+        self.parts = list(parts)
 
     @property
     def name(self) -> str:
-        """Of the devices, in messages."""
-        return ", ".join(d.session.name for d in self.driven)
+        return ", ".join(p.session.name for p in self.parts)
 
-    def open(self) -> None:
-        """Connect to all."""
+    @property
+    def _sessions(self) -> list[Session]:
+        return [p.session for p in self.parts]
+
+    def open(self, *, lock: bool = True) -> None:
         opened: list[Session] = []
         try:
-            for each in self.driven:
-                each.session.open()
-                opened.append(each.session)
+            for session in self._sessions:
+                session.open(lock=lock)
+                opened.append(session)
         except BaseException:
             for session in opened:
                 session.close()
             raise
 
     def close(self) -> None:
-        """Give all connections back."""
-        do_all([d.session.close for d in self.driven])
+        run_all([s.close for s in self._sessions])
 
-    def apply(self) -> None:
-        """Configure all, or none."""
+    def make_plan(self) -> None:
+        for session in self._sessions:
+            session.make_plan()
+
+    def compare(self) -> list[Difference]:
+        return [
+            replace(difference, why=f"{p.part.name}: {difference.why}")
+            for p in self.parts
+            for difference in p.session.compare()
+        ]
+
+    def commit(self, revert_in: int | None = None) -> None:
+        """Configure all parts, or none."""
         done: list[Session] = []
         try:
-            for each in self.driven:
-                each.session.apply()
-                done.append(each.session)
+            for session in self._sessions:
+                session.commit(revert_in)
+                done.append(session)
         except BaseException as cause:
             try:
-                do_all([s.restore for s in reversed(done)])
+                run_all([s.rollback for s in reversed(done)])
             except V6tError as exc:
                 text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
                 raise DutError(f"{text}; and {exc.message}", exc.hint, code=exc.code) from cause
             raise
 
-    def make_plan(self) -> None:
-        """Survey and plan all."""
-        for each in self.driven:
-            each.session.make_plan()
-
     def verify(self) -> list[str]:
-        """Read everything back; see the model."""
-        return [
-            f"{each.part.name}: {line}" for each in self.driven for line in each.session.verify()
-        ]
+        return [f"{p.part.name}: {line}" for p in self.parts for line in p.session.verify()]
+
+    def confirm(self) -> None:
+        run_all([s.confirm for s in self._sessions])
+
+    def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
+        """Undo all plans, the rightmost first; a part that cannot be reached does not prevent the others."""
+        return run_all(
+            [partial(s.rollback, forget=forget, by_script=by_script) for s in self._sessions[::-1]]
+        )
+
+    def check_configured(self) -> None:
+        for session in self._sessions:
+            session.check_configured()
 
     def flush(self) -> None:
-        """Empty what keeps state."""
-        for each in self.driven:
-            each.session.flush()
-
-    def reconfigure(self, action: Action) -> None:
-        """Nothing of several devices is changed; see :meth:`v6t.drivers.duts.commands.Commands.beside`.
-
-        Raises:
-            DutError: always.
-        """
-        raise DutError(
-            f"{self.name}: a chain cannot change its configuration under traffic",
-            code="unsupported-operation",
-        )
-
-    def ready_for(self, action: Action) -> None:
-        """The same.
-
-        Raises:
-            DutError: always.
-        """
-        self.reconfigure(action)
-
-    def update_routes(self) -> str:
-        """The same.
-
-        Raises:
-            DutError: always.
-        """
-        raise DutError(
-            f"{self.name}: a chain cannot change routes under traffic",
-            code="unsupported-operation",
-        )
-
-    def keep(self) -> None:
-        """The configuration stays, whatever becomes of the sessions."""
-        do_all([d.session.keep for d in self.driven])
-
-    def check_held(self) -> None:
-        """See that all can still be what they were made."""
-        for each in self.driven:
-            each.session.check_held()
-
-    def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Put all back, the rightmost first; what cannot be reached does not keep the others."""
-        reports: list[str] = []
-        each = (d.session.restore for d in reversed(self.driven))
-        do_all([partial(one, forget=forget, by_script=by_script) for one in each], reports)
-        return reports
+        for session in self._sessions:
+            session.flush()
 
     def status(self) -> dict[str, Any]:
-        """Of the leftmost part that is configured; ``parts`` has all."""
-        statuses = {d.part.name: d.session.status() for d in self.driven}
-        first: Mapping[str, Any] = next(iter(statuses.values()), {})
-        return {**first, "device": self.name, "parts": statuses}
+        """Return the status of the leftmost part, and of each under ``parts``."""
+        statuses = {p.part.name: p.session.status() for p in self.parts}
+        return {**next(iter(statuses.values()), {}), "device": self.name, "parts": statuses}
+
+    def read_counters(self) -> dict[str, dict[str, float]]:
+        return {
+            f"{p.part.name}: {name}": figures
+            for p in self.parts
+            for name, figures in p.session.read_counters().items()
+        }
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
         parts = {
-            d.part.name: {"belongs_to": d.part.device, **d.session.describe()} for d in self.driven
+            p.part.name: {"belongs_to": p.part.device, **p.session.describe()} for p in self.parts
         }
         return {"kind": self._kind, "device": self.name, "parts": parts}
 
-    def figures(self) -> dict[str, dict[str, float]]:
-        """Of every part that is configured."""
-        return {
-            f"{d.part.name}: {name}": figures
-            for d in self.driven
-            for name, figures in d.session.figures().items()
-        }
-
     def devices(self) -> list[tuple[str, Session]]:
-        """Every part by its name."""
-        return [(d.part.name, d.session) for d in self.driven]
+        return [(p.part.name, p.session) for p in self.parts]
 
     def state(self) -> ChainState:
-        """How connections are emptied and counted."""
         return ChainState(self)
 
 
 class ChainState:
-    """See :class:`v6t.drivers.device.StateDevice`: every part is emptied, the stateful counts."""
+    """The connection tables of a chain; see :class:`v6t.drivers.device.StateDevice`.
+
+    Every part is emptied; the stateful ones are counted.
+
+    Args:
+        session: open and committed.
+    """
 
     def __init__(self, session: ChainSession) -> None:
-        """Combine.
-
-        Args:
-            session: open and applied.
-        """
         self._session = session
-        self._counted = [d.session.state() for d in session.driven if d.part.stateful]
-        limits = [s.timeout_s for s in self._counted if s.timeout_s is not None]
+        self._tables = [p.session.state() for p in session.parts if p.part.stateful]
+        limits = [t.timeout_s for t in self._tables if t.timeout_s is not None]
         self.timeout_s: float | None = min(limits, default=None)
-        self.by_endpoint = any(s.by_endpoint for s in self._counted)
+        self.by_endpoint = any(t.by_endpoint for t in self._tables)
 
     def flush(self) -> None:
-        """Empty all."""
+        """Empty all parts."""
         self._session.flush()
 
     def table(self) -> dict[str, float]:
-        """Of all parts that keep connections."""
-        return {name: limit for s in self._counted for name, limit in s.table().items()}
+        """Read the limits of all stateful parts."""
+        return {name: limit for t in self._tables for name, limit in t.table().items()}
 
     def sessions(self) -> int | None:
-        """Of the stateful part."""
-        counts = [s.sessions() for s in self._counted]
-        counted = [n for n in counts if n is not None]
-        return sum(counted) if counted else None
+        """Count the connections of the stateful parts."""
+        counts = [n for n in (t.sessions() for t in self._tables) if n is not None]
+        return sum(counts) if counts else None
 
 
-def do_all(
-    actions: Sequence[Callable[[], list[str] | None]], reports: list[str] | None = None
-) -> None:
-    """Do all, then raise the first error; the words of further ones are in it.
+def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
+    """Run all actions, then raise the first error; it contains the messages of the others.
 
-    Ctrl-C in the middle keeps no device configured: the others are done before it goes on.
+    Ctrl-C during one action does not prevent the others.
     """
     errors: list[V6tError] = []
-    stopped: KeyboardInterrupt | None = None
-    lines = [] if reports is None else reports
+    interrupt: KeyboardInterrupt | None = None
+    lines: list[str] = []
     for action in actions:
         try:
             lines += action() or []
         except V6tError as exc:
             errors.append(exc)
         except KeyboardInterrupt as exc:
-            stopped = exc
+            interrupt = exc
     if len(errors) > 1:
         hints = "; ".join(filter(None, dict.fromkeys(exc.hint for exc in errors)))
         raise DutError("; ".join(exc.message for exc in errors), hints, code=errors[0].code) from (
-            stopped or errors[0]
+            interrupt or errors[0]
         )
-    if errors and stopped is not None:
-        raise errors[0] from stopped
+    if errors and interrupt is not None:
+        raise errors[0] from interrupt
     if errors:
         raise errors[0]
-    if stopped is not None:
-        raise stopped
+    if interrupt is not None:
+        raise interrupt
+    return lines

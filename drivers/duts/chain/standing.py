@@ -8,31 +8,30 @@ from typing import Any
 
 from v6t.base.errors import V6tError
 from v6t.drivers.duts.chain.parts import Part
-from v6t.drivers.duts.chain.session import ChainSession, Driven, do_all
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.chain.session import ChainSession, PartSession, run_all
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
 
 
 @dataclass(frozen=True)
 class LabPart:
-    """One part and what stands for it."""
+    """A part and its device in the lab."""
 
     part: Part
     device: LabDevice
 
 
 class LabChain(LabDevice):
-    """See :class:`v6t.drivers.lab.setup.LabDevice`."""
+    """The parts of a chain in namespaces of the lab.
+
+    Args:
+        kind: the driver's name, for the manifest.
+        parts: from the technology's left to its right.
+        swapped: its left is the tester's right.
+    """
 
     def __init__(self, kind: str, parts: Sequence[LabPart], *, swapped: bool = False) -> None:
-        """Remember; nothing is started.
-
-        Args:
-            kind: the driver's name, for the manifest.
-            parts: from the technology's left to its right.
-            swapped: its left is the tester's right.
-        """
         self._kind = kind
         self._parts = list(parts)
         self._cabled = self._parts[::-1] if swapped else self._parts
@@ -40,25 +39,23 @@ class LabChain(LabDevice):
         self.mtus_between = between[::-1] if swapped else between
 
     def namespaces(self) -> list[int | None]:
-        """One for each part."""
         return [pid for each in self._cabled for pid in each.device.namespaces()]
 
     def start(self, lab: Lab) -> None:
-        """Start and configure all parts."""
         for each in self._parts:
             each.device.prepare()
         for each, holder in zip(self._cabled, lab.devices, strict=True):
             each.device.start_in(holder.pid)
 
     def start_in(self, pid: int) -> None:
-        """Parts have namespaces of their own."""
         raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
 
     @property
     def session(self) -> ChainSession | None:
-        """The parts that are driven; None before they stand."""
         standing = [(each.part, each.device.session) for each in self._parts]
-        driven = [Driven(part, device) for part, device in standing if isinstance(device, Session)]
+        driven = [
+            PartSession(part, device) for part, device in standing if isinstance(device, Session)
+        ]
         return ChainSession(self._kind, driven) if driven else None
 
     def check(self) -> None:
@@ -69,11 +66,9 @@ class LabChain(LabDevice):
         return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.look()]
 
     def report(self) -> dict[str, Any]:
-        """Counters of each part by its name."""
         return {each.part.name: each.device.report() for each in self._parts}
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest, with the counters of each part as they stand (DD-04)."""
         parts = {
             each.part.name: {
                 "belongs_to": each.part.device,
@@ -86,12 +81,11 @@ class LabChain(LabDevice):
         return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
-        """End all parts, the rightmost first, whatever becomes of each."""
-        do_all([each.device.close for each in reversed(self._parts)])
+        run_all([each.device.close for each in reversed(self._parts)])
 
 
 def _counters(device: LabDevice) -> dict[str, Any]:
-    """Its own; nothing of a part that is gone."""
+    """Return the counters of a part; nothing if it has ended."""
     try:
         return device.report()
     except V6tError:

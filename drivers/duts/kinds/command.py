@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import DutError, InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -29,6 +28,7 @@ from v6t.drivers.duts.plan import (
     parsed,
     shown,
 )
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.readings import Lost
 
 SESSIONS = "JSTAT_SESSIONS"
 _TOTALS = re.compile(

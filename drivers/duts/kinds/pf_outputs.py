@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.readings import Lost
 
 AUTOMATIC = re.compile(r"<__automatic_\w+>")
 """A table that pfctl made of a list; its name holds a number drawn for each loading."""

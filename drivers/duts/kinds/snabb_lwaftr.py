@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -18,6 +17,7 @@ from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
 from v6t.drivers.duts.programs import version_in
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import DutError, EnvironmentLacking, UsageError
-from v6t.drivers.duts.commands import Commands
+from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -20,26 +20,25 @@ from v6t.drivers.transport.namespace import NamespaceTransport
 
 
 class LabDut(LabDevice):
-    """See :class:`v6t.drivers.lab.setup.LabDevice`."""
+    """A real implementation in namespaces of the lab.
+
+    Args:
+        driver: what the device is; with ``ssh.lab`` it is reached through an sshd of its own.
+        intent: what it shall be.
+        keep: local directory for a copy of the undo record.
+        part: which of a chain it is.
+
+    Raises:
+        UsageError: its options are for a device elsewhere.
+    """
 
     def __init__(
         self,
-        driver: Commands,
+        driver: Driver,
         intent: Intent,
         keep: Path | None = None,
         part: str = "",
     ) -> None:
-        """Remember; nothing is started.
-
-        Args:
-            driver: what the device is; with ``ssh.lab`` it is reached through an sshd of its own.
-            intent: what it shall be.
-            keep: local directory for a copy of the undo record.
-            part: which of a chain it is.
-
-        Raises:
-            UsageError: its options are for a device elsewhere.
-        """
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
             raise UsageError(
@@ -73,15 +72,13 @@ class LabDut(LabDevice):
 
     @property
     def session(self) -> Session | None:
-        """None before it stands."""
         return self._session
 
     def namespaces(self) -> list[int | None]:
-        """Its own."""
         return [self.namespace()]
 
     def namespace(self) -> int:
-        """Make the device's namespaces; the id of a process in them."""
+        """Make the device's namespaces; return the id of a process in them."""
         login = self.driver.options.ssh
         try:
             if login is None:
@@ -98,7 +95,6 @@ class LabDut(LabDevice):
         return self._pid
 
     def look(self) -> list[str]:
-        """Survey namespaces like those it will stand in; programs are this machine's."""
         login = self.driver.options.ssh
         if login is not None:
             LabSsh(login.lab)  # an sshd is there, and may be started
@@ -115,11 +111,10 @@ class LabDut(LabDevice):
         return [f"{self.driver.name} {facts.version}".rstrip()]
 
     def start_in(self, pid: int) -> None:
-        """Configure and verify it like a device elsewhere; its namespace is its own."""
         session = Session(self.driver, self._transport(), self.intent, self._keep, part=self._part)
         session.open()
         self._session = session
-        session.apply()
+        session.commit()
         session.verify()
 
     def flush(self) -> None:
@@ -128,26 +123,18 @@ class LabDut(LabDevice):
             self.session.flush()
 
     def report(self) -> dict[str, Any]:
-        """Figures of the driver's telemetry, now."""
-        if self.session is None:
-            return {}
-        readings = self.driver.telemetry(self.intent)
-        return {
-            name: dict(reading.parse(self.session.transport.run(reading.command).out))
-            for name, reading in readings.items()
-        }
+        return {} if self.session is None else self.session.read_telemetry()
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
         return {"kind": self.driver.name} if self.session is None else self.session.describe()
 
     def close(self) -> None:
-        """Restore it, to see that it can be restored, and remove it."""
+        """Roll back, which proves that it can be done, and remove the namespaces."""
         session, self._session = self._session, None
         try:
             if session is not None:
                 try:
-                    session.restore()
+                    session.rollback()
                 finally:
                     session.close()
         finally:
@@ -165,7 +152,7 @@ class LabDut(LabDevice):
         return self._server.transport(self.driver.options.ssh.netns)
 
     def _await_free(self) -> None:
-        """Interfaces of an earlier lab vanish with its tester, but not at once."""
+        """Wait until the interfaces of an earlier lab have vanished with its tester."""
         transport = NamespaceTransport(self._pid)
         for _ in range(50):
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
@@ -178,7 +165,7 @@ class LabDut(LabDevice):
         )
 
     def prepare(self) -> None:
-        """What an operator sees to before: MAC addresses as in the testbed file, and ARP."""
+        """Do what an operator does first: set the testbed file's MAC addresses, and ARP."""
         links, options = self.intent.links, self.driver.options
         lines = [
             "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"

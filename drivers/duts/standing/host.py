@@ -19,7 +19,7 @@ _CLONE_NEWPID = 0x20000000
 
 
 def start(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
-    """Start one.
+    """Start the process that makes the namespaces.
 
     Args:
         persistent: it outlives this process, to be ended by its process id.

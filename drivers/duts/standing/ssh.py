@@ -48,17 +48,16 @@ SetEnv SHLVL=9
 
 
 class LabSsh:
-    """Namespaces with an sshd in them, by name."""
+    """Namespaces with an sshd in them, by name.
+
+    Args:
+        name: of the device; two v6t with one name share a device, one after the other.
+
+    Raises:
+        EnvironmentLacking: no sshd, or no root.
+    """
 
     def __init__(self, name: str) -> None:
-        """Remember.
-
-        Args:
-            name: of the device; two v6t with one name share a device, one after the other.
-
-        Raises:
-            EnvironmentLacking: no sshd, or no root.
-        """
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
             raise EnvironmentLacking(
                 "an sshd of the lab's own needs root",
@@ -76,7 +75,7 @@ class LabSsh:
         self._pid = 0
 
     def start(self) -> int:
-        """Find or make it; the id of a process in its namespaces."""
+        """Find or make the namespaces; return the id of a process in them."""
         self.place.mkdir(mode=0o700, exist_ok=True)
         pid = self.running()
         if pid:
@@ -90,18 +89,18 @@ class LabSsh:
         return self._pid
 
     def share(self) -> None:
-        """Somebody of this process uses it; see :meth:`leave`."""
+        """Count a user in this process; see :meth:`leave`."""
         _users[self.name] += 1
 
     def leave(self) -> None:
-        """End it, if nobody else of this process uses it."""
+        """End the namespaces if no other part of this process uses them."""
         _users[self.name] -= 1
         if _users[self.name] <= 0:
             del _users[self.name]
             self.stop()
 
     def namespace(self, netns: str) -> int:
-        """A further network namespace of the machine, made if need be; the id of a process in it."""
+        """Make a further network namespace if need be; return the id of a process in it."""
         kept = self.place / f"netns-{netns}"
         pid = _alive(kept)
         if pid:
@@ -124,11 +123,11 @@ class LabSsh:
         return pid
 
     def transport(self, netns: str = "") -> SshTransport:
-        """A way to it, not open yet; to a network namespace of it, where one is named."""
+        """Return the transport to the machine, or to a network namespace of it, not open yet."""
         return LabTransport(self._pid, self.options(netns))
 
     def options(self, netns: str = "") -> SshOptions:
-        """How to log in."""
+        """Return how to log in."""
         return SshOptions(
             lab=self.name,
             netns=netns,
@@ -139,7 +138,7 @@ class LabSsh:
         )
 
     def stop(self) -> None:
-        """End it and everything in it. May be called twice."""
+        """End everything in the namespaces. May be called twice."""
         pid = self.running()
         if pid:
             with contextlib.suppress(ProcessLookupError):
@@ -151,7 +150,7 @@ class LabSsh:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def running(self) -> int:
-        """The id of its process, 0 if it does not stand."""
+        """Return the id of its process, 0 if it does not stand."""
         return _alive(self.place / "pid")
 
     def _keys(self) -> None:
@@ -205,7 +204,7 @@ class LabTransport(SshTransport):
 
 
 def standing(ssh: SshOptions) -> SshTransport | None:
-    """The way to a device elsewhere, or to one of the lab; None: that does not stand."""
+    """Return the transport to a device elsewhere, or to one of the lab; None: it does not stand."""
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSsh(ssh.lab)
@@ -216,7 +215,7 @@ def standing(ssh: SshOptions) -> SshTransport | None:
 
 
 def connect_in(pid: int, host: str, port: int) -> socket.socket:
-    """A TCP connection made within another process's network namespace.
+    """Open a TCP connection within another process's network namespace.
 
     A socket belongs for ever to the namespace it was made in; only a thread enters it.
 
@@ -242,7 +241,7 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
 
 
 def began(pid: int) -> str:
-    """When a process began [clock ticks since boot], which tells it from a later one."""
+    """Return when a process began [clock ticks since boot], which tells it from a later one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -250,7 +249,7 @@ def began(pid: int) -> str:
 
 
 def _alive(kept: Path) -> int:
-    """The process whose id and beginning a file holds; 0 if it has ended."""
+    """Return the process whose id and start a file holds; 0: it has ended."""
     try:
         pid, _, started = kept.read_text().strip().partition(" ")
     except OSError:
@@ -260,7 +259,7 @@ def _alive(kept: Path) -> int:
 
 
 def _child(parent: int, name: str) -> int:
-    """The process of a name that another has started, once it bears that name.
+    """Return a process's child of a name, once it bears that name.
 
     Raises:
         EnvironmentLacking: it has not appeared.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PHASES = ("connect", "apply", "verify", "flush", "restore")
+PHASES = ("connect", "commit", "verify", "flush", "rollback")
 
 UNTOUCHED = "untouched"
 RESTORED = "restored"
@@ -17,9 +17,15 @@ MEANING = {
     NOTED: "v6t reads on: what was said does not matter here",
 }
 
-LATER = {"connect": UNTOUCHED, "apply": TOLD, "verify": TOLD, "flush": TOLD, "restore": TOLD}
+LATER = {"connect": UNTOUCHED, "commit": TOLD, "verify": TOLD, "flush": TOLD, "rollback": TOLD}
 """The connection breaks in the phase, and no new one can be made."""
-ONCE = {"connect": UNTOUCHED, "apply": RESTORED, "verify": TOLD, "flush": TOLD, "restore": RESTORED}
+ONCE = {
+    "connect": UNTOUCHED,
+    "commit": RESTORED,
+    "verify": TOLD,
+    "flush": TOLD,
+    "rollback": RESTORED,
+}
 """It happens once; a new connection works."""
 
 OUTCOMES: dict[str, dict[str, str]] = {
@@ -29,9 +35,9 @@ OUTCOMES: dict[str, dict[str, str]] = {
     "hang": ONCE,
     "drop in the middle": ONCE,
     "partial output": ONCE,
-    "wrong exit status": {**ONCE, "verify": NOTED, "restore": TOLD},
-    "no UTF-8": {**ONCE, "apply": NOTED, "flush": NOTED},
-    "no permission": {**ONCE, "restore": TOLD},
+    "wrong exit status": {**ONCE, "verify": NOTED, "rollback": TOLD},
+    "no UTF-8": {**ONCE, "commit": NOTED, "flush": NOTED},
+    "no permission": {**ONCE, "rollback": TOLD},
     "reboot": {**ONCE, "verify": RESTORED, "flush": RESTORED},
 }
 

@@ -103,7 +103,7 @@ def test_it_is_configured_read_back_and_put_back(built, way):
         assert figures["process"]
         assert "tx.dropped" in figures[f"tun {built.tun}"]
         bed.session.flush() if bed.session.plan.flush else None
-        assert any("undone" in line for line in bed.session.restore())
+        assert any("undone" in line for line in bed.session.rollback())
         left = bed.session.transport.run("ls -A /run/v6t; ip -o link").out
         assert "left" in left
         assert built.device.partition("-")[0] not in left

@@ -13,8 +13,9 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import state_of
 from v6t.drivers.duts.chain.driver import Chain
-from v6t.drivers.duts.chain.session import ChainSession, Driven
-from v6t.drivers.duts.lock import Lock
+from v6t.drivers.duts.chain.session import ChainSession, PartSession
+from v6t.drivers.duts.devices import make_lab_device, make_session
+from v6t.drivers.duts.session.lock import Lock
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.namespace import NamespaceTransport
@@ -232,12 +233,12 @@ def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
 def test_devices_elsewhere_are_each_reached_somehow():
     plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
     with expect_error("missing-setting", mentions="napt"):
-        Chain({}).session(plugin.dut_intent(), None, print)
+        make_session(Chain({}), plugin.dut_intent())
     there = {"driver": "tayga", "options": {"ssh": {"host": "198.51.100.1"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
     chain = Chain({"parts": {"clat": there, "plat": plat}})
-    both = chain.session(Ipv4aas().dut_intent(), None, print)
-    assert [d.part.device for d in both.driven] == ["CE", "PE"]
+    both = make_session(chain, Ipv4aas().dut_intent())
+    assert [d.part.device for d in both.parts] == ["CE", "PE"]
 
 
 def on_machines(variant, **options):
@@ -287,7 +288,7 @@ def test_the_lab_joins_no_two_parts_in_one_namespace():
     }
     bound = bind(resolve(flags=Flags("ipv4aas", dut_params=given)))
     with expect_error("chain-conflict"):
-        bound.driver.lab_device(bound.device, bound.intent)
+        make_lab_device(bound.driver, bound.device, bound.intent)
 
 
 def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
@@ -298,7 +299,7 @@ def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
     try:
         with expect_error("device-busy"):
             Lock(here, str(tmp_path / "v6t"), f"{run}, part ce")
-        assert first.await_sign(5)
+        assert first.await_answer(5)
     finally:
         first.release()
 
@@ -343,15 +344,15 @@ def test_machines_of_the_lab_that_do_not_stand_are_left_out():
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
     chain, intent = Chain({"parts": {"clat": clat, "plat": plat}}), Ipv4aas().dut_intent()
     with expect_error("unsupported-by-tester"):
-        chain.session(intent)
+        make_session(chain, intent)
 
     def standing(*names):
         return lambda ssh: NamespaceTransport(1, ssh.lab) if ssh.lab in names else None
 
     for names in (("ce", "pe"), ("pe",)):
-        found = chain.session(intent, reach=standing(*names))
-        assert [each.session.name for each in found.driven] == list(names)
-    assert chain.session(intent, reach=standing()) is None
+        found = make_session(chain, intent, reach=standing(*names))
+        assert [each.session.name for each in found.parts] == list(names)
+    assert make_session(chain, intent, reach=standing()) is None
 
 
 class Fake:
@@ -361,7 +362,7 @@ class Fake:
         self.name, self._log, self._fails = name, log, fails
 
     def __getattr__(self, action):
-        def do(**_words):
+        def do(*_arguments, **_options):
             self._log.append(f"{self.name} {action}")
             if action in self._fails:
                 raise DutError(f"{self.name} cannot {action}", code="command-failed")
@@ -373,36 +374,38 @@ class Fake:
 def chain_of(*fails):
     log = []
     driven = [
-        Driven(SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing))
+        PartSession(
+            SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing)
+        )
         for name, failing in zip(("one", "two", "three"), fails, strict=True)
     ]
     return ChainSession("chain", driven), log
 
 
 def test_what_was_configured_is_restored_if_a_later_part_cannot_be():
-    session, log = chain_of((), (), ("apply",))
+    session, log = chain_of((), (), ("commit",))
     with expect_error("command-failed"):
-        session.apply()
-    assert log == ["one apply", "two apply", "three apply", "two restore", "one restore"]
+        session.commit()
+    assert log == ["one commit", "two commit", "three commit", "two rollback", "one rollback"]
 
 
 def test_all_parts_are_restored_even_if_one_cannot_be():
-    session, log = chain_of((), ("restore",), ())
+    session, log = chain_of((), ("rollback",), ())
     with expect_error("command-failed"):
-        session.restore()
-    assert log == ["three restore", "two restore", "one restore"]
+        session.rollback()
+    assert log == ["three rollback", "two rollback", "one rollback"]
     session, log = chain_of((), (), ())
-    assert session.restore() == ["restore of three", "restore of two", "restore of one"]
+    assert session.rollback() == ["rollback of three", "rollback of two", "rollback of one"]
     assert session.verify()[0] == "one: verify of one"
 
 
 def test_all_that_cannot_be_restored_are_told():
-    session, _ = chain_of(("restore",), (), ("restore",))
+    session, _ = chain_of(("rollback",), (), ("rollback",))
     with expect_error("command-failed"):
-        session.restore()
-    session, _ = chain_of(("restore",), (), ("apply",))
+        session.rollback()
+    session, _ = chain_of(("rollback",), (), ("commit",))
     with expect_error("command-failed"):
-        session.apply()
+        session.commit()
 
 
 def test_those_that_were_opened_are_closed_if_one_cannot_be():

@@ -9,7 +9,8 @@ import pytest
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import Existing
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.undo_record import Record, Undo, script, undo_of
+from v6t.drivers.duts.session.plan_steps import undo_entry
+from v6t.drivers.duts.session.undo_record import Record, Undo, undo_script
 from v6t.drivers.duts.way import Way
 from v6t.tests.expect import expect_error
 
@@ -80,11 +81,11 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
     (step,) = [step for step in plan.steps if MODULE.search(step.set)]
     assert ("it stays" in step.why) is stays
-    made = undo_of(1, step, "")
+    made = undo_entry(1, step, "")
     assert (made.command == "") is stays
     if not stays:
         assert re.search("modprobe -r|rmmod", made.command)
-    assert undo_of(1, step, "/sys/module/there").command == ""
+    assert undo_entry(1, step, "/sys/module/there").command == ""
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,9 @@ def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_t
     (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
     driver = make_driver("snabb-lwaftr", {"ssh": ssh})
     plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
-    undone = [undo_of(1, s, "vm.nr_hugepages = 7\n") for s in plan.steps if "hugepages" in s.before]
+    undone = [
+        undo_entry(1, s, "vm.nr_hugepages = 7\n") for s in plan.steps if "hugepages" in s.before
+    ]
     assert [u.text for u in undone] == ["vm.nr_hugepages = 7\n"] * counted
 
 
@@ -233,12 +236,14 @@ def test_what_vanished_needs_no_undo(tmp_path):
     )
     record = Record("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
-    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, ""), done
     assert seen.read_text() == "one\n"
     assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
     look = subprocess.run(
-        ["sh", "-c", entries[1].look], capture_output=True, text=True, check=False
+        ["sh", "-c", entries[1].state_command], capture_output=True, text=True, check=False
     )
     assert look.stdout == "5\n"
 
@@ -251,8 +256,10 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
 
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
-    record = Record("o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (undo_of(1, step, old),))
+    record = Record("o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (undo_entry(1, step, old),))
     (tmp_path / "progress").write_text("1\n")
-    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done
     assert out.read_text() == old

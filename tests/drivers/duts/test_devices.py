@@ -75,9 +75,9 @@ def test_frames_go_through_both_ways(device, way):
             own = 1 if way == "over ssh" else 0  # the kernel tracks v6t's connection, too
             assert before > own
             assert now()["sessions"] == own
-        told = bed.session.restore()
+        told = bed.session.rollback()
         assert any("undone" in line for line in told)
-        assert bed.session.restore()[0].startswith("there is nothing")
+        assert bed.session.rollback()[0].startswith("there is nothing")
 
 
 @pytest.mark.parametrize(
@@ -144,37 +144,37 @@ def test_the_users_own_commands_make_a_device():
         out = bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"by hand")
         assert out is not None
         assert out["IP"].ttl == 63
-        bed.session.restore()
+        bed.session.rollback()
         assert "qlen 77" not in bed.session.transport.run("ip link show dev left").out
 
 
 def test_the_wrong_mac_address_is_seen_before_any_change():
     with standing("linux-router", intents.ROUTER4) as bed:
         session = bed.session
-        session.restore()
+        session.rollback()
         session.transport.run("ip link set dev left address 02:00:00:00:00:99")
         with expect_error("wrong-interface", mentions="02:00:00:00:00:99"):
-            session.apply()
+            session.commit()
         session.transport.run(f"ip link set dev left address {intents.LINKS.left.dut_mac}")
 
 
 def test_an_interface_with_a_default_route_is_not_touched():
     with standing("linux-router", intents.ROUTER4) as bed:
         session = bed.session
-        session.restore()
+        session.rollback()
         session.transport.run("ip link set left up; ip route add default dev left")
         with expect_error("interface-protected"):
-            session.apply()
+            session.commit()
         session.transport.run("ip route del default dev left")
 
 
 def test_somebody_elses_route_makes_the_driver_refuse():
     with standing("linux-router", intents.ROUTER4) as bed:
         session = bed.session
-        session.restore()
+        session.rollback()
         session.transport.run("ip route add 198.18.0.0/24 dev right")
         with expect_error("foreign-configuration", mentions="198.18.0.0/24"):
-            session.apply()
+            session.commit()
         assert "198.18.0.0/24 dev right" in session.transport.run("ip route").out
         session.transport.run("ip route del 198.18.0.0/24 dev right")
 
@@ -195,14 +195,14 @@ SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; sys
 def test_what_interfaces_had_before_they_have_again(given, words):
     with standing("linux-router", intents.ROUTER4) as bed:
         session = bed.session
-        session.restore()
+        session.rollback()
         assert session.transport.run(given).status == 0
         before = session.transport.run(SEEN).out
         assert words in before
-        session.apply()
+        session.commit()
         assert session.verify()
         assert session.transport.run(SEEN).out != before
-        session.restore()
+        session.rollback()
         assert session.transport.run(SEEN).out == before
 
 
@@ -210,13 +210,13 @@ def test_an_ipv6_address_that_is_there_with_another_length_is_told():
     """Linux has an IPv6 address once; whose it is v6t leaves it."""
     with standing("linux-router", intents.ROUTER6) as bed:
         session, (address, *_) = bed.session, intents.ROUTER6.left.addresses
-        session.restore()
+        session.rollback()
         other = f"{address.ip}/48"
         session.transport.run(f"ip -6 addr add {other} dev left nodad")
         before = session.transport.run(SEEN).out
         assert other in before
         with expect_error("command-failed"):
-            session.apply()
+            session.commit()
         assert session.transport.run(SEEN).out == before
 
 

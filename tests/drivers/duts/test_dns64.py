@@ -87,7 +87,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
         group = transport.run(f"cat {place}/knot-resolver.pid").out.strip()
         own = f"ps -o stat= -g {group} | grep -v Z | grep -c . || true"
         assert transport.run(own).out.strip() == "2"
-        device.bench.session.restore()
+        device.bench.session.rollback()
         assert transport.run(own).out.strip() == "0"
 
 

@@ -61,10 +61,10 @@ def test_a_device_that_cannot(site):
 
 def test_a_device_that_somebody_works_on_or_left_configured(site):
     path = bed(site, undo_after_s=0)
-    site.v6t("dut", "apply", "--testbed", path, "--plugin", "ipv4-router")
+    site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router")
     rows = looked(site, path)
     assert "note" in {state for state, _ in rows}, rows
-    site.v6t("dut", "restore", "--testbed", path)
+    site.v6t("dut", "rollback", "--testbed", path)
 
 
 def test_what_a_device_says_does_not_steer_the_terminal(site):
@@ -75,7 +75,7 @@ def test_what_a_device_says_does_not_steer_the_terminal(site):
         "undo": "",
     }
     path = site.testbed("command", base=False, steps=[step])
-    said = site.v6t("dut", "apply", "--testbed", path, "--plugin", "ipv4-router", status=4)
+    said = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
     assert "pwned" in said
     assert "\\x1b]0;pwned\\x07\\x1b[2J" in said
     assert not any(c in said for c in "\x1b\x07\x9b")
@@ -84,5 +84,5 @@ def test_what_a_device_says_does_not_steer_the_terminal(site):
 def test_a_device_that_talks_without_end(site):
     step = {"command": "yes", "why": "a step", "undo": "", "deadline_s": 60}
     path = site.testbed("command", base=False, steps=[step])
-    said = site.v6t("dut", "apply", "--testbed", path, "--plugin", "ipv4-router", status=4)
+    said = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
     assert "32 MiB" in said

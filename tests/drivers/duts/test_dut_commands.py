@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import contextmanager
 
 import pytest
+from v6t.core.cli import dut_command
 from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.plugins import names
 from v6t.drivers.duts.registry import DRIVERS, driver_type
@@ -14,9 +16,11 @@ from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
+from .field import until
 from .test_devices import missing
 
 LACKING = missing("nftables", "over ssh")
+needs_device = pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
 
 
 @pytest.mark.parametrize("driver", DRIVERS.names())
@@ -61,10 +65,18 @@ def test_a_plan_without_a_driver_asks_for_one():
     assert done.code == "missing-driver"
 
 
-def test_the_lab_device_cannot_stay_configured():
-    done = v6t("dut", "apply", "--plugin", "siit", "--driver", "tayga")
+@pytest.mark.parametrize("verb", ["commit", "apply"])
+def test_the_lab_device_cannot_stay_configured(verb):
+    done = v6t("dut", verb, "--plugin", "siit", "--driver", "tayga")
     assert done.status == 2
     assert done.code == "missing-device"
+
+
+@pytest.mark.parametrize(("alias", "verb"), [("apply", "commit"), ("restore", "rollback")])
+def test_alias_has_the_options_of_its_command(alias, verb):
+    commands = dut_command.command.commands
+    assert commands[alias].params == commands[verb].params
+    assert f"alias of {verb}" in v6t("dut", "--help").out
 
 
 # ---------------------------------------------------- a device elsewhere
@@ -118,12 +130,12 @@ def state(server):
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+@needs_device
 def test_apply_status_flush_restore(server, dut):
     before = state(server)
     nat44 = ("--plugin", "nat44")
     assert "not configured by v6t" in dut("status", *nat44).stdout
-    assert dut("apply", *nat44).returncode == 0
+    assert dut("commit", *nat44).returncode == 0
     assert "snat to 198.19.0.1" in server.shell("nft list table ip v6t")
     seen = dut("status", *nat44).stdout
     assert "nat44 (nftables)" in seen
@@ -133,20 +145,91 @@ def test_apply_status_flush_restore(server, dut):
     found = json.loads(dut("status", *nat44, "--json").stdout)
     assert found["configured"]["steps"] > 10
     assert "keeps no session" in dut("flush", *nat44).stdout
-    again = dut("apply", *nat44)
-    assert "restoring what" in again.stderr
-    told = dut("restore")  # whoever restores need not know what it is configured for
+    again = dut("commit", *nat44)
+    assert "rolling back what" in again.stderr
+    told = dut("rollback")  # without the technology
     assert "connections: undone" in told.stdout
-    assert "nothing" in dut("restore").stdout
+    assert "nothing" in dut("rollback").stdout
+    assert state(server) == before
+
+
+def compared(done):
+    """The states of the steps by their numbers."""
+    return {s["number"]: s["state"] for s in json.loads(done.stdout)["steps"]}
+
+
+@pytest.mark.lab
+@needs_device
+def test_compare_shows_what_commit_would_change_and_what_has_changed_since(server, dut):
+    nat44 = ("--plugin", "nat44", "--json")
+    before = state(server)
+    assert "to change" in compared(dut("compare", *nat44, status=7)).values()
+    assert state(server) == before
+    dut("commit", *nat44)
+    assert set(compared(dut("compare", *nat44)).values()) == {"present"}
+    server.shell("sysctl -q -w net.netfilter.nf_conntrack_udp_timeout=31")
+    states = compared(dut("compare", *nat44, status=7))
+    assert [state for state in states.values() if state != "present"] == ["to change"]
+
+
+@pytest.mark.lab
+@needs_device
+def test_compare_shows_what_belongs_to_somebody_else(server, dut):
+    server.shell("nft add table ip v6t")
+    done = dut("compare", "--plugin", "nat44", "--json", status=7)
+    assert "belongs to somebody else" in compared(done).values()
+    server.shell("nft delete table ip v6t")
+
+
+@pytest.mark.lab
+@needs_device
+def test_commit_that_is_not_confirmed_is_rolled_back(server, dut):
+    before = state(server)
+    dut("commit", "--plugin", "nat44", "--revert-in", "3")
+    found = json.loads(dut("status", "--json").stdout)
+    assert 0 <= found["rollback_in_s"] <= 3
+    assert found["lock"] == ""
+    until(lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer")
+    assert "[rollback-timer-failed]" in dut("confirm", status=4).stderr
+    dut("rollback")
     assert state(server) == before
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+@needs_device
+def test_commit_that_is_confirmed_stays(server, dut):
+    dut("commit", "--plugin", "nat44", "--revert-in", "60")
+    dut("confirm")
+    found = json.loads(dut("status", "--json").stdout)
+    assert found["rollback_in_s"] is None
+    assert found["configured"]["steps"] > 10
+    dut("rollback")
+    assert "[not-configured]" in dut("confirm", status=4).stderr
+
+
+@pytest.mark.lab
+@needs_device
+def test_status_names_the_holder_of_the_lock(server, dut):
+    with locked_by_alice(server):
+        assert json.loads(dut("status", "--json").stdout)["lock"] == "alice@elsewhere process 1"
+
+
+@contextmanager
+def locked_by_alice(server):
+    held = server.inside.hold(
+        'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat'
+    )
+    assert held.line(10) == "ok"
+    yield
+    held.release()
+
+
+@pytest.mark.lab
+@needs_device
 def test_somebody_elses_table_is_left_alone(server, dut):
     server.shell("nft add table ip v6t; nft add chain ip v6t theirs")
     before = state(server)
-    done = dut("apply", "--plugin", "nat44", status=4)
+    done = dut("commit", "--plugin", "nat44", status=4)
     assert "[foreign-configuration]" in done.stderr
     assert "theirs" in done.stderr
     assert state(server) == before
@@ -154,44 +237,40 @@ def test_somebody_elses_table_is_left_alone(server, dut):
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+@needs_device
 def test_a_firewall_that_drops_is_seen_before_any_change(server, dut):
     server.shell(
         "nft 'table ip filter { chain FORWARD { type filter hook forward priority 0; "
         "policy drop; }; }'"
     )
     before = state(server)
-    done = dut("apply", "--plugin", "nat44", status=4)
+    done = dut("commit", "--plugin", "nat44", status=4)
     assert "[firewall-blocks]" in done.stderr
     assert state(server) == before
     server.shell("nft delete table ip filter")
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+@needs_device
 def test_two_at_once_are_refused(server, dut):
-    held = server.inside.hold(
-        'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat'
-    )
-    assert held.line(10) == "ok"
-    done = dut("apply", "--plugin", "nat44", status=4)
+    with locked_by_alice(server):
+        done = dut("commit", "--plugin", "nat44", status=4)
     assert "alice@elsewhere" in done.stderr
     assert "[device-busy]" in done.stderr
-    held.release()
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+@needs_device
 def test_the_lab_takes_no_device_elsewhere(dut):
     done = dut("verify", "--plugin", "nat44", status=2)
     assert "[unsupported-by-device]" in done.stderr
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+@needs_device
 def test_the_password_is_nowhere(server, dut, monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2hunter2")
-    applied = dut("apply", "--plugin", "nat44", "--json")
+    applied = dut("commit", "--plugin", "nat44", "--json")
     seen = applied.stdout + applied.stderr + dut("status", "--json").stdout
     seen += server.shell("cat /run/v6t/record.json /run/v6t/undo.sh")
     assert "hunter2" not in seen

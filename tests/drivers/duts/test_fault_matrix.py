@@ -16,7 +16,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import snabb_lwaftr
 from v6t.drivers.duts.registry import driver_type, make_driver, names
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.plugins.dns64 import Dns64
@@ -35,7 +35,7 @@ pytestmark = [
 ]
 
 CELLS = os.environ.get("V6T_FAULTS", "8")
-"""How many cells, ``all``, or the numbers of the first and of the one after the last: ``100:200``."""
+"""How many cells, ``all``, or a slice of them: ``100:200``, ``::9``."""
 LANES = int(os.environ.get("V6T_LANES", "1"))
 """Sites at which cells are tried side by side: a cell mostly waits for timers."""
 CUTS = ("sshd is killed", "the route is cut")
@@ -80,7 +80,7 @@ FAULTS = (
     "the disk is read-only",
     "a second operator",
 )
-PHASES = ("apply", "verify", "flush", "restore", "update_routes")
+PHASES = ("commit", "verify", "flush", "rollback", "update_routes")
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[m]ap646|[c]latd|[s]nabb|[v]pp"
 STATE = (
     field.STATE
@@ -183,7 +183,7 @@ def do(site, fault, session):
             f"for i in $(seq 20); do said=$({line}) && exit 0; sleep 0.1; done; echo $said"
         )
         if "busy" in said:
-            session.restore()
+            session.rollback()
             site.clean = state(site) == site.before
             pytest.skip("this device has a log there, which it writes to")
     else:
@@ -220,7 +220,7 @@ def made_by(name, options):
 def another(site, fault, intent, name):
     transport = FaultyTransport(site, fault)
     made = Session(made_by(name, transport.options), transport, intent)
-    made._owner = lambda: "somebody@elsewhere process 1"
+    made.owner = "somebody@elsewhere process 1"
     return made
 
 
@@ -234,9 +234,8 @@ def attempt(work):
 
 def chosen():
     """Those that are asked for, each at one of the sites."""
-    first, colon, end = CELLS.partition(":")
-    if colon:
-        found = cells(DEVICES | BUILT)[int(first) : int(end)]
+    if ":" in CELLS:
+        found = cells(DEVICES | BUILT)[slice(*(int(n) if n else None for n in CELLS.split(":")))]
     elif CELLS == "all":
         found = cells(DEVICES | BUILT)
     else:
@@ -256,10 +255,10 @@ def cells(devices):
         driver = made_by(name, {})
         plan = driver.plan(intent, driver.example(intent))
         many = {
-            "apply": len(plan.steps) + 3,
+            "commit": len(plan.steps) + 3,
             "verify": 1,
             "flush": 2 * len(plan.flush),
-            "restore": 5,
+            "rollback": 5,
             "update_routes": 2 if plan.updates else 0,
         }
         for phase in PHASES:
@@ -283,31 +282,31 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
     intent = (DEVICES | BUILT)[name]
     if lacking := matrix.lacking("embedded", matrix.Row(name.partition(",")[0], "", "")):
         pytest.skip(lacking)
-    monkeypatch.setattr("v6t.drivers.duts.session.FLUSH_TRIES", 10)
-    monkeypatch.setattr("v6t.drivers.duts.restoring.TIMER_MARGIN_S", 4.0)
+    monkeypatch.setattr("v6t.drivers.duts.session.session.FLUSH_TRIES", 10)
+    monkeypatch.setattr("v6t.drivers.duts.session.transaction.TIMER_MARGIN_S", 4.0)
     before = site.before
     transport = FaultyTransport(site, fault)
     session = Session(made_by(name, transport.options), transport, intent)
     session.open()
     try:
-        if phase == "apply":
+        if phase == "commit":
             transport.arm(step, lambda: do(site, fault, session))
-            told = attempt(session.apply)
+            told = attempt(session.commit)
         else:
-            session.apply()
-            if phase != "restore":
+            session.commit()
+            if phase != "rollback":
                 session.verify()
             transport.arm(step, lambda: do(site, fault, session))
             told = attempt(getattr(session, phase))
         if not transport.happened:
-            session.restore()
+            session.rollback()
             site.clean = state(site) == before
             pytest.skip(f"{phase} has no command {step}")
         if fault == "a second operator":
             assert told == "", "somebody else's attempt disturbs nobody"
     finally:
         session.close()
-    if fault in CUTS and phase != "restore":
+    if fault in CUTS and phase != "rollback":
         # nobody can log in: the device helps itself, unless nothing was changed yet
         until(lambda: settled(site), "the device's own timer", 60)
         assert state(site) == before
@@ -320,7 +319,7 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         # a router that has just come back may say for a moment that there is no way
         until(lambda: attempt(last.open) == "", "a login", 30)
         try:
-            done = attempt(last.restore)
+            done = attempt(last.rollback)
         finally:
             last.close()
         assert done == "", (told, done)

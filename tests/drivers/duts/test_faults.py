@@ -8,7 +8,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
 from v6t.tests.expect import expect_error
 
 from . import sshserver
@@ -55,8 +55,8 @@ OPTIONS = {
         "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
         "before": "sysctl -n net.ipv4.conf.lo.forwarding",
         "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"}},
-        {"command": "sh /run/fault apply", "why": "whatever goes wrong",
-        "undo": "sh /run/fault restore",
+        {"command": "sh /run/fault commit", "why": "whatever goes wrong",
+        "undo": "sh /run/fault rollback",
         "check": {"command": "sh /run/fault verify", "equals": "fine"}, "deadline_s": 1.0}],
     "flush": [{"command": "sh /run/fault flush",
         "check": {"command": "sh /run/fault flushed", "equals": "fine"}, "deadline_s": 1.0}],
@@ -83,8 +83,8 @@ def server():
 @pytest.fixture
 def device(server, tmp_path, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.undo_record.QUICK_S", 1.0)
-    monkeypatch.setattr("v6t.drivers.duts.undo_record.PATIENCE_S", 0)
+    monkeypatch.setattr("v6t.drivers.duts.session.undo_record.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.session.undo_record.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)
     sessions = []
 
@@ -140,30 +140,30 @@ def test_a_fault_after_the_login(server, device, fault, phase):
     before = state(server)
     session = device()
     session.open()
-    if phase == "apply":
+    if phase == "commit":
         arm(server, fault, phase)
-        outcome, told = attempt(session.apply)
+        outcome, told = attempt(session.commit)
     else:
-        session.apply()
+        session.commit()
         arm(server, fault, phase)
-        work = {"verify": session.verify, "flush": session.flush, "restore": session.restore}
+        work = {"verify": session.verify, "flush": session.flush, "rollback": session.rollback}
         outcome, told = attempt(work[phase])
     assert server.shell("ls /run/fault-at 2>/dev/null || true") == "", "the fault did not happen"
-    if outcome == "done" and phase != "restore":
+    if outcome == "done" and phase != "rollback":
         found = NOTED
     elif state(server) == before:
         found = RESTORED
     else:
         found = TOLD
         assert "sh /run/v6t/undo.sh" in told
-        assert "v6t dut restore" in told
+        assert "v6t dut rollback" in told
     session.close()
     if fault in BREAKS_SSHD:
         heal(server)
     assert found == OUTCOMES[fault][phase], told
     again = device()
     again.open()
-    again.restore()
+    again.rollback()
     assert state(server) == before
 
 
@@ -174,8 +174,10 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     before = state(server)
     session = device(**at_connect(server, fault, tmp_path))
     if fault not in BREAKS_SSHD:
-        monkeypatch.setattr("v6t.drivers.duts.lock.lock_script", lambda *_: "sh /run/fault connect")
-        monkeypatch.setattr("v6t.drivers.duts.lock.WAIT_S", 1.0)
+        monkeypatch.setattr(
+            "v6t.drivers.duts.session.lock.lock_script", lambda *_: "sh /run/fault connect"
+        )
+        monkeypatch.setattr("v6t.drivers.duts.session.lock.LOCK_DEADLINE_S", 1.0)
         arm(server, fault, "connect")
     outcome, told = attempt(session.open)
     assert outcome == "failed"
@@ -190,7 +192,7 @@ def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path
     before = state(server)
     session = device()
     session.open()
-    session.apply()
+    session.commit()
     assert (tmp_path / "dut-undo.sh").read_text() == server.shell("cat /run/v6t/undo.sh")
     session.close()
     server.shell("sh /run/v6t/undo.sh")
@@ -205,18 +207,18 @@ def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
     before = state(server)
     first = device()
     first.open()
-    first.apply()
+    first.commit()
     server.drop()
     second = device()
     second.open()
     caplog.clear()
     with caplog.at_level(NOTICE, "v6t.drivers.duts"):
-        second.apply()
+        second.commit()
     said = [record.getMessage() for record in caplog.records]
-    assert "restoring what" in said[0]
+    assert "rolling back what" in said[0]
     assert "is undone" in said[1]
     assert "configured as ipv4-router in 3 steps" in said[2]
-    second.restore()
+    second.rollback()
     assert state(server) == before
 
 
@@ -228,7 +230,7 @@ def test_what_is_not_ours_is_left_alone(server, device):
     session = device()
     session.open()
     with expect_error("foreign-configuration"):
-        session.apply()
+        session.commit()
     assert state(server) == before
     server.shell("ip link del v6tdummy")
 
@@ -241,10 +243,10 @@ def test_odd_octets_in_what_is_only_noted_stop_nobody(server, device, monkeypatc
     odd = {**survey, "nic": "printf 'firmware \\377'"}
     monkeypatch.setattr(session.driver, "survey", lambda: odd)
     session.open()
-    session.apply()
+    session.commit()
     session.verify()
     assert session.describe()["facts"]["nic"] == "firmware \\xff"
-    session.restore()
+    session.rollback()
 
 
 def test_the_page_of_the_documentation_is_this_matrix():

@@ -61,7 +61,7 @@ def device(site):
     site.device.shell("rm -f /run/reached /run/go")
     yield site
     site.mend()
-    site.v6t("dut", "restore", "--testbed", bed(site, []), *PLUGIN)
+    site.v6t("dut", "rollback", "--testbed", bed(site, []), *PLUGIN)
     assert site.state() == before
 
 
@@ -95,7 +95,7 @@ def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(devi
     """Nobody at the console: v6t waits for the device's timer, logs in again, and looks."""
     before = device.state()
     path = bed(device, [step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)])
-    said = device.v6t("dut", "apply", "--testbed", path, *PLUGIN, status=4)
+    said = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
     assert f"{LIMIT_S} s" in said
     assert device.state() == before
 
@@ -104,7 +104,7 @@ def test_a_route_cut_in_the_middle_of_apply(device):
     """By somebody else, and for good: the device is as it was, as its console shows."""
     before = device.state()
     path = bed(device, [step("waits")])
-    v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     assert configured(device)
     device.cut()
@@ -113,9 +113,9 @@ def test_a_route_cut_in_the_middle_of_apply(device):
     assert v6t.returncode == 4
     assert f"{LIMIT_S} s" in said
     assert "after 3 s" in said
-    assert f"`v6t dut restore --testbed {path}`" in said
+    assert f"`v6t dut rollback --testbed {path}`" in said
     device.mend()
-    assert "for 3 s: " in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
+    assert "after 3 s of silence" in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
 
 
 def before_but_for_the_record(before, site):
@@ -133,8 +133,8 @@ def test_a_route_cut_in_the_middle_of_restore(device):
     before = device.state()
     path = bed(device, [step("true", "sh /run/waits")])
     device.device.shell("touch /run/true")
-    assert "stays so" in device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
-    v6t = device.start("dut", "restore", "--testbed", path, *PLUGIN)
+    assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
+    v6t = device.start("dut", "rollback", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the undo that waits")
     assert configured(device)
     device.cut()
@@ -147,7 +147,7 @@ def test_a_route_cut_in_the_middle_of_restore(device):
 
 def test_a_configuration_that_is_kept_stays(device):
     path = bed(device, [])
-    assert "stays so" in device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
+    assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
     assert configured(device)
     until(lambda: "timer.sh" not in device.device.processes(), "the timer ends")
     assert "guard" not in device.state()
@@ -158,7 +158,7 @@ def test_a_v6t_that_is_killed_or_asleep_in_apply(number, device):
     """kill -9 and a laptop's closed lid look the same from the device."""
     before = device.state()
     path = bed(device, [step("waits", deadline_s=60)])
-    v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     assert clients(device)
     v6t.send_signal(number)
@@ -178,14 +178,14 @@ def test_a_v6t_that_wakes_up_leaves_the_device_to_who_has_it_now(hangs, device):
     """No step of its own is carried out any more, and nothing of the other's is undone."""
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     path = bed(device, [step("waits", deadline_s=60), step("late", "rm -f /run/too-late")])
-    v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     v6t.send_signal(signal.SIGSTOP)
     if not hangs:
         device.device.shell("touch /run/go")
     until(lambda: not configured(device), "the timer")
     path = bed(device, [])
-    assert "stays so" in device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
+    assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
     theirs = device.state()
     device.device.shell("touch /run/go")
     v6t.send_signal(signal.SIGCONT)
@@ -202,7 +202,7 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
     before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
     try:
-        said = device.v6t("dut", "apply", "--testbed", bed(device, []), *PLUGIN, status=4)
+        said = device.v6t("dut", "commit", "--testbed", bed(device, []), *PLUGIN, status=4)
     finally:
         device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
     assert "[rollback-timer-failed]" in said
@@ -212,9 +212,9 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
 
 def test_the_timer_counts_no_clock(device):
     """``date`` may say what it likes, and so may a clock that is stepped."""
-    from v6t.drivers.duts.guard import script
+    from v6t.drivers.duts.session.timer import timer_script
 
-    text = script("/run/v6t", "token", 60)
+    text = timer_script("/run/v6t", "token", 60)
     assert "date" not in text
     assert "uptime" not in text
 

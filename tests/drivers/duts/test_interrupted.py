@@ -12,10 +12,10 @@ import pytest
 from v6t.base.errors import DutError, interrupted
 from v6t.core.log import record_log
 from v6t.core.runs import dut
-from v6t.drivers.duts.chain.session import do_all
-from v6t.drivers.duts.lock import lock_script
+from v6t.drivers.duts.chain.session import run_all
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.lock import lock_script
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.here import HereTransport
 from v6t.tests.expect import expect_error
 
@@ -49,8 +49,8 @@ class StoppedWithin(HereTransport):
     """Whoever uses it is interrupted while the record is written, of which a part is on the device."""
 
     def run(self, command, text="", deadline_s=None):
-        if "cat >" in command and "record.json.part" in command:
-            super().run(command.partition(" && ")[0], text, deadline_s)
+        if command.endswith("write_file record.json"):
+            super().run(command.replace("sync &&", "exit 1;"), text, deadline_s)
             raise KeyboardInterrupt
         return super().run(command, text, deadline_s)
 
@@ -79,9 +79,9 @@ def found(place):
 
 
 def apply(monkeypatch, device):
-    """``v6t dut apply`` of it."""
-    monkeypatch.setattr(dut, "_session", lambda *_, **__: device)
-    return dut.apply(SimpleNamespace(again="this"))
+    """``v6t dut commit`` of it."""
+    monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
+    return dut.commit(SimpleNamespace(rollback_command="this"))
 
 
 def is_stopped(work):
@@ -151,7 +151,7 @@ def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
 
 
 def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 1)
+    monkeypatch.setattr("v6t.drivers.duts.session.lock.SILENCE_S", 1)
     place = tmp_path / "state"
     process = subprocess.Popen(
         ["sh", "-c", lock_script(str(place), "alice")],
@@ -170,12 +170,12 @@ def test_a_restore_that_is_stopped_is_carried_to_its_end(tmp_path):
         place.mkdir()
         first = session(place, HereTransport("a machine"))
         first.open()
-        first.apply()
-        first.keep()
+        first.commit()
+        first.confirm()
         first.close()
         second = session(place, Stopped(after))
         second.open()
-        stopped = is_stopped(second.restore)
+        stopped = is_stopped(second.rollback)
         second.close()
         assert found(place) == [], f"after {after} commands"
         if not stopped:
@@ -194,14 +194,14 @@ def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured(
         raise DutError("the middle one is left", code="command-failed")
 
     with pytest.raises(KeyboardInterrupt):
-        do_all([stops, lambda: done.append("the left one")])
+        run_all([stops, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"]
     with expect_error("command-failed") as told:
-        do_all([stops, fails, lambda: done.append("the left one")])
+        run_all([stops, fails, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"] * 2
     assert interrupted(told.value)
     with expect_error("command-failed") as told:
-        do_all([fails, stops, fails])
+        run_all([fails, stops, fails])
     assert interrupted(told.value)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.bottleneck import verdict_of
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.kinds import nat46, snabb_lwaftr
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.duts.session.telemetry import Sample
 
 from . import intents
 from .cases import CASES

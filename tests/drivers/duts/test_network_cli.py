@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.console import box as program
 from v6t.drivers.duts.console.alone import ends
 from v6t.drivers.duts.console.broker import Broker
@@ -23,10 +22,11 @@ from v6t.drivers.duts.kinds.command import CheckText
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import definition, manners_in
 from v6t.drivers.duts.kinds.network_cli.readings import figures, reading_of
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session.plan_steps import undo_deadline_s
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.shape import shaped
-from v6t.drivers.duts.telemetry import Sample
-from v6t.drivers.duts.undo_record import undo_deadline_s
 from v6t.intent.device import LinkIntent
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.mape_br import MapEBorderRelay

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from v6t.core.runs.log import log_to
 from v6t.drivers.duts.console.manners import Manners
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
-from v6t.drivers.duts.lock import Busy
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.lock import DeviceBusy
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm
@@ -99,12 +99,12 @@ def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
     session = session_of(box, tmp_path)
     session.open()
     try:
-        session.apply()
+        session.commit()
         assert len(box.configuration) >= 7
         assert len(session.verify()) >= 2
         facts = session.describe()
         assert facts["version"] in ("1.2(3)F4", "99.9F1.2")
-        figures = session.figures()
+        figures = session.read_counters()
         assert figures["cpu"] == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
         assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
         assert figures["drops"] == {"no_route": 7.0}
@@ -113,11 +113,11 @@ def test_it_is_configured_read_back_flushed_watched_and_put_back(box, tmp_path):
             session.flush()
             assert session.state().sessions() == 0
         assert session.status()["driver"] == "network-cli"
-        session.check_held()
-        done = session.restore()
+        session.check_configured()
+        done = session.rollback()
         assert any("undone" in line for line in done)
         assert box.configuration == []
-        assert session.restore()[0].startswith("there is nothing")
+        assert session.rollback()[0].startswith("there is nothing")
     finally:
         session.close()
     assert "2001:" not in box.shell("ip -6 route show proto boot")
@@ -152,8 +152,8 @@ def test_what_steers_a_terminal_is_not_passed_on(ios, tmp_path):
 def test_the_record_undoes_by_hand_without_v6t(box, tmp_path):
     session = session_of(box, tmp_path)
     session.open()
-    session.apply()
-    session.keep()
+    session.commit()
+    session.confirm()
     session.close()
     assert box.configuration
     done = subprocess.run(
@@ -162,7 +162,7 @@ def test_the_record_undoes_by_hand_without_v6t(box, tmp_path):
     assert (done.returncode, done.stdout) == (0, ""), done
     assert box.configuration == []
     session.open()
-    assert any("undone" in line for line in session.restore())
+    assert any("undone" in line for line in session.rollback())
     session.close()
 
 
@@ -176,12 +176,12 @@ def test_a_refused_line_stops_and_undoes(box, tmp_path):
     session.open()
     try:
         with expect_error("command-failed"):
-            session.apply()
+            session.commit()
         assert box.configuration == []
         typed = box.typed
         after = typed[typed.index("frobnicate left") + 1 :]
         assert not any(line.startswith(("ipv6 route", "commit confirmed")) for line in after)
-        assert session.restore()[0].startswith("there is nothing")
+        assert session.rollback()[0].startswith("there is nothing")
     finally:
         session.close()
 
@@ -194,7 +194,7 @@ def test_a_prompt_that_never_comes_is_told_with_what_was_said_last(ios, tmp_path
     session.open()
     try:
         with expect_error("connection-lost"):
-            session.apply()
+            session.commit()
     finally:
         session.close()
     assert ios.configuration == []
@@ -209,7 +209,7 @@ def test_a_connection_that_is_cut_is_made_anew_to_undo(box, tmp_path, at):
     session.open()
     try:
         with expect_error("connection-lost"):
-            session.apply()
+            session.commit()
     finally:
         session.close()
     assert box.configuration == []
@@ -225,18 +225,18 @@ def test_where_no_way_leads_back_it_is_said_what_is_left(ios, tmp_path):
     ios.stop_listening()
     try:
         with expect_error("unreachable") as info:
-            session.apply()
+            session.commit()
     finally:
         session.close()
         ios.listen()
-    assert "v6t dut restore" in info.value.hint
+    assert "v6t dut rollback" in info.value.hint
     assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
     until(lambda: ios.configuration == [], "the device's own timer takes it back")
     session = session_of(ios, tmp_path, undo_after_s=0)
     session.open()
     try:
         ios.forget()
-        session.restore()
+        session.rollback()
         assert "configure replace flash:v6t-before force" not in ios.typed
     finally:
         session.close()
@@ -248,7 +248,7 @@ def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
     box = BoxServer(dialect, "killed")
     box.links()
     path = bed_file(box, tmp_path, undo_after_s=0)
-    words = ["dut", "apply", "--plugin", "ipv6-router", "--testbed", str(path)]
+    words = ["dut", "commit", "--plugin", "ipv6-router", "--testbed", str(path)]
     box.put("hang", {"ios": "ipv6 route", "junos": "commit confirmed"}[box.dialect])
     with subprocess.Popen(
         [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -261,7 +261,7 @@ def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
     record = tmp_path / "state" / "record.json"
     assert record.exists()
     done = subprocess.run(
-        [*warm.command(), "dut", "restore", "--testbed", str(path)],
+        [*warm.command(), "dut", "rollback", "--testbed", str(path)],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -274,7 +274,7 @@ def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
 def test_a_dead_v6t_is_missed_and_undone_by_the_timer_here(ios, tmp_path):
     session = session_of(ios, tmp_path, undo_after_s=2)
     session.open()
-    session.apply()
+    session.commit()
     assert ios.configuration
     session.close()  # without a word
     until(lambda: ios.configuration == [], "the timer undoes it")
@@ -283,7 +283,7 @@ def test_a_dead_v6t_is_missed_and_undone_by_the_timer_here(ios, tmp_path):
     session.open()
     try:
         assert "undid everything" in session.status()["timer"]
-        assert any("undone" in line for line in session.restore())
+        assert any("undone" in line for line in session.rollback())
     finally:
         session.close()
 
@@ -291,10 +291,10 @@ def test_a_dead_v6t_is_missed_and_undone_by_the_timer_here(ios, tmp_path):
 @one_is_enough
 def test_only_one_v6t_at_a_time(ios, tmp_path):
     one, other = session_of(ios, tmp_path), session_of(ios, tmp_path)
-    other._owner = lambda: "somebody else"
+    other.owner = "somebody else"
     one.open()
     try:
-        with expect_error("device-busy", kind=Busy):
+        with expect_error("device-busy", kind=DeviceBusy):
             other.open()
     finally:
         one.close()
@@ -319,9 +319,9 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
     session = session_of(ios, tmp_path)
     session.open()
     try:
-        session.apply()
+        session.commit()
         found = everything_in(tmp_path)
-        session.restore()
+        session.rollback()
     finally:
         session.close()
     assert "box" in found
@@ -354,9 +354,9 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
         server.links()
         server.put("enable", "s3cret-enable")
         for command, configure, status in (
-            ("apply", refused, 4),
-            ("apply", own["configure"], 0),
-            ("restore", own["configure"], 0),
+            ("commit", refused, 4),
+            ("commit", own["configure"], 0),
+            ("rollback", own["configure"], 0),
         ):
             path = bed_file(server, tmp_path, cli=cli, configure=configure)
             with log_to(tmp_path / "run"):
@@ -377,7 +377,7 @@ def test_environment_variable_that_is_not_set_stops_before_the_line_is_typed(tmp
     try:
         server.links()
         path = bed_file(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
-        done = v6t("dut", "apply", "--plugin", "ipv6-router", "--testbed", path)
+        done = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
         assert done.status == 4
         assert "V6T_NOT_SET" in done.err
         assert not any(line.startswith("hostname") for line in server.typed)

@@ -17,7 +17,8 @@ from v6t.drivers.duts.kinds.jool import PROGRAMS, program_of
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
-from v6t.drivers.duts.undo_record import Record, script, undo_of
+from v6t.drivers.duts.session.plan_steps import undo_entry
+from v6t.drivers.duts.session.undo_record import Record, undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.nptv6 import Nptv6
@@ -119,10 +120,12 @@ def test_every_line_is_shell(case):
 @each_case
 def test_the_undo_script_is_shell_and_does_nothing_before_the_first_step(case, tmp_path):
     _, plan = planned(case)
-    entries = tuple(undo_of(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
+    entries = tuple(undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
     record = Record("me", "boot", case.driver, "x", "now", str(tmp_path), entries)
-    assert Record.of_json(record.to_json()) == record
-    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    assert Record.parse_json(record.to_json()) == record
+    done = subprocess.run(
+        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
 from v6t.tests.expect import expect_error
 
 from . import sshserver
@@ -42,7 +42,7 @@ def server():
 
 @pytest.fixture
 def device(server, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.REBOOT_PAUSE_S", 0.1)
+    monkeypatch.setattr("v6t.drivers.duts.session.session.REBOOT_PAUSE_S", 0.1)
     sessions = []
 
     def make(command, deadline_s=60.0):
@@ -67,14 +67,14 @@ needs_sshd = pytest.mark.skipif(
 @needs_sshd
 def test_a_flush_by_reboot_configures_again(server, device):
     session = device("setsid sh /run/reboot >/dev/null 2>&1 &")
-    session.apply()
+    session.commit()
     first = server.shell("cat /run/boot")
     for _ in range(2):
         session.flush()
         assert "v6tdummy" in server.shell("ip -o link show dev v6tdummy")
         assert server.shell("cat /run/boot") != first
     session.verify()
-    assert session.restore() == ["an interface: undone"]
+    assert session.rollback() == ["an interface: undone"]
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
@@ -82,12 +82,12 @@ def test_a_flush_by_reboot_configures_again(server, device):
 @needs_sshd
 def test_a_device_that_does_not_reboot_is_told(server, device):
     session = device("true", deadline_s=0.5)
-    session.apply()
+    session.commit()
     with expect_error("not-rebooted", mentions="0.5") as info:
         session.flush()
     assert "sh /run/v6t/undo.sh" in info.value.hint
     session.open()
-    session.restore()
+    session.rollback()
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
@@ -95,12 +95,12 @@ def test_a_device_that_does_not_reboot_is_told(server, device):
 @needs_sshd
 def test_a_device_that_does_not_come_back_is_told(server, device):
     session = device("kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID", deadline_s=1.0)
-    session.apply()
+    session.commit()
     with expect_error("not-rebooted"):
         session.flush()
     server.listen()
     session.open()
-    session.restore()
+    session.rollback()
     assert "v6tdummy" not in server.shell("ip -o link")
 
 

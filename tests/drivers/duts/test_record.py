@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 from dataclasses import replace
-from unittest.mock import Mock
 
 import pytest
-from v6t.drivers.duts import undo_record
 from v6t.drivers.duts.plan import Step
-from v6t.drivers.duts.restoring import BLIND_DEADLINE_S, restore
-from v6t.drivers.duts.store import Store
-from v6t.drivers.duts.undo_record import (
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import undo_record
+from v6t.drivers.duts.session.plan_steps import undo_deadline_s, undo_entry
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.transaction import UNKNOWN_UNDO_DEADLINE_S
+from v6t.drivers.duts.session.undo_record import (
     DOING,
     PROGRESS,
-    QUICK_S,
     RECORD,
     SCRIPT,
+    UNDO_DEADLINE_S,
     UNDOING,
     Record,
-    doing,
     here_document,
-    script,
-    undo_deadline_s,
-    undo_of,
+    tracked_command,
+    undo_script,
 )
+from v6t.drivers.duts.session.undo_store import UndoStore
 from v6t.drivers.transport.here import HereTransport
 
 from .field import until
+from .intents import ROUTER4
 
 
 @pytest.mark.parametrize(
@@ -44,15 +46,17 @@ from .field import until
     ids=["pipeline", "list", "command", "lines"],
 )
 def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
-    entry = undo_of(1, Step("true", "an example", undo=undo), "")
+    entry = undo_entry(1, Step("true", "an example", undo=undo), "")
     record = Record("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
     (tmp_path / PROGRESS).write_text("1\n")
-    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
     (tmp_path / "a").unlink()
     again = subprocess.run(
-        ["sh"], input=script(replace(record, owner="you")), capture_output=True, text=True,
+        ["sh"], input=undo_script(replace(record, owner="you")), capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert again.returncode == 0
@@ -85,41 +89,40 @@ class Timed(HereTransport):
         return super().run(command, text, deadline_s)
 
 
-def restored(place, *, damaged=False):
-    """A step is taken back in a directory; which deadline that had."""
+def undo_deadline_of(place, *, damaged=False):
+    """Roll a slow step back in a directory; return the deadline of ``undo.sh``."""
     place.mkdir()
     slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
     record = Record(
-        *("me", "boot", "command", "x", "now", str(place), (undo_of(1, slow, ""),)),
+        *("me", "", "command", "x", "now", str(place), (undo_entry(1, slow, ""),)),
         deadline_s=undo_deadline_s([slow]),
     )
     transport = Timed()
-    store = Store(transport, str(place))
-    store.write(record)
+    UndoStore(transport, str(place)).write(record)
     (place / PROGRESS).write_text("1\n")
     if damaged:
         (place / RECORD).write_text("{")
-    session = Mock(name="session", lost=False, transport=transport)
-    session.boot.return_value, session.is_others.return_value = "boot", False
-    session.differences.return_value = {}
-    restore(session, store, forget=False, by_script=damaged)
+    session = Session(make_driver("command", {"state_dir": str(place)}), transport, ROUTER4)
+    session.open()
+    session.rollback(by_script=damaged)
+    session.close()
     assert (place.parent / "undo-was-here").exists()
     return transport.deadlines[f"sh {place}/{SCRIPT}"]
 
 
 def test_taking_back_may_take_as_long_as_its_steps(tmp_path):
-    assert restored(tmp_path / "state") == QUICK_S + 600
+    assert undo_deadline_of(tmp_path / "state") == UNDO_DEADLINE_S + 600
 
 
 def test_where_no_record_says_how_long_it_takes_it_may_take_long(tmp_path):
-    assert restored(tmp_path / "state", damaged=True) == BLIND_DEADLINE_S
+    assert undo_deadline_of(tmp_path / "state", damaged=True) == UNKNOWN_UNDO_DEADLINE_S
 
 
 def test_only_steps_that_are_slow_make_taking_back_longer():
     quick, slow = Step("true", "x", undo="true"), Step("true", "x", undo="true", deadline_s=100)
-    assert undo_deadline_s([quick] * 50) == QUICK_S
-    assert undo_deadline_s([quick, slow, slow]) == QUICK_S + 200
-    assert undo_deadline_s([replace(slow, undo="")]) == QUICK_S
+    assert undo_deadline_s([quick] * 50) == UNDO_DEADLINE_S
+    assert undo_deadline_s([quick, slow, slow]) == UNDO_DEADLINE_S + 200
+    assert undo_deadline_s([replace(slow, undo="")]) == UNDO_DEADLINE_S
 
 
 # --------------------------------------- what v6t was stopped in goes on on the device
@@ -127,21 +130,27 @@ def test_only_steps_that_are_slow_make_taking_back_longer():
 TAKEN_BACK = "[ ! -e late ] || mv late back"
 
 
+SHELLS = {"dash": ("dash",), "busybox": ("busybox", "sh")}
+
+
 class Device:
     """A directory with the record of one step, and processes of this machine."""
 
-    def __init__(self, place):
+    def __init__(self, place, shell):
         self.place = place
+        self.shell = shell
         self.begun = []
-        entry = undo_of(1, Step("true", "an example", undo=TAKEN_BACK), "")
+        entry = undo_entry(1, Step("true", "an example", undo=TAKEN_BACK), "")
         self.record = Record("me", "boot", "command", "x", "now", str(place), (entry,))
-        (place / SCRIPT).write_text(script(self.record))
+        (place / SCRIPT).write_text(undo_script(self.record))
         (place / PROGRESS).write_text("1\n")
 
     def begin(self, command):
         """The step, whose v6t is not there any more."""
-        step = self.start("sh", "-c", f"cd {self.place}\n{doing(str(self.place), command)}")
-        until(lambda: self.read(DOING) == str(step.pid), "the step")
+        step = self.start(
+            "sh", "-c", f"cd {self.place}\n{tracked_command(str(self.place), command)}"
+        )
+        until(lambda: self.read(DOING).startswith(f"{step.pid}\n"), "the step")
         return step
 
     def start(self, *words):
@@ -151,7 +160,11 @@ class Device:
 
     def undo(self):
         done = subprocess.run(
-            ["sh", self.place / SCRIPT], capture_output=True, text=True, check=False, timeout=60
+            [*self.shell, self.place / SCRIPT],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -164,9 +177,12 @@ class Device:
         return {p.name for p in self.place.iterdir()} - {SCRIPT, PROGRESS, "undone"}
 
 
-@pytest.fixture
-def device(tmp_path):
-    made = Device(tmp_path)
+@pytest.fixture(params=SHELLS)
+def device(request, tmp_path):
+    shell = SHELLS[request.param]
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"needs {request.param}")
+    made = Device(tmp_path, shell)
     yield made
     for process in made.begun:
         with contextlib.suppress(ProcessLookupError):
@@ -183,8 +199,8 @@ def test_a_step_that_comes_to_its_end_is_waited_for(device):
 
 
 def test_a_step_that_hangs_is_ended_with_all_that_is_under_it(device, monkeypatch):
-    monkeypatch.setattr(undo_record, "PATIENCE_S", 0)
-    (device.place / SCRIPT).write_text(script(device.record))
+    monkeypatch.setattr(undo_record, "STEP_PATIENCE_S", 0)
+    (device.place / SCRIPT).write_text(undo_script(device.record))
     wait = "until [ -e go ]; do sleep 0.1; done; touch late"
     step = device.begin(f"touch a; (({wait}) & {wait}) & {wait}")
     device.undo()
@@ -205,13 +221,15 @@ def test_what_a_step_has_started_for_long_is_none_of_it_when_it_is_done(device):
 def test_a_number_that_is_anothers_now_is_left_alone(device):
     others = [
         device.start("sleep", "60"),
-        device.start("sh", "-c", f"sleep 60; : {device.place}/{DOING}"),
-        device.start("sh", "-c", f"sleep 60; {doing(str(device.place / 'part-b'), 'true')}"),
+        device.start(
+            "sh", "-c", f"sleep 60; {tracked_command(str(device.place / 'part-b'), 'true')}"
+        ),
     ]
     for other in others:
-        (device.place / DOING).write_text(f"{other.pid}\n")
+        start_of_an_earlier_process = f"{other.pid} (sh) S {'0 ' * 18}1 0"
+        (device.place / DOING).write_text(f"{other.pid}\n{start_of_an_earlier_process}\n")
         device.undo()
-    assert [other.poll() for other in others] == [None] * 3
+    assert [other.poll() for other in others] == [None] * 2
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x\n", "1 2\n", "-1\n"])
@@ -223,9 +241,9 @@ def test_no_number_is_no_process(text, device):
 
 def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
     device.begin("until [ -e go ]; do sleep 0.1; done; touch late")
-    first = device.start("sh", str(device.place / SCRIPT))
-    until(lambda: device.read(UNDOING) == str(first.pid), "the first")
-    second = device.start("sh", str(device.place / SCRIPT))
+    first = device.start(*device.shell, str(device.place / SCRIPT))
+    until(lambda: device.read(UNDOING).startswith(f"{first.pid}\n"), "the first")
+    second = device.start(*device.shell, str(device.place / SCRIPT))
     assert first.wait(60) == -signal.SIGKILL
     (device.place / "go").touch()
     assert second.wait(60) == 0
@@ -233,8 +251,8 @@ def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
 
 
 def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, monkeypatch):
-    monkeypatch.setattr(undo_record, "PATIENCE_S", 0)
-    (device.place / SCRIPT).write_text(script(device.record))
+    monkeypatch.setattr(undo_record, "STEP_PATIENCE_S", 0)
+    (device.place / SCRIPT).write_text(undo_script(device.record))
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()
     until(lambda: device.files == {"back"}, "the end of undo.sh")

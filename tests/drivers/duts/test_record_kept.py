@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 from v6t.base.errors import DutError
-from v6t.drivers.duts.lock import Beats, Lock
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
-from v6t.drivers.duts.store import DamagedRecord
-from v6t.drivers.duts.undo_record import undo_of
+from v6t.drivers.duts.session.lock import Heartbeat, Lock
+from v6t.drivers.duts.session.plan_steps import undo_entry
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.undo_store import DamagedRecord
 from v6t.tests.expect import expect_error
 
 from . import sshserver
@@ -90,44 +90,44 @@ pytestmark = needs_sshd
 def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
-    session.apply()
+    session.commit()
     server.shell("touch /run/stubborn")
     for _ in range(2):
         with expect_error("device-not-restored") as info:
-            session.restore()
-        assert "v6t dut restore" in info.value.hint
+            session.rollback()
+        assert "v6t dut rollback" in info.value.hint
         assert "--forget" in info.value.hint
         assert (tmp_path / "keep" / "dut-undo.json").exists()
-        assert session.pending() is not None
+        assert session.read_record() is not None
     server.shell("rm /run/stubborn")
-    assert any(line.endswith("setting: undone") for line in session.restore())
+    assert any(line.endswith("setting: undone") for line in session.rollback())
     assert server.shell(STATE) == before
-    assert session.pending() is None
-    assert session.restore()[0].startswith("there is nothing")
+    assert session.read_record() is None
+    assert session.rollback()[0].startswith("there is nothing")
 
 
 def test_s3_the_next_apply_does_not_take_the_difference_for_the_state_before(server, device):
     session = device()
-    session.apply()
+    session.commit()
     server.shell("touch /run/stubborn")
     with expect_error("device-not-restored"):
-        session.restore()
+        session.rollback()
     with expect_error("device-not-restored"):
-        session.apply()
+        session.commit()
     server.shell("rm /run/stubborn")
-    session.apply()
-    session.restore()
+    session.commit()
+    session.rollback()
     assert server.shell("sysctl -n net.ipv4.conf.lo.forwarding").strip() == "0"
 
 
 def test_s3_whoever_says_so_leaves_it_as_it_is(server, device):
     session = device()
-    session.apply()
+    session.commit()
     server.shell("touch /run/stubborn")
-    told = session.restore(forget=True)
+    told = session.rollback(forget=True)
     assert "an interface: undone" in told
     assert any("'0' before, '1' now" in line for line in told)
-    assert session.pending() is None
+    assert session.read_record() is None
     assert server.shell("ls -A /run/v6t").split() == ["beat", "lock"]
 
 
@@ -139,9 +139,9 @@ def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
     server.shell("mkdir -p -m 700 /run/v6t; seq 1 13 >/run/v6t/undone; echo all >>/run/v6t/undone; "
                  "seq 1 13 >/run/v6t/progress")  # fmt: skip
     session = device()
-    session.apply()
+    session.commit()
     assert server.shell("cat /run/v6t/progress").split() == ["1", "2"]
-    session.restore()
+    session.rollback()
     assert server.shell(STATE) == before
 
 
@@ -160,36 +160,36 @@ def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
 def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
-    session.apply()
+    session.commit()
     server.shell(damage)
-    for work in (session.restore, session.apply, session.status):
+    for work in (session.rollback, session.commit, session.status):
         with expect_error("undo-record-failed", kind=DamagedRecord) as info:
             work()
-        assert f"`v6t dut restore {tmp_path / 'keep'} --by-script` runs it" in info.value.hint
+        assert f"`v6t dut rollback {tmp_path / 'keep'} --by-script` runs it" in info.value.hint
         assert "sh /run/v6t/undo.sh" in info.value.hint
     assert "v6tdummy" in server.shell("ip -o link")
-    assert "undo.sh" in session.restore(by_script=True)[0]
+    assert "undo.sh" in session.rollback(by_script=True)[0]
     assert server.shell(STATE) == before
-    assert session.restore()[0].startswith("there is nothing")
+    assert session.rollback()[0].startswith("there is nothing")
 
 
 def test_s5_a_lost_script_is_told(server, device):
     session = device()
-    session.apply()
+    session.commit()
     server.shell("rm /run/v6t/record.json /run/v6t/undo.sh")
     with expect_error("undo-record-failed", kind=DamagedRecord) as info:
-        session.restore()
+        session.rollback()
     assert "dut-undo.sh" in info.value.hint
 
 
 def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
     """The record goes first, what says that all is undone last."""
     session = device()
-    session.apply()
+    session.commit()
     server.shell("sh /run/v6t/undo.sh && rm /run/v6t/record.json")
-    assert session.restore()[0].startswith("there is nothing")
-    session.apply()
-    session.restore()
+    assert session.rollback()[0].startswith("there is nothing")
+    session.commit()
+    session.rollback()
 
 
 # ------------------------------------------------------------- S13: whose it is
@@ -218,10 +218,10 @@ def test_s13_a_directory_of_somebody_else_is_not_used(made, code, server, device
 def test_s13_a_directory_of_ones_own_is_closed_to_others(made, server, device):
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     session = device(state_dir="/run/elsewhere/v6t")
-    session.apply()
+    session.commit()
     modes = server.shell("cd /run/elsewhere/v6t; stat -c '%a %n' . record.json undo.sh progress")
     assert modes.split("\n")[:4] == ["700 .", "600 record.json", "600 undo.sh", "600 progress"]
-    session.restore()
+    session.rollback()
 
 
 # ----------------------------------------------------- S14: small, but not harmless
@@ -229,20 +229,20 @@ def test_s13_a_directory_of_ones_own_is_closed_to_others(made, server, device):
 
 def test_s14_what_a_device_says_is_never_a_place_to_fill():
     said = "'{words}'; {old}"
-    undo = undo_of(1, Step("true", "x", undo="put {old} and {words}"), said)
+    undo = undo_entry(1, Step("true", "x", undo="put {old} and {words}"), said)
     assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
 
 
 def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
     """Its process still stands, its connection, too: its owner has lost its power."""
-    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 2)
+    monkeypatch.setattr("v6t.drivers.duts.session.lock.SILENCE_S", 2)
     server.shell(CLEAN)
     first, second = server.login(), server.login()
     first.open()
     second.open()
     silent = Lock(first, "/run/v6t", "alice@one process 1")
     try:
-        silent._beats.stop()
+        silent._heartbeat.stop()
         with expect_error("device-busy"):
             Lock(second, "/run/v6t", "bob@two process 2")
         until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
@@ -258,15 +258,15 @@ def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
 
 
 def test_s14_an_owner_that_is_heard_of_keeps_the_lock(server, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 2)
+    monkeypatch.setattr("v6t.drivers.duts.session.lock.SILENCE_S", 2)
     server.shell(CLEAN)
     transport = server.login()
     transport.open()
-    lock = Lock(transport, "/run/v6t", "alice@one process 1", beat_s=0.2)
+    lock = Lock(transport, "/run/v6t", "alice@one process 1", beat_period_s=0.2)
     try:
         until(lambda: int(server.shell("cat /run/v6t/beat")) > 20, "twenty signs of life")
         assert "alice@one" in server.shell("readlink /run/v6t/lock")
-        assert lock.silent_s < float("inf")
+        assert lock.silence_s < float("inf")
     finally:
         lock.release()
         transport.close()
@@ -281,7 +281,7 @@ def test_the_command_the_message_names_frees_the_lock(server):
     try:
         server.shell("kill $(readlink /run/v6t/lock | cut -d' ' -f1)")
         until(lambda: server.shell("ls -A /run/v6t") == "", "the lock is free")
-        until(lambda: lock.silent_s == float("inf"), "its owner knows")
+        until(lambda: lock.silence_s == float("inf"), "its owner knows")
     finally:
         lock.release()
         transport.close()
@@ -301,9 +301,9 @@ class Deaf:
 
 
 def test_lines_that_nobody_answers_are_silence():
-    beats = Beats(Deaf(), 0.05)
-    until(lambda: beats.silent_s > 0.5, "silence")
-    assert not beats.await_sign(0.2)
+    beats = Heartbeat(Deaf(), 0.05)
+    until(lambda: beats.silence_s > 0.5, "silence")
+    assert not beats.await_answer(0.2)
     beats.stop()
 
 
@@ -328,13 +328,13 @@ class Answering(Deaf):
 def test_a_sign_of_life_is_had_at_once():
     """Nobody waits for the next line's turn, and what was said before proves nothing."""
     far = Answering()
-    beats = Beats(far, 3600.0)
+    beats = Heartbeat(far, 3600.0)
     for number in (1, 2, 3):
-        assert beats.await_sign(60.0)
+        assert beats.await_answer(60.0)
         assert far.number == number
     far.ended = True
     far.send = lambda text: None
-    assert not beats.await_sign(60.0)
+    assert not beats.await_answer(60.0)
     beats.stop()
 
 
@@ -374,10 +374,10 @@ def test_undo_sh_is_one_at_a_time(server, device, either_ps):
         {**OPTIONS["steps"][0], "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}
     ]
     session = device(steps=steps)
-    session.apply()
+    session.commit()
     server.shell("touch /run/stubborn; (sh /run/v6t/undo.sh >/dev/null 2>&1 </dev/null &); "
                  "until [ -e /run/v6t/undoing ]; do sleep 0.1; done; rm /run/stubborn")  # fmt: skip
-    session.restore()
+    session.rollback()
     assert not re.search(r"sh /run/v6t/undo.sh", server.processes())
 
 
@@ -387,11 +387,11 @@ def test_what_was_given_up_while_it_made_something_anew_leaves_nothing(server, d
     anew = f"sleep 2; ip link del v6tdummy; {OPTIONS['steps'][0]['command']}; echo anew >/run/anew"
     empty = {"command": "true", "equals": ""}
     session = device(flush=[{"command": anew, "check": empty}])
-    session.apply()
+    session.commit()
     (step,) = session.plan.flush
     session.plan = replace(session.plan, flush=(replace(step, deadline_s=1.0),))
     with expect_error("timeout"):
         session.flush()
-    session.restore()
+    session.rollback()
     until(lambda: "run/anew" not in server.processes(), "the end of the flush")
     assert server.shell("rm /run/anew; " + STATE) == before

@@ -132,7 +132,7 @@ def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
     done = v6t("run", *QUICK, "--testbed", testbed, "-o", tmp_path / "second")
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
-    first = next(n for n, line in enumerate(lines) if "restoring what" in line)
+    first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
     assert "is undone" in lines[first + 1]
     assert "configured as siit" in lines[first + 2]
     assert (tmp_path / "second" / "results.json").exists()
@@ -145,8 +145,8 @@ def test_after_kill_9_dut_restore_is_enough(testbed, tmp_path):
     seen = v6t("dut", "status", *flags)
     assert "siit (tayga)" in seen.stdout
     shutil.rmtree(tmp_path / "run")  # the record on the device is enough, and the way to it
-    done = v6t("dut", "restore", "--testbed", testbed)
+    done = v6t("dut", "rollback", "--testbed", testbed)
     assert done.returncode == 0, done.stderr
     assert "itself: undone" in done.stdout
-    again = v6t("dut", "restore", "--testbed", testbed)
+    again = v6t("dut", "rollback", "--testbed", testbed)
     assert "nothing is left" in again.stdout

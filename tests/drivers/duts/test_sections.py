@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 
-from v6t.drivers.duts.batch import MARK, Section, read, script
+from v6t.drivers.duts.session.batch import HEADING, Section, batch_script, parse_sections
 
 
 def ran(commands, limit=None):
     done = subprocess.run(
-        ["sh"], input=script(commands), capture_output=True, text=True, check=False
+        ["sh"], input=batch_script(commands), capture_output=True, text=True, check=False
     )
-    return read(done.stdout[:limit])
+    return parse_sections(done.stdout[:limit])
 
 
 def test_text_and_status_of_each():
@@ -34,10 +34,10 @@ def test_errors_are_not_output():
 
 
 def test_an_answer_that_breaks_off_has_no_status():
-    whole = script({"a": "echo 1", "b": "echo 2"})
+    whole = batch_script({"a": "echo 1", "b": "echo 2"})
     out = subprocess.run(["sh"], input=whole, capture_output=True, text=True, check=False).stdout
-    cut = out[: out.rindex(MARK)]
-    found = read(cut)
+    cut = out[: out.rindex(HEADING)]
+    found = parse_sections(cut)
     assert found["a"] == Section("1", 0)
     assert found["b"].status is None
-    assert "b" not in read(out[: out.index(f"{MARK} b")])
+    assert "b" not in parse_sections(out[: out.index(f"{HEADING} b")])

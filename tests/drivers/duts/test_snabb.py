@@ -47,7 +47,7 @@ def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
         assert (back[IPv6].dst, back[IPv6].hlim) == ("2001:db8:b400::c000:250:0", 255)
         assert back[IP].ttl == 63
         assert bed.dut.report()["snabb"]["in-ipv6-packets"] >= 1
-        assert any("undone" in line for line in bed.session.restore())
+        assert any("undone" in line for line in bed.session.rollback())
         left = bed.session.transport.run("ls -A /run/v6t /var/run/snabb; ps -eo args").out
         assert "lwaftr" not in left
         assert "[snabb" not in left

@@ -49,7 +49,7 @@ def device(site):
     site.device.shell("rm -f /run/reached /run/go /run/once")
     yield site
     site.device.shell("touch /run/go")
-    site.v6t("dut", "restore", "--testbed", bed(site, []), *PLUGIN)
+    site.v6t("dut", "rollback", "--testbed", bed(site, []), *PLUGIN)
     assert site.state() == before
 
 
@@ -63,7 +63,7 @@ def bed(site, steps, limit=0):
 def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(number, device):
     before = device.state()
     path = bed(device, [step("waits")])
-    process = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     process.send_signal(number)
     out, said = process.communicate(timeout=60)
@@ -80,7 +80,7 @@ def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(numb
 def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
     before = device.state()
     path = bed(device, [step("waits", "sh /run/waits")], limit)
-    process = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     device.device.shell("rm /run/reached")
     process.send_signal(signal.SIGINT)
@@ -90,14 +90,14 @@ def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
     assert process.returncode == -signal.SIGINT
     last = said.splitlines()[-1]
     assert last.startswith("10.8.8.2 may ")
-    assert last.endswith(f": v6t dut restore --testbed {path}")
+    assert last.endswith(f": v6t dut rollback --testbed {path}")
     assert (f"after {limit} s" in last) == bool(limit)
     assert configured(device)
     device.device.shell("touch /run/go")
     if limit:
         until(lambda: not configured(device), "the timer")
     else:
-        device.v6t("dut", "restore", "--testbed", path, *PLUGIN)
+        device.v6t("dut", "rollback", "--testbed", path, *PLUGIN)
         assert device.state() == before
 
 
@@ -110,7 +110,7 @@ def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
         "before": "ip -o link show dev v6tlate 2>/dev/null || true",
         "was": "foreign",
     }
-    process = device.start("dut", "apply", "--testbed", bed(device, [late]), *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", bed(device, [late]), *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -125,7 +125,7 @@ def test_a_signal_while_the_configuration_is_read_back_takes_it_back(device):
     before = device.state()
     look = {"command": "sh /run/waits-again; echo fine", "equals": "fine"}
     path = bed(device, [{"command": "true", "why": "nothing", "undo": "", "check": look}])
-    process = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the read-back that waits")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -139,8 +139,8 @@ def test_a_signal_in_the_middle_of_restore_ends_it_when_it_is_done(device):
     before = device.state()
     path = bed(device, [step("true", "sh /run/waits")])
     device.device.shell("touch /run/true")
-    device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
-    process = device.start("dut", "restore", "--testbed", path, *PLUGIN)
+    device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "rollback", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the undo that waits")
     process.send_signal(signal.SIGINT)
     device.device.shell("touch /run/go")
@@ -158,7 +158,7 @@ def test_a_terminal_that_is_closed(device):
     words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *field.COMMAND]
     child, terminal = pty.fork()
     if not child:
-        words += ["dut", "apply", "--testbed", str(path), *PLUGIN]
+        words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
         os.execvp(words[0], words)  # noqa: S606
     until(lambda: reached(device), "the step that waits")
     os.close(terminal)
@@ -204,11 +204,11 @@ def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
         process.send_signal(signal.SIGCONT)
         said = process.communicate(timeout=60)[1]
         assert process.returncode in (-signal.SIGINT, -signal.SIGTERM), said
-        assert f"after 60 s): v6t dut restore {out}" in said
+        assert f"after 60 s): v6t dut rollback {out}" in said
         assert f"v6t resume {out}" in said
         # its interfaces may be gone: the lab's other half went with the tester's process
         assert inside.run("sysctl -n net.ipv4.ip_forward").out.strip() == "1"
-        done = v6t("dut", "restore", out)
+        done = v6t("dut", "rollback", out)
         assert done.status == 0, done.err
         assert "undone" in done.out
         assert not (out / "dut-undo.json").exists()
@@ -242,7 +242,7 @@ def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     assert "dut.example.net" in stop.first
     device, trials = stop.second
     assert device.startswith("dut.example.net ")
-    assert device.endswith(f"after 60 s): v6t dut restore {out}")
+    assert device.endswith(f"after 60 s): v6t dut rollback {out}")
     assert trials.endswith(f": v6t resume {out}")
 
 
@@ -255,7 +255,7 @@ def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
     )
     (one / "dut-undo.json").touch()
     assert of_campaign(lambda: {one: run}, tmp_path).second == (
-        f"dut.example.net is still configured: v6t dut restore {one}",
+        f"dut.example.net is still configured: v6t dut rollback {one}",
         f"v6t campaign --resume {tmp_path} continues",
     )
 
@@ -296,12 +296,12 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     path = tmp_path / "a bed.json"
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
-    given = dut_command.apply.make_context("apply", words).params
+    given = dut_command.commit.make_context("commit", words).params
     bound = dut_command.resolve_device(given)
-    command = shlex.split(bound.again)
-    assert command[:3] == ["v6t", "dut", "restore"]
+    command = shlex.split(bound.rollback_command)
+    assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
-    again = dut_command.restore.make_context("restore", command[3:]).params
+    again = dut_command.rollback.make_context("rollback", command[3:]).params
     assert dut_command._resolve(again, any_technology=True).settings.dut == bound.settings.dut
 
 
@@ -336,10 +336,10 @@ def test_an_audit_that_is_given_up_prints_how_to_put_its_device_back(device, tmp
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
-    restore = f"v6t dut restore --testbed {path}"
+    restore = f"v6t dut rollback --testbed {path}"
     assert f"{restore}" in said.splitlines()[-1]
     device.device.shell("touch /run/go")
-    device.v6t("dut", "restore", "--testbed", path, "--plugin", "siit")
+    device.v6t("dut", "rollback", "--testbed", path, "--plugin", "siit")
     assert device.state() == before
 
 
@@ -356,5 +356,5 @@ def test_the_device_of_an_audit_that_was_killed(limit, device, tmp_path):
         until(lambda: not configured(device), "the timer")
     else:
         assert configured(device)
-    device.v6t("dut", "restore", "--testbed", path, "--plugin", "siit")
+    device.v6t("dut", "rollback", "--testbed", path, "--plugin", "siit")
     assert device.state() == before

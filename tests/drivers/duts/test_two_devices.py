@@ -105,7 +105,7 @@ def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
             f"echo ok; cat; rm {directory}/lock"
         )
         assert held.line(10) == "ok"
-        done = v6t("dut", "apply", *flags(standing), status=4)
+        done = v6t("dut", "commit", *flags(standing), status=4)
         assert "alice@elsewhere" in done.stderr
         assert server.name in done.stderr
         held.release()
@@ -118,26 +118,26 @@ def test_what_is_applied_stays_and_is_restored(standing):
     """Two operators one after the other: the second one undoes what the first left."""
     standing.cabled()
     before = standing.states()
-    v6t("dut", "apply", *flags(standing))
+    v6t("dut", "commit", *flags(standing))
     first = standing.states()
     assert all(first[name] != state for name, state in before.items())
-    again = v6t("dut", "apply", *flags(standing))
-    assert again.stderr.count("restoring what") == len(standing.site.placed)
+    again = v6t("dut", "commit", *flags(standing))
+    assert again.stderr.count("rolling back what") == len(standing.site.placed)
     assert standing.states().keys() == first.keys()
     assert all(standing.records().values())
     told = v6t("dut", "status", *flags(standing), "--json").stdout
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
-    v6t("dut", "restore", *flags(standing))
+    v6t("dut", "rollback", *flags(standing))
     assert not any(server.running() for server in standing.servers.values())
 
 
 @most_sites
 def test_kill_9_is_undone_on_all_by_one_command(standing, tmp_path):
     killed(standing, tmp_path / "run")
-    done = v6t("dut", "restore", *flags(standing))
+    done = v6t("dut", "rollback", *flags(standing))
     assert done.stderr.count("is undone") == len(standing.site.placed)
     assert not any(server.running() for server in standing.servers.values())
-    again = v6t("dut", "restore", *flags(standing))
+    again = v6t("dut", "rollback", *flags(standing))
     assert "nothing is left" in again.stdout
 
 
@@ -154,8 +154,8 @@ def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # what is killed may take a moment to end
     assert sites.awaited(lambda: standing.states() == before, 10), standing.states()
-    done = v6t("dut", "restore", *flags(standing))
-    assert done.stderr.count("its own timer was faster") == len(standing.site.placed)
+    done = v6t("dut", "rollback", *flags(standing))
+    assert done.stderr.count("rolled back after") == len(standing.site.placed)
 
 
 @most_sites
@@ -164,21 +164,21 @@ def test_one_that_cannot_be_reached_keeps_no_other_from_being_restored(standing)
         pytest.skip("it has one machine")
     standing.cabled()
     before = standing.states()
-    v6t("dut", "apply", *flags(standing))
+    v6t("dut", "commit", *flags(standing))
     *others, lost = standing.site.placed
     machine = standing.servers[standing.site.placed[lost].machine]
     machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
-    done = v6t("dut", "restore", *flags(standing), status=4)
+    done = v6t("dut", "rollback", *flags(standing), status=4)
     machine.shell("kill -CONT $(cat /run/sshd.pid)")
     now = standing.states()
     assert all(now[name] == before[name] for name in others)
     assert now[lost] != before[lost]
     assert f"{machine.name}: no login" in done.stderr
-    assert f"v6t dut restore {standing.run} --testbed" in done.stderr
+    assert f"v6t dut rollback {standing.run} --testbed" in done.stderr
     assert f"sh {standing.site.directory(lost)}/undo.sh" in done.stderr
     machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
     assert sites.awaited(lambda: standing.states() == before, 10), standing.states()
-    v6t("dut", "restore", *flags(standing))
+    v6t("dut", "rollback", *flags(standing))
 
 
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
@@ -189,7 +189,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
     with sites.standing(site, tmp_path / "one.yaml") as standing:
         standing.cabled()
         before = standing.states()
-        v6t("dut", "apply", *flags(standing))
+        v6t("dut", "commit", *flags(standing))
         (server,) = standing.servers.values()
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
@@ -200,7 +200,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         )
         alone = tmp_path / "alone.yaml"
         alone.write_text(f"dut: {{driver: tayga, options: {{ssh: {{lab: {server.name}}}}}}}\n")
-        done = v6t("dut", "apply", "--plugin", "clat", "--testbed", alone, status=4)
+        done = v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
         assert "configured on it: plat" in done.stderr
         assert "sh /run/v6t/part-plat/undo.sh" in done.stderr
 
@@ -212,4 +212,4 @@ def test_restoring_asks_for_no_room_for_connections(tmp_path):
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
     refused = v6t("run", "--dry-run", *flags, status=2).stderr
     assert "AFTR keeps 1000 sessions of a B4" in refused
-    assert "nothing is left" in v6t("dut", "restore", *flags).stdout
+    assert "nothing is left" in v6t("dut", "rollback", *flags).stdout

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, parted, rate_above
 from v6t.drivers.duts.bottleneck import Verdict, verdict_of, verdict_of_all
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.shape import shaped, shares_of
-from v6t.drivers.duts.telemetry import Sample
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial

@@ -18,10 +18,10 @@ from v6t.drivers.duts.bottleneck import verdict_of
 from v6t.drivers.duts.kinds.vpp import map as map_relay
 from v6t.drivers.duts.kinds.vpp import process
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
@@ -239,7 +239,7 @@ def test_sessions_come_and_go(technology_name):
         assert bed.session.verify()
         out = exchange(bed, intent, src, dst, 6000, b"once more")
         assert out is not None, "nothing passes after the flush"
-        assert any("undone" in line for line in bed.session.restore())
+        assert any("undone" in line for line in bed.session.rollback())
 
 
 def test_what_empties_nat44_ei_gives_its_ports_back():
@@ -398,7 +398,7 @@ def test_its_telemetry_is_read():
         assert found["interfaces"]["host-right.tx_packets"] >= 20
         assert found["runtime"]["node.ip4-lookup.vectors_per_call"] >= 1
         assert "thread0.vector_rate_in" in found["runtime"]
-        bed.session.restore()
+        bed.session.rollback()
         assert bed.session.transport.run("ls -A /run/v6t; ls /proc/*/exe -l | grep -c /vpp$").out \
             .split() == ["beat", "lock", "0"]  # fmt: skip
 
@@ -482,12 +482,12 @@ def test_so_is_one_with_nat44_ei():
 def put_back(intent, **options):
     with theirs(intent, **options) as (session, _, cli):
         before = shape(cli)
-        session.apply()
+        session.commit()
         assert session.verify()
         assert shape(cli) != before
         if session.plan.flush:
             session.flush()
-        assert any("undone" in line for line in session.restore())
+        assert any("undone" in line for line in session.rollback())
         assert shape(cli) == before
 
 
@@ -518,10 +518,10 @@ def test_a_neighbour_is_told_again_what_it_was_told_before(intent, told, after):
             return [row[3] for row in rows if row[1:2] == [host] and row[2].startswith("S")]
 
         before = cli("show interface address host-left")
-        session.apply()
+        session.commit()
         assert session.verify()
         assert static() == [intents.LINKS.left.tester_mac]
-        session.restore()
+        session.rollback()
         assert static() == after
         assert cli("show interface address host-left") == before
 
@@ -550,10 +550,10 @@ def test_the_kernels_interfaces_get_their_ipv6_back():
         session = Session(make_driver("vpp", OWN), shell, intents.ROUTER4)
         session.open()
         try:
-            session.apply()
+            session.commit()
             assert session.verify()
             assert "2001:db8:7" not in shell.run(IPV6).out
-            assert any("undone" in line for line in session.restore())
+            assert any("undone" in line for line in session.rollback())
         finally:
             session.close()
         assert sorted(shell.run(IPV6).out.splitlines()) == sorted(before.splitlines())
@@ -588,7 +588,7 @@ def test_somebody_elses_nat_without_addresses_makes_the_driver_refuse(
         before = cli(shown)
         assert len(before.splitlines()) > 1
         with expect_error("foreign-configuration"):
-            session.apply()
+            session.commit()
         assert cli(shown) == before
 
 
@@ -599,6 +599,6 @@ def test_somebody_elses_domain_makes_the_driver_refuse():
             "ip6-src 2001:db8:9::1 ea-bits-len 8 psid-offset 6 psid-len 0"
         )
         with expect_error("foreign-configuration"):
-            session.apply()
+            session.commit()
         assert "v6t" not in cli("show map domain")
         assert "theirs" in cli("show map domain")

@@ -383,7 +383,7 @@ ROUTER = ("--plugin", "ipv4-router")
 )
 def test_s1_the_way_to_a_device_behind_a_router_is_not_taken(site, words, what):
     before = site.state()
-    said = site.v6t("dut", "apply", "--testbed", site.testbed(), *ROUTER, *words, status=4)
+    said = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, *words, status=4)
     assert what in said
     assert "nothing was changed" in said
     assert site.state() == before
@@ -396,7 +396,7 @@ def test_s6_the_interface_of_the_session_is_not_touched(site, host):
     port = "mgmt" if host == field.DEVICE else "near"
     before = site.state()
     bed = site.testbed(host=host, left=port)
-    said = site.v6t("dut", "apply", "--testbed", bed, *ROUTER, status=4)
+    said = site.v6t("dut", "commit", "--testbed", bed, *ROUTER, status=4)
     assert f"interface {port}" in said
     assert site.state() == before
 
@@ -407,7 +407,7 @@ def test_s6_a_session_that_hides_where_it_comes_from(site):
     site.configure_sshd(field.SSHD + hide)
     try:
         before = site.state()
-        said = site.v6t("dut", "apply", "--testbed", site.testbed(), *ROUTER, status=4)
+        said = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, status=4)
         assert "[operator-path-unknown]" in said
         assert site.state() == before
     finally:
@@ -419,9 +419,9 @@ def test_s6_a_session_that_hides_where_it_comes_from(site):
 def test_a_test_that_takes_nothing_is_configured_and_restored(site, host):
     before = site.state()
     bed = site.testbed(host=host)
-    assert "stays so" in site.v6t("dut", "apply", "--testbed", bed, *ROUTER)
+    assert "stays so" in site.v6t("dut", "commit", "--testbed", bed, *ROUTER)
     assert site.state() != before
-    site.v6t("dut", "restore", "--testbed", bed, *ROUTER)
+    site.v6t("dut", "rollback", "--testbed", bed, *ROUTER)
     assert site.state() == before
 
 

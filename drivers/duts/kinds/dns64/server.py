@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shown
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config
 

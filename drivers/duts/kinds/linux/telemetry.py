@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from v6t.drivers.duts.commands import Lost, Reading
+from v6t.drivers.duts.readings import Lost, Reading
 
 _HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
 _EVENT = re.compile(r"(?:\w+/)?(cycles|instructions)(?:[:/]|$)")

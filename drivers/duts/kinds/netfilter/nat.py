@@ -10,13 +10,13 @@ from ipaddress import ip_network
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
-from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
 from v6t.drivers.duts.plan import Check, Intent, Step, parsed, shown
+from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
 

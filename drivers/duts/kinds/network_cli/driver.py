@@ -31,7 +31,7 @@ from v6t.drivers.duts.kinds.network_cli.readings import (
     reading_of,
 )
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
-from v6t.drivers.duts.undo_record import PROGRESS, UNDONE
+from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE
 from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.contract import Transport
@@ -99,7 +99,7 @@ class NetworkCli(Driver):
         self,
         translation: DeviceTechnology,
         intent: Intent,
-        keep: Path | None = None,
+        record_dir: Path | None = None,
     ) -> LabDevice:
         """One that stands in the lab already, with an sshd that starts its command line.
 
@@ -109,7 +109,7 @@ class NetworkCli(Driver):
         self._reached()
         from v6t.drivers.duts.kinds.network_cli.lab import LabBox
 
-        return LabBox(self, intent, keep)
+        return LabBox(self, intent, record_dir)
 
     def timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from v6t.base.errors import InvalidValue
-from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.readings import Lost
 
 GROUPS = {
     "core": "whose figures these are, beside `busy` or `idle`",

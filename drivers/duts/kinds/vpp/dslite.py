@@ -8,13 +8,13 @@ from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT
 from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
+from v6t.drivers.duts.readings import Reading, Suited
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 

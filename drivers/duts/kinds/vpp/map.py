@@ -9,7 +9,6 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import map_rules
 from v6t.drivers.duts.kinds.softwires import Softwire, softwires
@@ -17,6 +16,7 @@ from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
+from v6t.drivers.duts.readings import Suited
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address

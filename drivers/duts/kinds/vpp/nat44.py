@@ -8,7 +8,6 @@ from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.kinds.vpp import outputs
@@ -25,6 +24,7 @@ from v6t.drivers.duts.plan import (
     parsed,
     shown,
 )
+from v6t.drivers.duts.readings import Reading
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 

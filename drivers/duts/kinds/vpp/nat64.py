@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import (
@@ -17,6 +16,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import (
     until_empty,
 )
 from v6t.drivers.duts.plan import Check, Existing, Step, has_lines, parsed
+from v6t.drivers.duts.readings import Reading
 from v6t.intent.families import Nat64Config
 
 LEAST_BUCKETS = 1024

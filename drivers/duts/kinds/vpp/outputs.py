@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from v6t.drivers.duts.commands import Lost
+from v6t.drivers.duts.readings import Lost
 
 OLDEST = (22, 6)
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")

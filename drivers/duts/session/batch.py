@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MARK = "@@v6t"
+HEADING = "@@v6t"
 
 
 @dataclass(frozen=True)
 class Section:
-    """What one of the commands said; ``status`` is None if its end never came."""
+    """The output of one command; ``status`` is None if its end did not arrive."""
 
     text: str
     status: int | None
 
 
-def script(commands: Mapping[str, str]) -> str:
-    """A shell script that runs all commands; their standard error is not shown.
+def batch_script(commands: Mapping[str, str]) -> str:
+    """Return shell lines that run all commands, without their standard error.
 
     Args:
-        commands: by name, a name is one word.
+        commands: by name; a name is one word.
     """
     return "\n".join(
-        f"echo; echo '{MARK} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
-        f'echo; echo "{MARK}= $s"'
+        f"echo; echo '{HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
+        f'echo; echo "{HEADING}= $s"'
         for name, command in commands.items()
     )
 
 
-def read(output: str) -> dict[str, Section]:
-    """What the commands said, by name; those that never began are missing."""
+def parse_sections(output: str) -> dict[str, Section]:
+    """Return the section of each command that began."""
     sections: dict[str, Section] = {}
     name, lines = "", [""]
     for line in output.split("\n"):
-        if line.startswith(MARK + " "):
-            name, lines = line[len(MARK) + 1 :].strip(), []
-        elif line.startswith(MARK + "= ") and name:
+        if line.startswith(HEADING + " "):
+            name, lines = line[len(HEADING) + 1 :].strip(), []
+        elif line.startswith(HEADING + "= ") and name:
             status = line.rpartition(" ")[2]
             text = "\n".join(lines).strip("\n")
             sections[name] = Section(text, int(status) if status.isdigit() else None)

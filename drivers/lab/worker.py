@@ -1,7 +1,6 @@
-"""Where the tester's child processes come from: what all of them need is loaded once, and forked for each.
+"""The server that forks the workers of the lab, and the life of a worker.
 
-Served by a fork of v6t, or by ``python -m v6t.drivers.embedded.worker FD MODULE...``, see
-``v6t.drivers.lab.nursery``.
+It runs in a fork of v6t, or as ``python -m v6t.drivers.lab.worker FD MODULE...``, see :mod:`.nursery`.
 """
 
 from __future__ import annotations
@@ -11,23 +10,23 @@ import importlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from v6t.base.entry_points import blame
-from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.sender import Sender
 from v6t.drivers.lab import netns
-from v6t.drivers.lab.nursery import NUMBER
-from v6t.drivers.lab.reference_device import ReferenceDut
+
+NUMBER = struct.Struct("=i")
+"""A request: the worker to end, or 0 for a new one, with its descriptors. The answer: its status or id."""
 
 
 class Role(Protocol):
-    """What a worker does; public methods are its requests."""
+    """The work of a worker; its public methods are requests."""
 
     def idle(self, pipe: Connection) -> None:
         """Work until a request waits in the pipe."""
@@ -36,24 +35,24 @@ class Role(Protocol):
 class Holder:
     """Keeps a new network namespace, or one that is there, alive and runs commands in it."""
 
-    def __init__(self, namespace: int | None) -> None:
+    def __init__(self, target: int | None) -> None:
         self._sees_own = False
-        if namespace is None:
+        if target is None:
             netns.unshare(netns.CLONE_NEWNET)
         else:
-            netns.enter(namespace)
+            netns.enter(target)
 
     def idle(self, pipe: Connection) -> None:
-        """Nothing to do but wait."""
+        """Wait for the next request."""
         pipe.poll(None)
 
     def run(self, command: list[str], text: str = "") -> tuple[int, str]:
-        """Exit status and output of a command run inside the namespace."""
+        """Run a command inside the namespace; return its exit status and output."""
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def set(self, values: Mapping[str, str]) -> list[str]:
-        """Write kernel settings below /proc/sys; returns those the kernel does not have."""
+        """Write kernel settings below /proc/sys; return those the kernel does not have."""
         absent = []
         for name, value in values.items():
             try:
@@ -63,9 +62,9 @@ class Holder:
         return absent
 
     def steer(self, mask: str) -> tuple[list[str], str]:
-        """Have the CPUs of a mask take in what comes to this namespace's interfaces (RPS).
+        """Have the CPUs of a mask receive frames of this namespace's interfaces (RPS).
 
-        Queues that somebody gave CPUs already keep them.
+        Queues that already have CPUs keep them.
 
         Returns:
             Interfaces steered now, and why no more could be; empty: they could.
@@ -77,7 +76,7 @@ class Holder:
                 self._sees_own = True
             for queues in sorted(Path("/sys/class/net").glob("*/queues")):
                 name = queues.parent.name
-                mine = [q for q in queues.glob("rx-*/rps_cpus") if not _given(q)]
+                mine = [q for q in queues.glob("rx-*/rps_cpus") if not _has_cpus(q)]
                 for queue in mine if name != "lo" else ():
                     queue.write_text(mask)
                     found.append(name)
@@ -86,54 +85,15 @@ class Holder:
         return sorted(set(found)), ""
 
 
-def _given(queue: Path) -> bool:
+def _has_cpus(queue: Path) -> bool:
     return bool(queue.read_text().strip("0,\n"))
 
 
-def _make(spec: dict[str, Any]) -> Role:
-    kind = spec.pop("kind")
-    if kind == "holder":
-        return Holder(spec["namespace"])
-    namespace = spec.pop("namespace")
+def _serve(pipe: Connection) -> None:
+    role_class, namespace, values = pipe.recv()
     if namespace is not None:  # else interfaces of this machine
         netns.enter(namespace)
-    if kind == "sender":
-        return Sender(**spec)
-    if kind == "receiver":
-        return Receiver(**spec)
-    if kind == "client":
-        from v6t.drivers.embedded.client import Client
-
-        return Client(**spec)
-    if kind == "authority":
-        from v6t.drivers.embedded.authority import AuthorityRole
-
-        return AuthorityRole(**spec)
-    if kind == "tcp client":
-        from v6t.drivers.embedded.tcp_client import TcpClient
-
-        return TcpClient(**spec)
-    if kind == "tcp server":
-        from v6t.drivers.embedded.tcp_server import TcpServer
-
-        return TcpServer(**spec)
-    if kind == "known":
-        from v6t.drivers.lab.known_device import KnownDut
-
-        return KnownDut(**spec)
-    if kind == "prober":
-        from v6t.drivers.lab.prober import Prober
-
-        return Prober(**spec)
-    if kind == "model":
-        from v6t.drivers.lab.packet_model import PacketModelDut
-
-        return PacketModelDut(**spec)
-    return ReferenceDut(**spec)
-
-
-def _serve(pipe: Connection) -> None:
-    role = _make(pipe.recv())
+    role: Role = role_class(**values)
     gc.collect()
     gc.freeze()
     pipe.send(("ok", os.getpid()))
@@ -144,22 +104,22 @@ def _serve(pipe: Connection) -> None:
             raise
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
             pipe.recv()  # whoever asks next learns why nothing was done
-            pipe.send(_told(exc))
+            pipe.send(_describe_error(exc))
             return
         request, arguments = pipe.recv()
         try:
             pipe.send(("ok", getattr(role, request)(**arguments)))
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
-            pipe.send(_told(exc))
+            pipe.send(_describe_error(exc))
 
 
-def _told(exc: Exception) -> tuple[str, str]:
+def _describe_error(exc: Exception) -> tuple[str, str]:
     said = blame(exc)
     return ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
 
 
 def _work(pipe: Connection, output: int) -> None:
-    """The life of a worker."""
+    """Serve requests until the pipe is closed."""
     os.setsid()
     for stream in (1, 2):
         os.dup2(output, stream)
@@ -171,8 +131,8 @@ def _work(pipe: Connection, output: int) -> None:
     _serve(pipe)
 
 
-def _born(mother: int, pipe: int, output: int) -> None:
-    """The forked process; it does not return."""
+def _run_child(mother: int, pipe: int, output: int) -> None:
+    """Work in the forked process, which does not return."""
     status = 0
     try:
         netns.die_with(mother)
@@ -187,7 +147,7 @@ def _born(mother: int, pipe: int, output: int) -> None:
 
 
 def main() -> None:
-    """As a program: load what workers will need, then serve."""
+    """Load the modules that workers need, then serve."""
     netns.die_with(os.getppid())
     for name in sys.argv[2:]:
         importlib.import_module(name)
@@ -195,10 +155,10 @@ def main() -> None:
 
 
 def serve(line: int) -> None:
-    """Start and end workers until nobody asks any more.
+    """Start and end workers until the socket is closed.
 
     Args:
-        line: descriptor of the socket on which is asked.
+        line: descriptor of the socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = socket.socket(fileno=line)
@@ -218,7 +178,7 @@ def serve(line: int) -> None:
         pid = os.fork()
         if not pid:
             asked.close()
-            _born(mother, *descriptors)
+            _run_child(mother, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         asked.sendall(NUMBER.pack(pid))

@@ -1,0 +1,157 @@
+"""The devices of a run: sessions with devices elsewhere, and devices between the lab's cables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.base.errors import UsageError
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.chain.machines import check_places
+from v6t.drivers.duts.chain.session import ChainSession, PartSession
+from v6t.drivers.duts.chain.standing import LabChain, LabPart
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts.options import require_ssh
+from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.transaction import build_rollback_command
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
+
+if TYPE_CHECKING:
+    from v6t.drivers.lab.packet_model import PacketModel
+    from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.transport.contract import Transport
+    from v6t.drivers.transport.ssh_options import SshOptions
+
+    Reach = Callable[[SshOptions], Transport | None]
+
+
+def over_ssh(ssh: SshOptions) -> Transport:
+    """Return the way to a device elsewhere, not open yet.
+
+    Raises:
+        UsageError: it is one of the lab.
+    """
+    from v6t.drivers.transport.openssh import SshTransport
+
+    if ssh.lab:
+        raise UsageError(
+            f"{ssh.lab} is a device of the lab: this tester does not reach it",
+            "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here",
+            code="unsupported-by-tester",
+        )
+    return SshTransport(ssh)
+
+
+def make_session(
+    driver: Driver,
+    intent: Intent,
+    record_dir: Path | None = None,
+    rollback_command: str = "",
+    reach: Reach = over_ssh,
+) -> DeviceSession | None:
+    """Make a session with a device elsewhere, not open yet; None: no driver configures it.
+
+    Args:
+        driver: of the device.
+        intent: what it must be.
+        record_dir: local directory for a copy of the undo record.
+        rollback_command: the command that rolls back later; empty: by ``record_dir``.
+        reach: the way to a machine, not open yet; None: it does not stand.
+
+    Raises:
+        UsageError: a device cannot be reached.
+    """
+    if driver.of_parts:
+        return _make_chain_session(driver, intent, record_dir, rollback_command, reach)
+    if not driver.configures:
+        return None
+    ssh = require_ssh(driver.options.ssh, f"the {driver.name} device", "dut.options.ssh.host")
+    transport = reach(ssh)
+    if transport is None:
+        return None
+    return Session(driver, transport, intent, record_dir, rollback_command)
+
+
+def _make_chain_session(
+    driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, reach: Reach
+) -> ChainSession | None:
+    """Make sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
+    rollback_command = rollback_command or build_rollback_command(record_dir)
+    logins = [
+        (p, p.driver.options.ssh if p.driver.configures else None) for p in driver.parts(intent)
+    ]
+    in_lab = any(login is not None and login.lab for _, login in logins)
+    sessions = []
+    for part, login in logins:
+        if login is None and in_lab:
+            continue
+        ssh = require_ssh(
+            login,
+            f"the part '{part.name}' of the {part.device}",
+            f"dut.options.parts.{part.name}.driver and its options.ssh.host",
+        )
+        transport = reach(ssh)
+        if transport is not None:
+            part_dir = None if record_dir is None else record_dir / part.name
+            session = Session(
+                part.driver, transport, part.intent, part_dir, rollback_command, part.name
+            )
+            sessions.append(PartSession(part, session))
+    return ChainSession(driver.name, sessions) if sessions else None
+
+
+def make_lab_device(
+    driver: Driver,
+    translation: DeviceTechnology,
+    intent: Intent,
+    record_dir: Path | None = None,
+) -> LabDevice:
+    """Make the device between the lab's cables.
+
+    Args:
+        driver: of the device.
+        translation: the technology, as the device implements it.
+        intent: what it must be.
+        record_dir: local directory for a copy of the undo record.
+    """
+    device = driver.lab_device(translation, intent, record_dir)
+    if device is not None:
+        return device
+    if not driver.of_parts:
+        return LabDut(driver, intent, record_dir)
+    references = {part.name: part for part in translation.parts}
+    parts = driver.parts(intent)
+    check_places(parts)
+    lab_parts = []
+    for part in parts:
+        if part.driver.configures:
+            part_dir = None if record_dir is None else record_dir / part.name
+            lab_part: LabDevice = LabDut(part.driver, part.intent, part_dir, part.name)
+        else:
+            reference = references[part.name]
+            octets = frame_octets(part.intent.links)
+            swapped = reference.mirrored != intent.links.swapped
+            lab_part = ReferenceDevice(reference.reference, octets, swapped=swapped)
+        lab_parts.append(LabPart(part, lab_part))
+    return LabChain(driver.name, lab_parts, swapped=intent.links.swapped)
+
+
+def make_audited_device(
+    driver: Driver,
+    technology: DeviceTechnology,
+    intent: Intent,
+    build_model: Callable[[Any], PacketModel],
+) -> LabDevice:
+    """Make the device that an audit tests with single frames.
+
+    Args:
+        driver: of the device.
+        technology: as the device should implement it.
+        intent: of the device.
+        build_model: builds a packet-level model, for drivers without a real device.
+    """
+    device = driver.audited_device(technology, intent, build_model)
+    return device or make_lab_device(driver, technology, intent)

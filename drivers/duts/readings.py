@@ -1,0 +1,66 @@
+"""Figures that a device can be asked for, and parameters that it cannot take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Lost(str, Enum):
+    """What a counter of lost frames tells of the reason."""
+
+    QUEUE = "queue"
+    """A queue was full, or the counter does not tell: frames came faster than they were taken."""
+    INGRESS = "ingress"
+    """The same where frames wait for the device to fetch them."""
+    ROOM = "room"
+    """A table had no room for their connection, or a NAT no port."""
+    ENTRY = "entry"
+    """Their connection was not entered: no port was free for it, or two frames began it at once."""
+    UNKNOWN = "no connection"
+    """The device has no connection for them, perhaps because it had no room for one."""
+    RULE = "rule"
+    """A rule or an impossible translation: they are lost at any rate."""
+    ALL = "all"
+    """Any reason: other figures count the same frames by theirs."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Figures that one cheap command prints while the device works.
+
+    Attributes:
+        command: prints them.
+        parse: the figures in its output, by name.
+        means: what the figures are, for the documentation.
+        losses: which figures count lost frames: patterns of whole names, of which the first match counts.
+        polls: busy time of a device that polls: it is busy without load, too.
+        lasts_s: time that the command itself takes [s].
+    """
+
+    command: str
+    parse: Callable[[str], Mapping[str, float]]
+    means: str = ""
+    losses: Mapping[str, Lost] = field(default_factory=dict)
+    polls: bool = False
+    lasts_s: float = 0.0
+
+    def lost(self, figure: str) -> Lost | None:
+        """Return what a figure tells of lost frames; None: it counts none."""
+        return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
+
+
+@dataclass(frozen=True)
+class Suited:
+    """A default of a parameter that a device can take, in place of the technology's own.
+
+    Attributes:
+        value: used unless the user gives one.
+        why: what the device does with the technology's default.
+    """
+
+    value: Any
+    why: str

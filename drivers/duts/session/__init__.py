@@ -1,0 +1,1 @@
+"""One session with a device: connect, plan, compare, commit, confirm, roll back, watch."""

@@ -1,0 +1,263 @@
+"""What a session does with the steps of a plan: the only module that reads the fields of a step."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from v6t.base.errors import DutError
+from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, shown
+from v6t.drivers.duts.session.batch import HEADING, Section
+from v6t.drivers.duts.session.undo_record import (
+    PROGRESS,
+    UNDO_DEADLINE_S,
+    Undo,
+    here_document,
+    tracked_command,
+)
+from v6t.drivers.transport.contract import Output
+
+
+class StepState(str, Enum):
+    """How the present state of a device compares with a step of a plan."""
+
+    PRESENT = "present"
+    CHANGE = "to change"
+    FOREIGN = "belongs to somebody else"
+    UNREADABLE = "has no read-back"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One step compared with the device.
+
+    Attributes:
+        number: of the step; 0: of a check that belongs to no step.
+        why: of the step, or what the check demands.
+        state: of the device.
+        detail: the difference; empty: none.
+    """
+
+    number: int
+    why: str
+    state: StepState
+    detail: str = ""
+
+
+def state_commands(plan: Plan) -> dict[str, str]:
+    """Return the commands that print what a rollback restores, by the number of the step."""
+    return {str(n): step.before for n, step in enumerate(plan.steps, 1) if step.before}
+
+
+def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
+    """Return how each step is undone, given the state before the plan.
+
+    Args:
+        plan: of the device.
+        states: answers to :func:`state_commands`.
+        device: its name.
+
+    Raises:
+        DutError: a state cannot be read, or belongs to somebody else.
+    """
+    for number, step in enumerate(plan.steps, 1):
+        section = states.get(str(number), Section("", 0))
+        if section.status:
+            raise DutError(
+                f"{device}: cannot read the state to restore (status {section.status})",
+                f"nothing was changed; the command was: {step.before}",
+                code="command-failed",
+            )
+        if step.existing is Existing.REFUSE and section.text.strip():
+            raise DutError(
+                f"{device}: configuration that v6t did not make prevents '{step.why}': "
+                f"{shown(section.text)}",
+                "nothing was changed; remove it yourself if it is not needed",
+                code="foreign-configuration",
+            )
+    return tuple(
+        undo_entry(n, step, states[str(n)].text if str(n) in states else "")
+        for n, step in enumerate(plan.steps, 1)
+    )
+
+
+def undo_entry(number: int, step: Step, old: str) -> Undo:
+    """Return how a step is undone, given the state before it."""
+    command = step.undo
+    if step.existing is Existing.KEEP and old.strip():
+        command = ""  # the step changes nothing
+    values = {
+        "{old}": shlex.quote(old.rstrip("\n")),
+        "{words}": " ".join(shlex.quote(w) for w in old.split()),
+    }
+    # in one pass: the old state may contain a placeholder
+    command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
+    text = step.undo_text.replace("{old}", old)
+    return Undo(number, step.why, command, text if command else "", step.before, old, step.is_gone)
+
+
+def undo_deadline_s(steps: Iterable[Step]) -> float:
+    """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
+    return UNDO_DEADLINE_S + sum(
+        s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
+    )
+
+
+def step_script(step: Step, number: int, directory: str) -> str:
+    """Return shell lines that note a step as begun, carry it out, and print its read-back."""
+    progress = shlex.quote(f"{directory}/{PROGRESS}")
+    lines = [
+        f"(umask 077; echo {number} >>{progress}) || exit 125",
+        tracked_command(directory, step.set),
+    ]
+    if step.check is not None:
+        lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
+    return "\n".join(lines)
+
+
+def check_step(step: Step, done: Output, device: str) -> None:
+    """Check the output of :func:`step_script`.
+
+    Raises:
+        DutError: the command failed, or the read-back is wrong.
+    """
+    output, _, answer = done.out.partition(f"\n{HEADING} check\n")
+    text = (output + done.err).strip()
+    if done.status or (step.silent and text):
+        reason = text.splitlines()[-1] if text else f"status {done.status}"
+        raise DutError(
+            f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}",
+            code="command-failed",
+        )
+    problem = step.check.checker(answer) if step.check else None
+    if step.check and problem is not None:
+        raise DutError(
+            f"{device}: {step.why}: {step.check.command}: {problem}",
+            done.err.strip().splitlines()[-1] if done.err.strip() else "",
+            code="check-failed",
+        )
+
+
+def comparison_commands(plan: Plan) -> dict[str, str]:
+    """Return the commands that :func:`compare_plan` needs the answers of, by name."""
+    reads = {f"read-{n}": s.read for n, s in enumerate(plan.steps, 1) if s.read}
+    proofs = {f"proof-{n}": s.proof.command for n, s in enumerate(plan.steps, 1) if s.proof}
+    further = {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
+    return {**reads, **proofs, **further}
+
+
+def compare_plan(
+    plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
+) -> list[Difference]:
+    """Compare a plan with the present state of a device.
+
+    Args:
+        plan: of the device.
+        answers: to :func:`comparison_commands`.
+        own_steps: numbers of the steps that an undo record of v6t's covers.
+    """
+    differences = []
+    for number, step in enumerate(plan.steps, 1):
+        present = answers[f"read-{number}"].text if step.read else ""
+        detail: str | None
+        if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
+            state, detail = StepState.FOREIGN, shown(present)
+        elif step.want is None and step.proof is None:
+            state, detail = StepState.UNREADABLE, ""
+        else:
+            if step.want is None and step.proof is not None:
+                detail = step.proof.checker(answers[f"proof-{number}"].text)
+            else:
+                detail = step.difference(present)
+            state = StepState.PRESENT if detail is None else StepState.CHANGE
+        differences.append(Difference(number, step.why, state, detail or ""))
+    for number, check in enumerate(plan.checks):
+        problem = check.checker(answers[f"further-{number}"].text)
+        state = StepState.PRESENT if problem is None else StepState.CHANGE
+        differences.append(Difference(0, check.says, state, problem or ""))
+    return differences
+
+
+def command_lines(plan: Plan) -> list[str]:
+    """Return the command of each step with its standard input, for the manifest."""
+    return [s.set + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Return a plan for a reader: every command with its reason, its undo and its check."""
+    lines = []
+    for number, step in enumerate(plan.steps, 1):
+        lines += ["", f"# {number}. {step.why}", _with_input(step.set, step.text)]
+        check = step.check
+        if step.before and check is not None and check.command == step.before:
+            lines += _comment(f"read ({step.existing.value})", f"{step.before}  -> {check.says}")
+            check = None
+        elif step.before:
+            lines.append(f"#    before ({step.existing.value}): {step.before}")
+        if step.undo:
+            lines += _comment("undo", _with_input(step.undo, step.undo_text))
+        lines += _check_lines([check] if check else [])
+    if plan.checks:
+        lines += ["", "# besides, when it is configured", *_check_lines(plan.checks)]
+    if plan.flush:
+        lines += ["", "# between trials"]
+        for step in plan.flush:
+            lines.append(_with_input(step.set, step.text))
+            lines += _check_lines([step.check] if step.check else [])
+    else:
+        lines += ["", "# between trials: nothing, it keeps no state"]
+    if plan.beside is not None:
+        how = f" ({plan.beside.how})" if plan.beside.how else ""
+        lines += ["", f"# under traffic: {plan.beside.what} beside it{how}"]
+        for action in ACTIONS:
+            lines += [f"#    {action}", plan.beside.command(action)]
+        lines += _comment("check", plan.beside.look)
+    if plan.updates is not None:
+        lines += ["", f"# under traffic, in turn: {plan.updates.what} is moved"]
+        lines += [plan.updates.add, plan.updates.change, *_comment("check", plan.updates.look)]
+    return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """Return a plan for programs."""
+    data: dict[str, Any] = {
+        "steps": [
+            {
+                "command": s.set,
+                "why": s.why,
+                "text": s.text,
+                "undo": s.undo,
+                "undo_text": s.undo_text,
+                "before": s.before,
+                "was": s.existing.value,
+                "check": s.check and {"command": s.check.command, "says": s.check.says},
+            }
+            for s in plan.steps
+        ],
+        "checks": [{"command": c.command, "says": c.says} for c in plan.checks],
+        "flush": [s.set for s in plan.flush],
+        "notes": list(plan.notes),
+    }
+    if plan.beside:
+        commands = {action: plan.beside.command(action) for action in ACTIONS}
+        data["beside"] = {"what": plan.beside.what, **commands}
+    if plan.updates:
+        data["updates"] = [plan.updates.add, plan.updates.change]
+    return data
+
+
+def _with_input(command: str, text: str) -> str:
+    return here_document(command, text) if text else command
+
+
+def _check_lines(checks: Iterable[Check]) -> list[str]:
+    return [line for c in checks for line in _comment("check", f"{c.command}  -> {c.says}")]
+
+
+def _comment(title: str, text: str) -> list[str]:
+    first, *more = text.splitlines()
+    return [f"#    {title}: {first}", *(f"#      {line}" for line in more)]

@@ -1,0 +1,270 @@
+"""A session with one device: plan and commit, and what is done to it while it is measured."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+from v6t.base.errors import DutError, UsageError
+from v6t.base.log_levels import NOTICE
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.plan import Action, Change, Check, Step
+from v6t.drivers.duts.session.plan_steps import command_lines
+from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher, parse_sample, sample_script
+from v6t.drivers.duts.session.transaction import Transaction
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver
+
+_LOG = logging.getLogger(__name__)
+
+FLUSH_TRIES = 100
+FLUSH_PAUSE_S = 0.1
+QUERY_DEADLINE_S = 5.0
+REBOOT_COMMAND_DEADLINE_S = 10.0
+REBOOT_PAUSE_S = 1.0
+
+
+class Session(Transaction, DeviceSession):
+    """A session with one device. Opened once, closed always; closing does not roll back."""
+
+    supports_live_changes = True
+    _route_updates = 0
+
+    def flush(self) -> None:
+        """Empty the connection table, and check that it is empty.
+
+        Raises:
+            DutError: it could not be emptied.
+        """
+        with self.advise_rollback():
+            for step in self.require_plan().flush:
+                if step.reboots:
+                    self._reboot(step)
+                    continue
+                done = self.run_tracked(step.set, step.text, step.deadline_s)
+                if done.status or (step.silent and (done.out + done.err).strip()):
+                    raise DutError(
+                        f"{self.name}: {step.why}: '{step.set}' failed: {done.words}",
+                        code="command-failed",
+                    )
+                if step.check is not None:
+                    self._await(step.check)
+
+    def reconfigure(self, action: Action) -> None:
+        with self.advise_rollback():
+            self._change(self._live_change, action)
+
+    def prepare_reconfiguration(self, action: Action) -> None:
+        exists = bool(self.transport.run(self._live_change.look).out.strip())
+        if exists and action != "remove":
+            self.reconfigure("remove")
+        if action == "change" or (action == "remove" and not exists):
+            self.reconfigure("add")
+
+    def update_routes(self) -> str:
+        change = self.require_plan().updates
+        if change is None:
+            raise self._make_unsupported_error("change routes")
+        self._route_updates += 1
+        return self._change(
+            replace(change, deadline_s=QUERY_DEADLINE_S),
+            "add" if self._route_updates % 2 else "change",
+        )
+
+    @property
+    def question(self) -> Check:
+        """The plan's management query, else the read-back with the shortest answer.
+
+        Raises:
+            UsageError: no answer fits into one frame.
+        """
+        query = self.require_plan().asked or self.shortest_check
+        if query is None:
+            raise UsageError(
+                f"{self.name}: the answer of every read-back is longer than a frame",
+                "leave the modifier out",
+                code="unsupported-operation",
+            )
+        return query
+
+    def query(self) -> str:
+        """Run the management query and check the answer (RFC 2544, section 11.2).
+
+        Raises:
+            DutError: the answer is wrong or missing.
+        """
+        check = self.question
+        problem = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
+        if problem is not None:
+            raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
+        return check.command
+
+    def check_configured(self) -> None:
+        reason = self.find_interruption()
+        if reason:
+            text = f"{self.name}: {reason} while it was measured: it may no longer be configured"
+            _LOG.log(NOTICE, "%s", text)  # the rollback may raise an error of its own
+            raise ConnectionLost(text, self.undo_hint, code="check-failed")
+
+    def describe(self) -> dict[str, Any]:
+        description: dict[str, Any] = {"kind": self.driver.name}
+        if self.facts is not None:
+            before = self.facts.sections
+            description |= {
+                "system": self.facts.system,
+                "version": self.facts.version,
+                "facts": dict(before),
+                "while_measured": {
+                    n: text for n, text in self.configured_facts.items() if text != before.get(n)
+                },
+            }
+        if self.plan is not None:
+            description["commands"] = command_lines(self.plan)
+            description["notes"] = list(self.plan.notes)
+        description["profile"] = asdict(self.driver.profile(self.intent))
+        return {**description, "device": self.name}
+
+    def status(self) -> dict[str, Any]:
+        record, timer = self.read_record(), self._timer.read()
+        status: dict[str, Any] = {
+            "device": self.name,
+            "lock": timer.lock_holder,
+            "timer": timer.fired if record is not None else "",
+            "rollback_in_s": timer.remaining_s,
+            "configured": None,
+            "driver": None,
+            "technology": None,
+            "undo": "",
+        }
+        if record is not None:
+            status |= {
+                "configured": {
+                    "owner": record.owner, "started": record.started, "steps": len(record.undo)
+                },
+                "driver": record.driver,
+                "technology": record.technology,
+                "undo": record.undo_command,
+            }  # fmt: skip
+        return status
+
+    def read_counters(self) -> dict[str, dict[str, float]]:
+        if self.status()["driver"] != self.driver.name:
+            return {}
+        self.survey()
+        return self.read_telemetry()
+
+    def read_telemetry(self) -> dict[str, dict[str, float]]:
+        """Read every figure of the driver's telemetry once."""
+        readings = self.driver.telemetry(self.intent)
+        return {n: dict(r.parse(self.transport.run(r.command).out)) for n, r in readings.items()}
+
+    def state(self) -> SessionState:
+        return SessionState(self)
+
+    def devices(self) -> list[tuple[str, Session]]:
+        return [(self.name, self)]
+
+    def watcher(self, *readings: str) -> TelemetryWatcher:
+        """Start to watch the device, once a second."""
+        telemetry = self.driver.telemetry(self.intent)
+        chosen = {n: r for n, r in telemetry.items() if not readings or n in readings}
+        return TelemetryWatcher(self.transport, chosen)
+
+    def read(self) -> Sample:
+        """Take one sample of the readings that need no time."""
+        telemetry = self.driver.telemetry(self.intent)
+        quick = {name: reading for name, reading in telemetry.items() if not reading.lasts_s}
+        return parse_sample(self.transport.run(sample_script(quick)).out, quick)
+
+    @property
+    def _live_change(self) -> Change:
+        change = self.require_plan().beside
+        if change is None:
+            raise self._make_unsupported_error("change its configuration")
+        return change
+
+    def _change(self, change: Change, action: Action) -> str:
+        done = self.run_tracked(change.command(action), "", change.deadline_s)
+        if done.status:
+            raise DutError(
+                f"{self.name}: {action} {change.what} failed: {done.words}", code="command-failed"
+            )
+        problem = change.wrong(action, self.transport.run(change.look, "", change.deadline_s).out)
+        if problem is not None:
+            raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")
+        return change.command(action)
+
+    def _await(self, check: Check) -> None:
+        problem: str | None = ""
+        for _ in range(FLUSH_TRIES):
+            problem = check.checker(self.transport.run(check.command).out)
+            if problem is None:
+                return
+            time.sleep(FLUSH_PAUSE_S)
+        raise DutError(
+            f"{self.name}: the state was not emptied: {check.command}: {problem}",
+            code="check-failed",
+        )
+
+    def _reboot(self, step: Step) -> None:
+        """Reboot the device, log in again, and commit the plan again."""
+        boot = self.read_boot()
+        try:
+            self.transport.run(step.set, step.text, REBOOT_COMMAND_DEADLINE_S)
+        except TakenOver:
+            raise
+        except (ConnectionLost, DeadlinePassed):
+            pass
+        end = time.monotonic() + step.deadline_s
+        cause: DutError | None = None
+        while True:
+            self.close()
+            try:
+                self.open()
+                if self.read_boot() != boot:
+                    break
+                cause = None
+            except DutError as exc:
+                cause = exc
+            if time.monotonic() > end:
+                self.close()
+                problem = "no login is possible" if cause else "it did not reboot"
+                raise DutError(
+                    f"{self.name}: {problem} within {step.deadline_s:g} s of the reboot command",
+                    "look at its console",
+                    code="not-rebooted",
+                ) from cause
+            time.sleep(REBOOT_PAUSE_S)
+        self.commit()
+
+
+class SessionState:
+    """The connection table of the device of a session; see :class:`v6t.drivers.device.StateDevice`.
+
+    Args:
+        session: open and committed.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.timeout_s: float | None = session.driver.timeout_s(session.intent)
+        self.by_endpoint: bool = session.driver.by_endpoint(session.intent)
+
+    def flush(self) -> None:
+        """Empty the table."""
+        self._session.flush()
+
+    def sessions(self) -> int | None:
+        """Read the device's own count."""
+        count = self._read(self._session.driver.sessions(self._session.intent)).get("sessions")
+        return None if count is None else int(count)
+
+    def table(self) -> dict[str, float]:
+        """Read what limits the table."""
+        return self._read(self._session.driver.table(self._session.intent))
+
+    def _read(self, reading: Any) -> dict[str, float]:
+        if reading is None:
+            return {}
+        return dict(reading.parse(self._session.transport.run(reading.command).out))

@@ -1,0 +1,103 @@
+# Hold the lock of a device while its owner is heard of.
+: "${directory:?}" "${owner:?}" "${silence_s:?}"
+
+process_exists() { # PID; the ps of BusyBox cannot select a process, and OpenBSD has no /proc
+    [ -e "/proc/$1/comm" ] || ps -p "$1" >/dev/null 2>&1
+}
+
+foreign_access() { # PATH: print why the path, or a directory above it, is not this user's alone
+    path=$1
+    user=$(id -u)
+    while :; do
+        # shellcheck disable=SC2046
+        set -- $(ls -ldn "$path")
+        case $1 in d* | l*) ;; *) echo "$path is not a directory" && return ;; esac
+        case $3 in 0 | "$user") ;; *) echo "$path belongs to user $3" && return ;; esac
+        case $1 in
+        l*) ;;
+        ?????w???[!tT]* | ????????w[!tT]*) echo "others may write to $path" && return ;;
+        esac
+        [ "$path" != / ] || return
+        path=${path%/*}
+        path=${path:-/}
+    done
+}
+
+check_directory() { # print "foreign WHY" and end unless the directory is this user's alone
+    case $(ls -ldn "$directory") in
+    d*) why=$(foreign_access "$directory") ;;
+    *) why="$directory is not a directory" ;;
+    esac
+    [ -n "$why" ] || why=$(foreign_access "$(cd "$directory" && pwd -P)")
+    [ -z "$why" ] || { echo "foreign $why" && exit 0; }
+    chmod 700 "$directory" || exit 1
+}
+
+owns_lock() {
+    [ "$(readlink "$directory/lock")" = "$$ $owner" ]
+}
+
+remove_lock() {
+    owns_lock && rm -f "$directory/beat" "$directory/lock"
+}
+
+take_lock() { # print "busy PID OWNER" and end if a process of somebody else holds the lock
+    tries=0
+    until ln -s "$$ $owner" "$directory/lock" 2>/dev/null; do
+        holder=$(readlink "$directory/lock")
+        pid=${holder%% *}
+        tries=$((tries + 1))
+        [ $tries -le 40 ] || exit 1
+        if [ -n "$holder" ] && [ "${holder#* }" = "$owner" ]; then
+            # an earlier connection of the same owner, which is about to notice its end
+            [ $tries -lt 20 ] || kill "$pid"
+            sleep 0.1
+        elif [ -n "$holder" ] && process_exists "$pid"; then
+            echo "busy $holder"
+            exit 0
+        elif [ -n "$holder" ]; then
+            rm -f "$directory/lock"
+        else
+            sleep 0.1
+        fi
+    done
+}
+
+watch_owner() { # remove the lock and end its process after silence_s seconds without a beat
+    last='' idle=0
+    while sleep 1 && owns_lock; do
+        beat=$(cat "$directory/beat")
+        if [ "$beat" = "$last" ]; then idle=$((idle + 1)); else last=$beat idle=0; fi
+        [ $idle -ge "$silence_s" ] || continue
+        kill $$
+        sleep 1
+        remove_lock
+        return
+    done
+}
+
+release_lock() {
+    kill "$watcher" 2>/dev/null
+    remove_lock
+    exit 0
+}
+
+hold_lock() { # print "locked", then the number of each line that the owner sends
+    umask 077
+    mkdir -p "$directory" || exit 1
+    check_directory
+    take_lock
+    echo 0 >"$directory/beat"
+    watch_owner </dev/null >/dev/null 2>&1 &
+    watcher=$!
+    trap release_lock HUP TERM PIPE
+    echo locked
+    beat=0
+    # shellcheck disable=SC2034
+    while read -r line; do
+        beat=$((beat + 1))
+        echo $beat >"$directory/beat"
+        echo $beat
+    done
+    release_lock
+}

@@ -1,0 +1,43 @@
+# Processes by number and start time: the number alone may belong to another process by now.
+
+write_process() { # FILE: note this shell as the process that is at work
+    (umask 077 && { echo $$ && { cat /proc/$$/stat || ps -o stat= -o lstart= -p $$; }; } >"$1") 2>/dev/null
+}
+
+start_of() { # LINE of /proc/PID/stat, or of ps: print when the process started, nothing of a zombie
+    case $1 in
+    *')'*)
+        # shellcheck disable=SC2086
+        set -- ${1##*)}
+        [ "$1" = Z ] || echo "${20}"
+        ;;
+    Z*) ;;
+    *)
+        # shellcheck disable=SC2086
+        set -- $1
+        [ $# -lt 2 ] || { shift && echo "$*"; }
+        ;;
+    esac
+}
+
+running_process() { # FILE: print the number that write_process noted if that process still runs
+    { read -r pid && read -r line; } <"$1" || return 1
+    case $pid in '' | *[!0-9]*) return 1 ;; esac
+    now=$(cat "/proc/$pid/stat" || ps -o stat= -o lstart= -p "$pid") || return 1
+    start=$(start_of "$line")
+    [ -n "$start" ] && [ "$(start_of "$now")" = "$start" ] && echo "$pid"
+} 2>/dev/null
+
+stop_tree() { # PID: stop a process, then those under it, but not this one; print their numbers
+    [ "$1" != $$ ] || return 0
+    kill -STOP "$1"
+    echo "$1"
+    ps -Ao pid,ppid | while read -r child parent; do
+        [ "$parent" != "$1" ] || stop_tree "$child"
+    done
+}
+
+kill_tree() { # PID
+    # shellcheck disable=SC2046
+    kill -9 $(stop_tree "$1")
+} 2>/dev/null

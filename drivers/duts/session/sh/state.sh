@@ -1,0 +1,75 @@
+# The state directory of v6t on a device: undo record and rollback timer.
+: "${directory:?}"
+
+read_record() { # print "record" and the record, or "lost" ["script"] if only other files tell of changes
+    cd "$directory" 2>/dev/null || exit 0
+    if [ -s record.json ]; then
+        echo record
+        cat record.json || exit 1
+    elif [ -s progress ] && ! grep -qx all undone 2>/dev/null; then
+        echo lost
+        [ ! -s undo.sh ] || echo script
+    fi
+}
+
+list_parts() { # print the records of parts of a chain
+    cd "$directory" 2>/dev/null || exit 0
+    ls -d part-*/record.json 2>/dev/null || true
+}
+
+clear_progress() { # what an earlier run did and undid does not matter to this one
+    cd "$directory" && rm -f record.json progress undone
+}
+
+write_file() { # NAME: store the standard input, and print it as it is stored
+    umask 077
+    cd "$directory" && cat >"$1.part" && sync && mv "$1.part" "$1" && cat "$1"
+}
+
+repeat_steps() { # NUMBER...: have undo.sh undo these steps once more
+    umask 077
+    cd "$directory" || exit 1
+    for number in all "$@"; do
+        grep -vx "$number" undone >undone.part
+        mv undone.part undone
+    done
+}
+
+remove_record() { # what tells that everything is undone goes last; print files of somebody else
+    cd "$directory" && rm -f record.json record.json.part && rm -f undo.sh undo.sh.part &&
+        rm -f progress undone undoing doing || exit 1
+    # shellcheck disable=SC2010
+    ls -A | grep -vx -e lock -e beat -e 'part-.*' || true
+}
+
+remove_timer() { # renamed first, so that the timer writes nothing any more
+    [ ! -e "$directory/guard" ] || {
+        mv "$directory/guard" "$directory/guard.$$" && rm -rf "$directory/guard.$$"
+    }
+    [ ! -e "$directory/guard" ]
+}
+
+start_timer() { # TOKEN; standard input: the program of the timer
+    umask 077
+    remove_timer
+    mkdir "$directory/guard" && echo "$1" >"$directory/guard/token" &&
+        cat >"$directory/guard/timer.sh" || exit 1
+    $(command -v setsid) sh "$directory/guard/timer.sh" </dev/null >/dev/null 2>&1 &
+    tries=0
+    while [ $tries -lt 50 ]; do
+        pid=$(cat "$directory/guard/pid" 2>/dev/null) && kill -0 "$pid" && exit 0
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    exit 1
+}
+
+read_timer() { # print the lock, the seconds until the timer acts, and what it has done
+    cd "$directory" 2>/dev/null || exit 0
+    echo "lock $(readlink lock)"
+    if [ -e guard/fired ]; then
+        echo "fired $(cat guard/fired)"
+    elif [ -e guard/pid ] && kill -0 "$(cat guard/pid)" 2>/dev/null; then
+        echo "remaining $(cat guard/remaining 2>/dev/null)"
+    fi
+}

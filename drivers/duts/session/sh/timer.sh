@@ -1,0 +1,48 @@
+# Run undo.sh when the owner has been silent. Seconds are counted: setting the clock has no effect.
+: "${directory:?}" "${token:?}" "${limit_s:?}" "${holder:?}"
+
+owns_timer() {
+    [ "$(cat guard/token 2>/dev/null)" = "$token" ]
+}
+
+take_over() { # end the process that holds the lock, and hold the lock
+    if locked=$(readlink lock); then
+        kill "${locked%% *}" 2>/dev/null
+        sleep 1
+        if [ "$(readlink lock)" = "$locked" ]; then
+            kill -9 "${locked%% *}" 2>/dev/null
+            rm -f lock
+        fi
+    fi
+    ln -s "$$ $holder" lock
+}
+
+undo_everything() { # succeeds if nothing is left to undo
+    owns_timer || return 0
+    if sh undo.sh >guard/said 2>&1; then result=everything; else result="not everything, see guard/said"; fi
+    echo "rolled back after $limit_s s of silence: undid $result" >guard/fired
+    [ "$result" = everything ]
+}
+
+run_timer() {
+    trap '' HUP PIPE
+    umask 077
+    PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C
+    export PATH LC_ALL
+    cd "$directory" || exit 1
+    owns_timer && echo "$limit_s" >guard/remaining && echo $$ >guard/pid
+    last='' idle=0 tries=0
+    while sleep 1 && owns_timer; do
+        beat=$(cat beat 2>/dev/null)
+        if [ "$beat" = "$last" ]; then idle=$((idle + 1)); else last=$beat idle=0; fi
+        echo $((limit_s - idle)) >guard/remaining
+        [ $idle -ge "$limit_s" ] || continue
+        idle=0
+        take_over || continue
+        undo_everything
+        undone=$?
+        rm -f lock
+        tries=$((tries + 1))
+        [ $undone != 0 ] && [ $tries -lt 3 ] || exit 0
+    done
+}

@@ -1,0 +1,381 @@
+"""A plan on a device: make it, compare, commit, verify, confirm, roll back."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+
+from v6t.base.errors import DutError, V6tError
+from v6t.base.log_levels import NOTICE
+from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.plan import Check, Intent, Plan, shown
+from v6t.drivers.duts.session import plan_steps
+from v6t.drivers.duts.session.connection import Connection
+from v6t.drivers.duts.session.lock import DeviceBusy
+from v6t.drivers.duts.session.plan_steps import Difference
+from v6t.drivers.duts.session.timer import RollbackTimer
+from v6t.drivers.duts.session.undo_record import (
+    SCRIPT,
+    Record,
+    StillChanged,
+    Undo,
+    describe_undo,
+)
+from v6t.drivers.duts.session.undo_store import DamagedRecord, UndoStore
+from v6t.drivers.transport.contract import (
+    ConnectionLost,
+    DeadlinePassed,
+    Transport,
+    Unreachable,
+)
+
+_LOG = logging.getLogger(__name__)
+
+UNKNOWN_UNDO_DEADLINE_S = 3600.0
+"""Time to undo everything if the record, which states it, is damaged [s]."""
+RETRY_PAUSE_S = 1.0
+TIMER_MARGIN_S = 10.0
+"""Time beyond the rollback timer's limit to wait for a silent device [s]."""
+FRAME_OCTETS = 1400
+"""Longest answer to a management query, which fits into one frame [octets]."""
+
+
+def build_rollback_command(record_dir: Path | None) -> str:
+    """Return the command that rolls back the device of a run with this directory."""
+    return (
+        "v6t dut rollback"
+        if record_dir is None
+        else f"v6t dut rollback {shlex.quote(str(record_dir))}"
+    )
+
+
+class Transaction(Connection):
+    """A connection that makes a device what an intent describes, and undoes that.
+
+    Args:
+        driver: of the device.
+        transport: the way to it.
+        intent: what it must be.
+        record_dir: local directory for a copy of the undo record.
+        rollback_command: the command that rolls back later; empty: by ``record_dir``.
+        part: name of a part of a chain; empty: the whole device.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        transport: Transport,
+        intent: Intent,
+        record_dir: Path | None = None,
+        rollback_command: str = "",
+        part: str = "",
+    ) -> None:
+        options = driver.options
+        limit_s = options.undo_after_s if options.ssh is not None else 0
+        super().__init__(driver.carried(transport), options.state_dir, limit_s, part)
+        self.driver = driver
+        self.intent = intent
+        self.rollback_command = rollback_command or build_rollback_command(record_dir)
+        self.facts: Facts | None = None
+        self.plan: Plan | None = None
+        self.configured_facts: dict[str, str] = {}
+        self.shortest_check: Check | None = None
+        self._record: Record | None = None
+        self._timer = RollbackTimer(self.transport, self.directory)
+        self._timer_runs = False
+        self._store = UndoStore(self.transport, self.directory, record_dir, self.rollback_command)
+
+    def survey(self) -> Facts:
+        """Read the facts of the device."""
+        sections = self.read_batch(self.driver.survey(), any_octets="")
+        self.facts = self.driver.facts({name: s.text for name, s in sections.items()})
+        return self.facts
+
+    def make_plan(self) -> Plan:
+        """Survey the device and plan for it."""
+        self.plan = self.driver.plan(self.intent, self.survey())
+        return self.plan
+
+    def require_plan(self) -> Plan:
+        """Return the plan, made now if there is none."""
+        return self.plan or self.make_plan()
+
+    def read_record(self) -> Record | None:
+        """Read the undo record on the device."""
+        return self._store.read()
+
+    def compare(self) -> list[Difference]:
+        """Compare the plan with the present state of the device."""
+        plan = self.require_plan()
+        record = self.read_record()
+        own_steps = frozenset(u.number for u in record.undo if u.command) if record else frozenset()
+        answers = self.read_batch(plan_steps.comparison_commands(plan))
+        return plan_steps.compare_plan(plan, answers, own_steps)
+
+    def commit(self, revert_in: int | None = None) -> Plan:
+        """Apply the plan; roll back if that fails.
+
+        Args:
+            revert_in: silence after which the rollback timer acts [s]; None: as the options say.
+
+        Raises:
+            DutError: the message says what is left on the device, if anything, and how to undo it.
+        """
+        if revert_in is not None:
+            self.limit_s = revert_in
+        previous = self.read_record()
+        if previous is not None:
+            _LOG.log(NOTICE, "%s: rolling back what %s left", self.name, previous.owner)
+            self.rollback()
+        if not self.part:
+            self._store.check_no_parts()
+        facts = self.survey()
+        plan = self.plan = self.driver.plan(self.intent, facts)
+        states = self.read_batch(plan_steps.state_commands(plan))
+        ssh = self.driver.options.ssh
+        record = self._record = Record(
+            owner=self.owner,
+            boot=facts.boot,
+            driver=self.driver.name,
+            technology=self.intent.technology,
+            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            directory=self.directory,
+            undo=plan_steps.undo_entries(plan, states, self.name),
+            prelude=self.driver.prelude,
+            deadline_s=plan_steps.undo_deadline_s(plan.steps),
+            netns="" if ssh is None else ssh.netns,
+        )
+        try:
+            self._store.write(record)
+            self._start_timer()
+        except BaseException:  # Ctrl-C, too: nothing was changed yet, and no record may remain
+            with contextlib.suppress(DutError):
+                self._remove_record()
+            raise
+        try:
+            for number, step in enumerate(plan.steps, 1):
+                script = plan_steps.step_script(step, number, self.directory)
+                done = self.transport.run(script, step.text, step.deadline_s)
+                plan_steps.check_step(step, done, self.name)
+            technology, count = self.intent.technology, len(plan.steps)
+            _LOG.log(NOTICE, "%s: configured as %s in %d steps", self.name, technology, count)
+        except BaseException as cause:
+            self._rollback_after(cause)
+            raise
+        return plan
+
+    def verify(self) -> list[str]:
+        """Read everything back; return one line for each check.
+
+        Raises:
+            DutError: a check failed.
+        """
+        with self.advise_rollback():
+            plan = self.require_plan()
+            checks = {str(n): check for n, check in enumerate(plan.all_checks)}
+            survey = {f"now-{name}": command for name, command in self.driver.survey().items()}
+            commands = {n: check.command for n, check in checks.items()}
+            sections = self.read_batch({**commands, **survey}, any_octets="now-")
+            self.configured_facts = {name[4:]: sections[name].text for name in survey}
+            for number, check in checks.items():
+                problem = check.checker(sections[number].text)
+                if problem is not None:
+                    raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
+            octets = {n: len(sections[n].text) for n in checks}
+            short = [n for n in checks if 0 < octets[n] <= FRAME_OCTETS]
+            self.shortest_check = checks[min(short, key=octets.__getitem__)] if short else None
+        _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(checks))
+        return [f"{c.command}: {' '.join(c.says.split())}" for c in checks.values()]
+
+    def confirm(self) -> None:
+        """Stop the rollback timer: the configuration stays when the session ends.
+
+        Raises:
+            DutError: the timer could not be stopped.
+        """
+        self._timer.stop()
+        self._timer_runs = False
+
+    def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
+        """Undo the plan, over a new connection if need be; return one line for each thing done.
+
+        Args:
+            forget: drop the undo record even if the device is not as it was.
+            by_script: run ``undo.sh`` if the record is damaged.
+
+        Raises:
+            DutError: something is left; the message says what and how to undo it.
+        """
+        attempt = partial(self._rollback, forget=forget, by_script=by_script)
+        try:
+            done = attempt()
+        except KeyboardInterrupt:  # a rollback is never left half done
+            attempt()
+            raise
+        self._timer_runs = False
+        return done
+
+    def read_boot(self) -> str:
+        """Read the identifier of the device's present boot."""
+        survey = self.driver.survey()
+        return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
+
+    @property
+    def undo_hint(self) -> str:
+        """How to undo everything."""
+        by_hand = f"by hand {self.transport.where}: sh {self.directory}/{SCRIPT}"
+        return f"`{self.rollback_command}`, or {by_hand}"
+
+    @contextmanager
+    def advise_rollback(self) -> Iterator[None]:
+        """Add to errors that the device is still configured, and how to undo that."""
+        try:
+            yield
+        except DutError as exc:
+            exc.advise(f"the device is still configured: {self.undo_hint}")
+            raise
+
+    def _start_timer(self) -> None:
+        if self.limit_s:
+            self._timer.start(self.limit_s)
+            self._timer_runs = True
+
+    def _remove_record(self) -> None:
+        self._timer.stop()
+        self._store.remove()
+
+    def _rollback(self, *, forget: bool, by_script: bool) -> list[str]:
+        """Roll back over this connection, or over new ones until the rollback timer must have acted."""
+        attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
+        if not self.lost:
+            with contextlib.suppress(ConnectionLost, DeadlinePassed):
+                return attempt()
+        self.close()
+        limit_s = self.limit_s if self._timer_runs else 0
+        end = time.monotonic() + (limit_s + TIMER_MARGIN_S if limit_s else 0.0)
+        reported = False
+        while True:
+            try:
+                self.open()
+                return attempt()
+            except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusy) as exc:
+                self.close()
+                if time.monotonic() > end:
+                    raise self._unknown_state(exc, limit_s) from exc
+                if not reported:
+                    _LOG.log(
+                        NOTICE,
+                        "%s: %s; waiting for its rollback timer, which acts after %g s of silence",
+                        *(self.name, exc.message, limit_s),
+                    )
+                    reported = True
+                time.sleep(RETRY_PAUSE_S)
+            except StillChanged:
+                raise
+            except DutError as exc:
+                raise self._unknown_state(exc, limit_s) from exc
+
+    def _unknown_state(self, exc: DutError, limit_s: int) -> DutError:
+        timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
+        return DutError(
+            f"{exc.message}; changes of v6t may still be on the device{timer}",
+            self.undo_hint,
+            code=exc.code,
+        )
+
+    def _rollback_once(self, *, forget: bool, by_script: bool) -> list[str]:
+        try:
+            record = self._store.read()
+        except DamagedRecord:
+            if not by_script:
+                raise
+            return self._run_script_only(forget=forget)
+        if record is None:
+            return ["there is nothing to roll back"]
+        if record.boot and record.boot != self.read_boot():
+            self._remove_record()
+            return [f"the device was rebooted since; nothing of {record.owner} is left"]
+        if self._record is not None and record != self._record:
+            raise StillChanged(
+                f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
+                "gone, and those of the other stay",
+                f"`{self.rollback_command}` would undo them",
+                code="changed-by-another-owner",
+            )
+        fired = self._timer.read().fired
+        if fired:
+            _LOG.log(NOTICE, "%s: %s", self.name, fired)
+        self._start_timer()  # the connection may break during the rollback, too
+        done = self._store.run_script(record.deadline_s)
+        left = record.find_left(done.out)
+        if (done.status or left) and not forget:
+            self.confirm()
+            script_failed = f"{SCRIPT} ended with status {done.status}: {shown(done.err)}"
+            raise StillChanged(
+                f"{self.name}: some changes could not be undone: "
+                + (describe_undo(left) or script_failed),
+                f"{record.undo_command} {self.transport.where}, or `{self.rollback_command}`, tries "
+                "again",
+                code="device-not-restored",
+            )
+        different = self._find_differences(record)
+        if different and not forget:
+            self.confirm()
+            self._store.repeat_steps(u.number for u in different)
+            raise StillChanged(
+                f"{self.name}: rolled back, but with differences: "
+                + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
+                f"the undo record stays: `{self.rollback_command}` tries these steps again; if "
+                "somebody else changed them meanwhile, `--forget` with it leaves them as they are",
+                code="device-not-restored",
+            )
+        self._remove_record()
+        _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
+        return [
+            *(
+                f"{u.why}: undone"
+                for u in reversed(record.undo)
+                if u.command and u not in different
+            ),
+            *(f"{u.why}: left as it is: {text}" for u, text in different.items()),
+        ]
+
+    def _find_differences(self, record: Record) -> dict[Undo, str]:
+        commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
+        states = {n: section.text for n, section in self.read_batch(commands).items()}
+        return {
+            entry: f"{shown(entry.old)} before, {shown(state)} now"
+            for entry, state in record.compare_states(states).items()
+        }
+
+    def _run_script_only(self, *, forget: bool) -> list[str]:
+        done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
+        if done.status and not forget:
+            output = shown("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
+            raise StillChanged(
+                f"{self.name}: {SCRIPT} could not undo all changes: {output}",
+                "`--forget` with it drops what is left of the record",
+                code="device-not-restored",
+            )
+        self._remove_record()
+        return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
+
+    def _rollback_after(self, cause: BaseException) -> None:
+        """Roll back after a failure; an error says what is left."""
+        try:
+            self.rollback()
+        except V6tError as exc:
+            text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
+            raise DutError(
+                f"{text}; and the device is not rolled back: {exc.message}", exc.hint, code=exc.code
+            ) from cause
+        if isinstance(cause, V6tError):
+            cause.advise("the device is as it was before")

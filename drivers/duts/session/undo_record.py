@@ -1,0 +1,209 @@
+"""The undo record: on the device and in the run directory before the first change.
+
+On the device it is a directory: ``record.json`` describes the changes, ``undo.sh`` undoes them
+(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone,
+``doing`` and ``undoing`` the process that is, or was last, at work on the device.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from v6t.base.errors import DutError
+from v6t.drivers.duts.session import shell
+
+SCHEMA = "v6t-undo/1"
+RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+DOING, UNDOING = "doing", "undoing"
+STEP_PATIENCE_S = 5
+"""Time that ``undo.sh`` leaves a step in which v6t was stopped to end [s]."""
+UNDO_DEADLINE_S = 180.0
+"""Time to undo all steps that have no longer deadline than the default [s]."""
+
+
+class StillChanged(DutError):
+    """A change is left on the device; message and hint name it and how to undo it."""
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How one step is undone.
+
+    Attributes:
+        number: of the step, from 1.
+        why: of the step.
+        command, text: shell line and its standard input; no command: nothing to undo.
+        before: command that prints the state.
+        old: its output before the step.
+        gone: succeeds if the object that the step changed no longer exists.
+    """
+
+    number: int
+    why: str
+    command: str
+    text: str = ""
+    before: str = ""
+    old: str = ""
+    gone: str = ""
+
+    @property
+    def state_command(self) -> str:
+        """Command that prints the state; an object that is gone counts as unchanged."""
+        if not self.gone:
+            return self.before
+        return (
+            f"if {self.gone}; then printf '%s\\n' {shlex.quote(self.old)}; else {self.before}\nfi"
+        )
+
+    def differs(self, state: str) -> bool:
+        """Whether the state is not that before the step.
+
+        A line more may belong to somebody else; a line less, or any line where none was, is ours.
+        A kernel setting that no longer exists vanished with its interface.
+        """
+        if not self.old.strip():
+            return bool(state.strip())
+        lines = set(state.splitlines())
+        names = {line.partition(" = ")[0] for line in lines}
+        missing = set(self.old.splitlines()) - lines
+        return any(" = " not in line or line.partition(" = ")[0] in names for line in missing)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The changes that one run makes to a device.
+
+    Attributes:
+        owner: user, host, process and run.
+        boot: the device's boot identifier: a reboot undoes everything.
+        driver, technology, started: of the run.
+        directory: on the device.
+        undo: one entry for each step, in the order of the steps.
+        prelude: shell lines that the commands need.
+        deadline_s: time to undo everything [s].
+        netns: network namespace that was configured; empty: the machine's own.
+    """
+
+    owner: str
+    boot: str
+    driver: str
+    technology: str
+    started: str
+    directory: str
+    undo: tuple[Undo, ...] = ()
+    prelude: str = ""
+    deadline_s: float = UNDO_DEADLINE_S
+    netns: str = ""
+
+    def to_json(self) -> str:
+        """Return the text of ``record.json``."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+    @staticmethod
+    def parse_json(text: str) -> Record:
+        """Parse the text of ``record.json``.
+
+        Raises:
+            DutError: it is damaged, or of another version.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("schema") != SCHEMA:
+                raise ValueError("another schema")
+            entries = tuple(Undo(**u) for u in data.pop("undo"))
+            return Record(**data, undo=entries)
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise DutError(
+                f"cannot read the undo record on the device: {exc}", code="unexpected-answer"
+            ) from exc
+
+    @property
+    def undo_command(self) -> str:
+        """Command that undoes everything, for a person at the device."""
+        return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
+
+    def find_left(self, output: str) -> list[Undo]:
+        """Return the steps that ``undo.sh`` could not undo, from its output."""
+        return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
+
+    def compare_states(self, states: dict[str, str]) -> dict[Undo, str]:
+        """Return the steps whose state is not that before the step, with their states.
+
+        Args:
+            states: output of each :attr:`Undo.state_command`, by number.
+        """
+        return {u: states[str(u.number)] for u in self.undo
+                if str(u.number) in states and u.differs(states[str(u.number)])}  # fmt: skip
+
+
+def undo_script(record: Record) -> str:
+    """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
+    title = (
+        f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
+        f"{record.started}; harmless to run twice"
+    )
+    lines = [
+        "#!/bin/sh",
+        _comment(title),
+        shell.assign(directory=record.directory, netns=record.netns, patience_s=STEP_PATIENCE_S),
+        shell.read_program("process"),
+        shell.read_program("undo"),
+        "begin_undo",
+        *([record.prelude] if record.prelude else []),
+    ]
+    for entry in reversed(record.undo):
+        if not entry.command:
+            continue
+        lines += ["", _comment(entry.why)]
+        lines += _function(f"undo_{entry.number}", here_document(entry.command, entry.text))
+        if entry.gone:
+            lines += _function(f"is_gone_{entry.number}", entry.gone)
+        if entry.before:
+            lines += _function(f"state_{entry.number}", entry.before)
+        lines.append(f"undo_step {entry.number} {shlex.quote(entry.old.strip(chr(10)))}")
+    return "\n".join([*lines, "", "finish_undo", ""])
+
+
+def tracked_command(directory: str, command: str) -> str:
+    """Return shell lines that run a command whose end ``undo.sh`` waits for.
+
+    Args:
+        directory: of v6t's state on the device.
+        command: shell lines.
+    """
+    note = shell.call("process", "write_process", f"{directory}/{DOING}")
+    return f"{note}\n( {command}\n) || exit $?"
+
+
+def _function(name: str, lines: str) -> list[str]:
+    return [f"{name}() {{", lines, "}"]
+
+
+def _comment(text: str) -> str:
+    return "# " + " ".join(text.split())
+
+
+def here_document(command: str, text: str) -> str:
+    """Return a command with its standard input, as it is written in a shell."""
+    if not text:
+        if "\n" in command:
+            return command
+        if any(c in command for c in ";|&"):  # else the last command of a pipeline reads nothing
+            command = f"{{ {command}\n}}"
+        return f"{command} </dev/null"
+    end = "END"
+    while f"\n{end}\n" in f"\n{text}\n":
+        end += "_"
+    body = text if text.endswith("\n") else text + "\n"
+    if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
+        command = f"{{ {command}\n}}"
+    return f"{command} <<'{end}'\n{body}{end}"
+
+
+def describe_undo(entries: Iterable[Undo]) -> str:
+    """Return the commands that undo steps, for a message."""
+    return "; ".join(f"{u.why}: {here_document(u.command, u.text)}" for u in entries)

@@ -1,0 +1,207 @@
+"""The shell programs of a session: checked by shellcheck, run by the shells that devices have."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.plan import Step
+from v6t.drivers.duts.session import shell
+from v6t.drivers.duts.session.lock import lock_script
+from v6t.drivers.duts.session.plan_steps import undo_entry
+from v6t.drivers.duts.session.timer import timer_script
+from v6t.drivers.duts.session.undo_record import Record, tracked_command, undo_script
+
+from .field import until
+
+PROGRAMS = sorted((Path(shell.__file__).parent / "sh").glob("*.sh"))
+SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
+
+
+@pytest.fixture(params=SHELLS)
+def sh(request):
+    if shutil.which(SHELLS[request.param][0]) is None:
+        pytest.skip(f"needs {request.param}")
+    return SHELLS[request.param]
+
+
+def run_shellcheck(text):
+    program = shutil.which("shellcheck") or str(Path(sys.executable).with_name("shellcheck"))
+    if shutil.which(program) is None:
+        pytest.skip("needs shellcheck")
+    done = subprocess.run(
+        [program, "-s", "sh", "-"], input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_program_passes_shellcheck(program):
+    run_shellcheck(program.read_text())
+
+
+def test_generated_undo_script_passes_shellcheck():
+    step = Step(
+        "true", "an interface", undo="ip link del x", read="ip link show x", is_gone="false"
+    )
+    text = undo_script(Record("me", "", "d", "t", "now", "/run/v6t", (undo_entry(1, step, ""),)))
+    # what the plan and the programs do not use, and functions that are called by their number
+    run_shellcheck(
+        text.replace("#!/bin/sh\n", "#!/bin/sh\n# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n")
+    )
+
+
+@pytest.mark.parametrize("command", ["remove_timer", "read_record", "write_file", "start_timer"])
+def test_call_contains_what_the_function_needs(command, sh):
+    text = shell.call("state", command, "name", directory="/nonexistent")
+    assert f"{command}() {{" in text
+    assert subprocess.run([*sh, "-n"], input=text, text=True, check=False).returncode == 0
+    assert ("remove_timer() {" in text) == (command in ("remove_timer", "start_timer"))
+
+
+def start(sh, text, **streams):
+    return subprocess.Popen(
+        [*sh, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **streams
+    )
+
+
+def take_lock(sh, place, owner):
+    process = start(sh, lock_script(str(place), owner))
+    return process, process.stdout.readline().strip()
+
+
+def test_lock_is_freed_when_its_owner_disconnects(sh, tmp_path):
+    process, answer = take_lock(sh, tmp_path, "alice")
+    assert answer == "locked"
+    process.communicate("beat\n", timeout=60)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lock_refuses_another_owner(sh, tmp_path):
+    process, _ = take_lock(sh, tmp_path, "alice")
+    other, answer = take_lock(sh, tmp_path, "bob")
+    assert answer == f"busy {process.pid} alice"
+    other.communicate(timeout=60)
+    process.communicate(timeout=60)
+
+
+def test_lock_of_a_dead_process_is_taken(sh, tmp_path):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / "lock").symlink_to(f"{dead.pid} alice")
+    process, answer = take_lock(sh, tmp_path, "bob")
+    assert answer == "locked"
+    process.communicate(timeout=60)
+
+
+def test_lock_answers_beats_with_their_numbers(sh, tmp_path):
+    process, _ = take_lock(sh, tmp_path, "alice")
+    out, _ = process.communicate("beat\nbeat\n", timeout=60)
+    assert out.split() == ["1", "2"]
+
+
+def test_lock_directory_of_others_is_refused(sh, tmp_path):
+    place = tmp_path / "state"
+    place.mkdir()
+    place.chmod(0o777)
+    process, answer = take_lock(sh, place, "alice")
+    assert answer == f"foreign others may write to {place}"
+    process.communicate(timeout=60)
+
+
+def begin_timer(sh, place, undo):
+    (place / "undo.sh").write_text(undo)
+    (place / "guard").mkdir()
+    (place / "guard/token").write_text("token\n")
+    return start(sh, timer_script(str(place), "token", 2))
+
+
+def test_timer_undoes_everything_after_silence(sh, tmp_path):
+    timer = begin_timer(sh, tmp_path, "echo undone >state\n")
+    assert timer.wait(60) == 0
+    assert (tmp_path / "state").read_text() == "undone\n"
+    assert "undid everything" in (tmp_path / "guard/fired").read_text()
+    assert not (tmp_path / "lock").is_symlink()
+
+
+def test_timer_tries_again_what_it_could_not_undo(sh, tmp_path):
+    timer = begin_timer(sh, tmp_path, "echo >>tries; exit 1\n")
+    assert timer.wait(60) == 0
+    assert (tmp_path / "tries").read_text() == "\n\n\n"
+    assert "not everything" in (tmp_path / "guard/fired").read_text()
+
+
+def test_timer_ends_when_it_is_removed(sh, tmp_path):
+    timer = begin_timer(sh, tmp_path, "touch undone\n")
+    until((tmp_path / "guard/pid").exists, "the timer")
+    text = shell.call("state", "remove_timer", directory=str(tmp_path))
+    assert subprocess.run([*sh, "-c", text], check=False).returncode == 0
+    assert timer.wait(60) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
+
+
+def test_timer_ends_the_process_that_holds_the_lock(sh, tmp_path):
+    holder, _ = take_lock(sh, tmp_path, "alice")
+    holder.send_signal(signal.SIGSTOP)
+    timer = begin_timer(sh, tmp_path, "touch undone\n")
+    assert timer.wait(60) == 0
+    assert holder.wait(60) == -signal.SIGKILL
+    assert (tmp_path / "undone").exists()
+
+
+def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
+    timer = begin_timer(sh, tmp_path, "touch undone\n")
+    until((tmp_path / "guard/pid").exists, "the timer")
+    (tmp_path / "lock").symlink_to("1 alice")
+    text = shell.call("state", "read_timer", directory=str(tmp_path))
+    done = subprocess.run([*sh, "-c", text], capture_output=True, text=True, check=False)
+    lock, remaining = done.stdout.splitlines()
+    assert lock == "lock 1 alice"
+    assert remaining.startswith("remaining ")
+    timer.kill()
+    timer.wait()
+
+
+@pytest.mark.parametrize(
+    ("line", "start"),
+    [
+        (f"12 (a) b) S {' '.join(map(str, range(4, 50)))}", "22"),
+        (f"12 (sh) Z {' '.join(map(str, range(4, 50)))}", ""),
+        ("Ss+  Sat Nov 28 01:02:03 2026", "Sat Nov 28 01:02:03 2026"),
+        ("Z    Sat Nov 28 01:02:03 2026", ""),
+        ("", ""),
+    ],
+    ids=["Linux", "Linux zombie", "OpenBSD", "OpenBSD zombie", "nothing"],
+)
+def test_start_of_a_process_is_read(line, start, sh):
+    text = shell.call("process", "start_of", line)
+    assert (
+        subprocess.run(
+            [*sh, "-c", text], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        == start
+    )
+
+
+def test_process_without_proc_is_told_by_ps(sh, tmp_path):
+    """OpenBSD has no /proc."""
+    stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
+    note = stub + tracked_command(str(tmp_path), "sleep 60")
+    if sh == ["busybox", "sh"]:
+        pytest.skip("its ps cannot select a process")
+    process = start(sh, note)
+    until(
+        lambda: (tmp_path / "doing").exists() and (tmp_path / "doing").read_text().count("\n") > 1,
+        "a note",
+    )
+    read = stub + shell.call("process", "running_process", str(tmp_path / "doing"))
+    seen = subprocess.run(
+        [*sh, "-c", read], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    process.kill()
+    process.communicate()
+    assert seen == str(process.pid)
