@@ -50,7 +50,7 @@ class Inside(NamedTuple):
     port: int
 
 
-class Session(NamedTuple):
+class SessionKey(NamedTuple):
     """An inside endpoint and the server that it exchanges packets with."""
 
     protocol: int
@@ -103,7 +103,7 @@ class NatTable:
         """Remove all mappings."""
         self.mappings = []
 
-    def find_inside(self, session: Session) -> NatMapping | None:
+    def find_inside(self, session: SessionKey) -> NatMapping | None:
         """Return the mapping of an inside endpoint: the same for all servers."""
         return next((m for m in self.mappings if (m.protocol, m.inside) == session[:2]), None)
 
@@ -112,7 +112,7 @@ class NatTable:
         matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
         return next(matches, None)
 
-    def create(self, session: Session) -> NatMapping:
+    def create(self, session: SessionKey) -> NatMapping:
         """Add a mapping.
 
         Raises:
@@ -128,7 +128,7 @@ class NatTable:
         self.mappings.append(mapping)
         return mapping
 
-    def handle_exhaustion(self, session: Session) -> NatMapping:
+    def handle_exhaustion(self, session: SessionKey) -> NatMapping:
         """Refuse a mapping and report it to the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
         raise Drop(HOST_UNREACHABLE[session.inside.address.version])
 
@@ -150,12 +150,12 @@ class NatTable:
         low += self.view.block * (self.host_number(inside) // len(self.pool))
         return low, low + self.view.block - 1
 
-    def used_ports(self, session: Session, address: Address) -> set[int]:
+    def used_ports(self, session: SessionKey, address: Address) -> set[int]:
         """Return the ports of a public address that other mappings have."""
         key = (session.protocol, address)
         return {m.public.port for m in self.mappings if (m.protocol, m.public.address) == key}
 
-    def choose_port(self, session: Session, address: Address) -> int | None:
+    def choose_port(self, session: SessionKey, address: Address) -> int | None:
         """Return the inside port if it is free, else one of its parity, else any; None if full."""
         inside = session.inside
         low, high = self.port_range(inside)
@@ -223,7 +223,7 @@ class NatTable:
             return self.send_error_out(packet, host)
         inside = Inside(host, *endpoint(packet, is_source=True))
         server = endpoint(packet, is_source=False)
-        session = Session(transport_of(packet), inside, server)
+        session = SessionKey(transport_of(packet), inside, server)
         mapping = self.find_inside(session) or self.create(session)
         mapping.servers.add(server)
         self.refresh(mapping, "left")
@@ -248,14 +248,14 @@ class NatTable:
         quoted = packet.quoted_packet()
         inside = Inside(host, *endpoint(quoted, is_source=False))
         server = endpoint(quoted, is_source=True)
-        mapping = self.find_inside(Session(transport_of(quoted), inside, server))
+        mapping = self.find_inside(SessionKey(transport_of(quoted), inside, server))
         if mapping is None:
             raise Drop
         about = self.translate_quoted_destination(quoted, mapping)
         changed = replace(packet, src=mapping.public.address)
         if packet.dst in self.pool:
             return self.hairpin_error(changed, about)
-        return [Translated("right", replace_quoted(changed, about))]
+        return [Translated("right", replace_quoted_packet(changed, about))]
 
     def translate_quoted_destination(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         """Return the packet that a host's error quotes, to the public endpoint."""
@@ -275,7 +275,7 @@ class NatTable:
         """Send an ICMP error to the host whose packet it is about."""
         about = self.translate_quoted_source(about, mapping)
         changed = replace(packet, dst=mapping.inside.address)
-        return [Translated("left", replace_quoted(changed, about), mapping.inside.host)]
+        return [Translated("left", replace_quoted_packet(changed, about), mapping.inside.host)]
 
     def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
         """Return the packet that an error quotes, as its host sent it."""
@@ -346,7 +346,7 @@ def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
     return NatEndpoint(packet.src if is_source else packet.dst, number)
 
 
-def replace_quoted(packet: IPPacket, quoted: IPPacket) -> IPPacket:
+def replace_quoted_packet(packet: IPPacket, quoted: IPPacket) -> IPPacket:
     """Return an ICMP error with another quoted packet and a new checksum."""
     return packet.with_message(packet.octets[:8] + bytes(quoted))
 

@@ -18,7 +18,7 @@ from v6t.audit.packet_device.nat import (
     NatEndpoint,
     NatMapping,
     NatTable,
-    Session,
+    SessionKey,
     Translated,
     transport_of,
 )
@@ -86,12 +86,12 @@ def forget(table: NatTable, _: Change, mapping: NatMapping, *, fits: bool = True
 # mappings
 
 
-def find_by_destination(table: NatTable, _: Change, session: Session) -> NatMapping | None:
+def find_by_destination(table: NatTable, _: Change, session: SessionKey) -> NatMapping | None:
     mine = (m for m in table.mappings if (m.protocol, m.inside) == session[:2])
     return next((m for m in mine if has_server(m, session.server)), None)
 
 
-def find_contended(table: NatTable, correct: Change, session: Session) -> NatMapping | None:
+def find_contended(table: NatTable, correct: Change, session: SessionKey) -> NatMapping | None:
     ports = [m.inside.port for m in table.mappings if m.protocol == session.protocol]
     is_contended = len(ports) > len(set(ports))
     return find_by_destination(table, correct, session) if is_contended else correct(session)
@@ -101,11 +101,13 @@ def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
     return server.address in {s.address for s in mapping.servers}
 
 
-def ports_of_host(table: NatTable, _: Change, session: Session, __: Any) -> set[int]:
+def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
     return {m.public.port for m in table.mappings if m.inside[:2] == session.inside[:2]}
 
 
-def ports_with_server(table: NatTable, correct: Change, session: Session, address: Any) -> set[int]:
+def ports_with_server(
+    table: NatTable, correct: Change, session: SessionKey, address: Any
+) -> set[int]:
     others = {m.public.port for m in table.mappings if has_server(m, session.server)}
     return ports_of_host(table, correct, session, address) | others
 
@@ -118,7 +120,7 @@ def find_newest(table: NatTable, _: Change, proto: int, public: NatEndpoint) -> 
 def choose_for_port(step: int) -> Change:
     """Choose as if the inside port were another one."""
 
-    def choose(_: NatTable, correct: Change, session: Session, address: Any) -> int | None:
+    def choose(_: NatTable, correct: Change, session: SessionKey, address: Any) -> int | None:
         inside = session.inside._replace(port=session.inside.port + step)
         return correct(session._replace(inside=inside), address)
 
@@ -288,12 +290,12 @@ def refuse_wrongly(*_: Any) -> NatMapping:
     raise Drop(IcmpError(3, 3))
 
 
-def replace_oldest(table: NatTable, _: Change, session: Session) -> NatMapping:
+def replace_oldest(table: NatTable, _: Change, session: SessionKey) -> NatMapping:
     table.mappings.pop(0)
     return table.create(session)
 
 
-def grow(table: NatTable, correct: Change, session: Session) -> NatMapping:
+def grow(table: NatTable, correct: Change, session: SessionKey) -> NatMapping:
     kept, table.mappings = table.mappings, []
     mapping = correct(session)
     table.mappings = [*kept, mapping]
@@ -319,7 +321,7 @@ def die_of_unknown_reply(table: Any, _: Change, packet: IPPacket) -> None:
     raise Drop
 
 
-def create_alive(table: Any, correct: Change, session: Session) -> NatMapping:
+def create_alive(table: Any, correct: Change, session: SessionKey) -> NatMapping:
     return drop() if getattr(table, "is_dead", False) else correct(session)
 
 
