@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := audit base core intent packets trials plugins profiles procedures drivers analysis tools tests
+ROOMS := audit base benchmarks core intent packets trials plugins profiles procedures drivers analysis tools tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
 .PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from v6t.analysis.records.base import Means, Record
+from v6t.analysis.record import Means, Record
 
 MARGIN_99 = 2.575
 """Standard errors on either side of the mean that hold it with 99 %, if values are normal."""

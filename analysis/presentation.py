@@ -13,12 +13,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.records.base import Record
+from v6t.analysis.figures.points import UNITS, points_figure
+from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Sheet, count, sheet
 from v6t.base.entry_points import blame
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
 AT_LEAST = "at least"
 """The figure of a headline of which only the lower bound was found."""
@@ -105,6 +107,25 @@ def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
     )
 
 
+MAX_LINES = 7
+"""Lines that a figure can tell apart; more make further figures."""
+
+
+def split_lines(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
+    """Yield the records of one figure at a time, each with its label in place of its direction."""
+    lines: dict[str, list[R]] = {}
+    for labels, record in rows:
+        label = " ".join([*labels, record.direction])
+        lines.setdefault(label, []).append(record.model_copy(update={"direction": label}))
+    for some in split_batches(list(lines), MAX_LINES):
+        yield [record for label in some for record in lines[label]]
+
+
+def split_batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield slices of at most ``size`` values."""
+    return (values[first : first + size] for first in range(0, len(values), size))
+
+
 class Presentation(Generic[R]):
     """How the results of one benchmark are shown. Records given to it are measured ones."""
 
@@ -147,6 +168,27 @@ class Presentation(Generic[R]):
         """How the numbers came about, trial by trial: the end of a run's report."""
         del data, records
         yield from ()
+
+    def overlays(
+        self, rows: Sequence[tuple[tuple[str, ...], R]], name: str, line_rate_bps: float
+    ) -> Iterator[Drawing]:
+        """Yield figures of the records of several runs; for rates, a point with its bar for each.
+
+        Args:
+            rows: records of one title, each with the values in which its run differs from others.
+            name: of the figures.
+            line_rate_bps: of the fastest medium.
+        """
+        del line_rate_bps
+        rates = [
+            (", ".join([*labels, record.sizes, record.direction]), record)
+            for labels, record in rows
+            if isinstance(record, RateRecord)
+        ]
+        if len(rates) > 1:
+            unit = UNITS[rates[0][1].unit or ""]
+            caption = f"{rates[0][1].title}: median, bars from P1 to P99, {unit}."
+            yield Drawing(points_figure(rates, unit, f"{name}-points"), caption, caption)
 
     def definition(self, records: Sequence[R]) -> str:
         """What the quantity is, in a sentence below the figures; empty where its name says it."""

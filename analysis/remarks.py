@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from v6t.analysis.blocks import Collapsible, Items
 from v6t.analysis.means import remarks_on_means
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 
 
 def remarks(records: Sequence[Record], presentations: Presentations) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.trials.result import TrialResult
 
 Json = Mapping[str, Any]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
-    from v6t.analysis.records.base import Record
+    from v6t.analysis.record import Record
 
 UNDEFINED = "undefined"
 _BOTH = "IPv6/IPv4\n"

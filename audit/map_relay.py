@@ -23,6 +23,7 @@ from v6t.audit.rfc7599 import edge_ports, list_ports
 from v6t.audit.row import Row, row_clause, row_steps
 from v6t.audit.translator_hosts import data
 from v6t.audit.wire import Wire, fragment_offset, transport_octets
+from v6t.plugins import address_mappings
 from v6t.plugins.audit_views import (
     NESTED_RULE,
     PREFIX_CUSTOMERS,
@@ -31,7 +32,6 @@ from v6t.plugins.audit_views import (
     Rule,
     SharedAddressRelay,
 )
-from v6t.plugins.translation import rfc6052
 
 _STRANGER4, _STRANGER6 = IPv4Address("198.51.100.77"), IPv6Address("2001:db8:dead::77")
 _PROTOCOLS = {UDP_NUMBER: "udp", TCP_NUMBER: "tcp", ICMP_NUMBER: "icmp"}
@@ -77,7 +77,11 @@ class RelaySuite(Suite):
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Refuse a private server behind the well-known prefix."""
         view = subject.find(SharedAddressRelay)
-        if view is None or view.dmr is None or rfc6052.may_represent(view.dmr, view.server):
+        if (
+            view is None
+            or view.dmr is None
+            or address_mappings.may_represent(view.dmr, view.server)
+        ):
             return None
         return prefix_requirement(view.server)
 

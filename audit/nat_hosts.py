@@ -24,8 +24,8 @@ from v6t.audit.match import checksum_error, quoted_packet
 from v6t.audit.probe import Frame
 from v6t.audit.translator_hosts import DATA, TTL
 from v6t.audit.wire import Wire, is_icmp_error, parse, ports_of, protocol_of, transport_octets
+from v6t.plugins.address_mappings import embed, may_represent
 from v6t.plugins.audit_views import Address, Nat, SideName
-from v6t.plugins.translation.rfc6052 import embed, may_represent
 
 FIRST_PORT, SERVER_PORT = 20000, 7
 MAPPINGS_PER_AUDIT = 1024

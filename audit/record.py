@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
-from v6t.analysis.records.base import Model
+from v6t.analysis.record import Model
 from v6t.audit.clause import CONFORMS, DEVIATES, INFORMATION, NOT_TESTABLE
 from v6t.base.errors import UsageError
 

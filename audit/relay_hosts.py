@@ -12,8 +12,8 @@ from scapy.packet import Packet, Raw
 from v6t.audit.match import checksum_error
 from v6t.audit.translator_hosts import DATA, TTL
 from v6t.audit.wire import dissect, protocol_of, summary, transport_octets
+from v6t.plugins.address_mappings import embed
 from v6t.plugins.audit_views import Customer, SharedAddressRelay
-from v6t.plugins.translation.rfc6052 import embed
 
 SERVER_PORT = 443
 ICMP_NUMBER, TCP_NUMBER, UDP_NUMBER = 1, 6, 17

@@ -10,7 +10,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Raw
 from v6t.audit.row import Row
 from v6t.audit.translator_hosts import DATA, TranslatorHosts
-from v6t.plugins.translation.rfc6052 import WELL_KNOWN, embed
+from v6t.plugins.address_mappings import WELL_KNOWN, embed
 
 RFC = "RFC 6052"
 

@@ -12,6 +12,7 @@ from v6t.audit.clause import Clause, Send, Steps, Subject, Suite, not_testable
 from v6t.audit.row import UDP_FLOW, Row, describe_answer, row_clause, row_steps
 from v6t.audit.translator_hosts import TranslatorHosts
 from v6t.audit.wire import ports_of, protocol_of
+from v6t.plugins.address_mappings import embed
 from v6t.plugins.audit_views import (
     MAPPED_HOST,
     OVERLAPPING_MAPPINGS,
@@ -23,7 +24,6 @@ from v6t.plugins.audit_views import (
     Translator,
     is_prefix_variant,
 )
-from v6t.plugins.translation.rfc6052 import embed
 
 _RFC = "RFC 7915"
 Rows = Callable[[TranslatorHosts], Iterable[Row]]

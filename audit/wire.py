@@ -12,7 +12,7 @@ from scapy.packet import Packet, Raw
 from v6t.audit.probe import Frame
 from v6t.intent.device import Links
 from v6t.plugins.audit_views import SideName
-from v6t.plugins.common.octets import ETHERTYPE, side_of
+from v6t.plugins.reference_device import ETHERTYPE, link_headers
 
 conf.debug_dissector = False
 SIDES: tuple[SideName, SideName] = ("left", "right")
@@ -32,7 +32,7 @@ class Wire:
     def frame(self, side: SideName, packet: Packet | bytes) -> Frame:
         """Return the frame that carries a packet to the device."""
         octets = bytes(packet)
-        head = side_of(getattr(self.links, side)).arriving
+        head = link_headers(getattr(self.links, side)).arriving
         frame = head + ETHERTYPE[octets[0] >> 4] + octets
         return Frame(side, frame + bytes(max(0, 60 - len(frame))))
 
@@ -66,7 +66,7 @@ class Wire:
         """Describe what the tester sent: the first packet, and the number of further ones."""
         if not frames:
             return NOTHING
-        head = side_of(getattr(self.links, frames[0].side)).arriving
+        head = link_headers(getattr(self.links, frames[0].side)).arriving
         packet = parse(frames[0].octets[len(head) + 2 :])
         words = "no valid packet" if packet is None else summary(packet)
         more = f", and {len(frames) - 1} more" if len(frames) > 1 else ""
@@ -74,7 +74,7 @@ class Wire:
 
     def _body(self, frame: Frame) -> bytes | None:
         """Return what an IP frame of the device carries; None for other frames."""
-        head = side_of(getattr(self.links, frame.side)).leaving
+        head = link_headers(getattr(self.links, frame.side)).leaving
         kind = frame.octets[len(head) : len(head) + 2]
         if frame.octets[: len(head)] != head or kind not in ETHERTYPE.values():
             return None

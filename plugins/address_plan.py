@@ -33,7 +33,7 @@ from v6t.intent.families import (
     RouterConfig,
     SiitConfig,
 )
-from v6t.plugins.translation.eam import Eam, Mappings, Rfc6052
+from v6t.plugins.address_mappings import Eam, Mappings, Rfc6052
 
 Names = Mapping[Address | Network, str]
 

@@ -1,38 +1,45 @@
 """The contract of a technology plugin.
 
-A plugin is pure: it computes frames and never sends one. Registered under the entry point group
-``v6t.plugins``, it gives the whole machine (compiler, testers, procedures, report) its
-technology through the members below. What is abstract or has no value here must be given;
-everything else has a default. Instances are pickled into the reference device and the receivers
-with their parameters only; what they prepare for themselves stays behind.
+A plugin is pure: it computes frames and never sends one. It is registered under the entry point group
+``v6t.plugins``. Compiler, testers, procedures and reports use a technology through the members below.
+Abstract members and those without a value must be given. Instances are pickled into the reference device and
+the receivers with their parameters only.
 
-What technologies have in common is at hand: ``sizes`` beside this module, in ``common`` ``mixture``
-(foreground, background and negative shares, headers), ``reference_device`` (one handler
-per direction and IP version) and ``prefixes``; and in ``translation`` and ``tunnel``.
+Technologies share ``frame_sizes``, ``params`` (addresses, ports, mixture), ``traffic`` (headers, background),
+``reference_device`` (one handler for each direction and IP version), ``tunnels`` and ``prefixes``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
+from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.frame_mix import frame_mix, mixed_traffic
-from v6t.plugins.sizes import routed_pair, translated_pair
+from v6t.plugins.frame_sizes import (
+    frame_mix,
+    mixed_traffic,
+    routed_pair,
+    tag_octets,
+    translated_pair,
+)
 from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
     from v6t.plugins.audit_views import AuditView
+    from v6t.plugins.reference_device import ReferenceDevice
     from v6t.profiles.dns.zone import Zone
 
 __all__ = [
@@ -44,29 +51,35 @@ __all__ = [
     "Part",
     "PluginParams",
     "ReferenceTranslation",
+    "StatelessTechnology",
     "Technology",
 ]
 
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
 
+TAGGED_SIZE = 1522
+"""The largest frame of RFC 8219, section 5.1.1 on a link with a VLAN."""
+JUMBO_SIZES = (2048, 4096, 8192, 9216)
+"""Frame sizes of RFC 8219, section 5.1.1 for links that carry them."""
+
 
 class PluginParams(StrictModel):
-    """Base of every plugin's parameters: unknown names are errors, values never change."""
+    """Base of the parameters of technologies: unknown names are errors, and values never change."""
 
     measured: ClassVar[str] = "the technology"
-    """What the foreground measures, in errors."""
+    """Name of the technology in messages."""
 
     @field_validator("*")
     @classmethod
-    def _of_hosts(cls, value: Any) -> Any:
-        """Refuse addresses that no device forwards (RFC 1812 sections 5.2.2, 5.3.7; RFC 4291)."""
+    def _refuse_unforwarded(cls, value: Any) -> Any:
+        """Refuse addresses that no device forwards (RFC 1812, sections 5.2.2 and 5.3.7; RFC 4291)."""
         refuse_unforwarded(value)
         return value
 
     @property
     def only_background(self) -> bool:
-        """Whether nothing of the technology itself is measured (MIX-01)."""
+        """Whether there is no foreground."""
         return False
 
     @property
@@ -76,18 +89,18 @@ class PluginParams(StrictModel):
 
     @property
     def mixture(self) -> tuple[int, int] | None:
-        """N and m: so many of n frames are foreground (GEN-14); None: there is no such choice."""
+        """N and m: m of n frames are foreground; None if the technology has no background."""
         return None
 
 
 @dataclass(frozen=True)
 class DeviceRole:
-    """One of the devices of a setup (DD-04).
+    """One of the devices of a setup.
 
     Attributes:
         name: for example ``CE``.
         stateful: whether it keeps connections.
-        what: it is, in a word or two; empty: nothing beside the technology.
+        what: a word or two about it; empty if the technology's name says it.
     """
 
     name: str
@@ -109,7 +122,7 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """What a device driver needs of it."""
+        """What a device driver needs of the part."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         values["has_reference"] = self.reference is not None
         return PartIntent(**values)
@@ -125,34 +138,32 @@ class Technology(ReferenceTranslation):
     rfcs: ClassVar[tuple[str, ...]]
     params_model: ClassVar[type[PluginParams]]
     overhead: ClassVar[int]
-    """Octets the IPv6 frame is longer than the IPv4 frame: 20 translation, 40 encapsulation of
-    IPv4, 0 where nothing grows, -20 encapsulation of IPv6 in IPv4."""
+    """Octets that the IPv6 frame is longer than the IPv4 frame: 20 for translation, 40 for IPv4 in IPv6,
+    -20 for IPv6 in IPv4, 0 if both links carry one version."""
     sides: ClassVar[tuple[str, str]] = ("left", "right")
-    """Who is on the left and who on the right link, for example ``CEs`` and ``server``."""
+    """Who is on the left and on the right link, for example ``CEs`` and ``server``."""
     native: ClassVar[bool] = False
-    """Whether nothing is translated nor encapsulated: what others are set beside."""
+    """Whether nothing is translated or encapsulated: the baseline of comparisons."""
     middle_version: ClassVar[int] = 6
-    """IP version on the link between two devices, where there are two."""
+    """IP version on the link between two devices."""
     stateful: ClassVar[bool] = False
-    """Whether it keeps connections; then it is a :class:`v6t.plugins.stateful.base.
-    StatefulTechnology`."""
+    """Whether it keeps connections, as a :class:`v6t.plugins.stateful.StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
-    """What a tester does with it: has frames forwarded, or names resolved. A technology of queries
-    has a :attr:`zone` in place of traffic: see :class:`v6t.plugins.resolving.Resolving`."""
+    """What the tester exchanges: frames, or queries. A technology of queries has a :attr:`zone` and no
+    traffic; see :class:`v6t.plugins.dns64.Resolving`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
-    """Directions that are measured where none are named."""
+    """Directions that are measured by default."""
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
-    """What is measured where nothing is named."""
+    """Benchmarks that are measured by default."""
     default_driver: ClassVar[str | None] = None
-    """The lab's device where none is named; None: the reference device, if it can be one."""
+    """The lab's default device; None: the reference device, if it can be one."""
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
-    """IPv6 frame sizes of the quick preset's demonstration; where none are given: the smallest of
-    ``rfc_frame_sizes``."""
+    """IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``."""
     spread: ClassVar[Mapping[str, Any]] = {}
-    """Parameters with which the traffic's addresses vary, where they do not by default (GEN-12)."""
+    """Parameters with which the traffic's addresses vary, if they do not by default."""
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
-    """IPv6 frame sizes of RFC 8219 section 5.1.1 that exist for this technology (GEN-04)."""
+    """IPv6 frame sizes of RFC 8219, section 5.1.1 that exist for this technology."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -164,7 +175,7 @@ class Technology(ReferenceTranslation):
         self.links = links or Links()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle parameters only: what a plugin prepared from them is prepared again."""
+        """Pickle the parameters only."""
         return type(self), (self.params, self.links)
 
     @property
@@ -182,32 +193,32 @@ class Technology(ReferenceTranslation):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What its devices are made of from left to right; empty where one driver is the whole."""
+        """Parts of the devices from left to right; empty if one driver configures the whole device."""
         return ()
 
     @property
     def hops(self) -> int:
-        """Hops that a packet takes in its devices: as many as a TTL loses."""
+        """By how much the devices decrement a TTL."""
         return 1
 
     @property
     def zone(self) -> Zone | None:
-        """The names a tester asks for and answers for; None: frames are forwarded."""
+        """Names that the tester queries and answers; None for frames."""
         return None
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What must be said beside every result with these parameters."""
+        """Warnings for every result with these parameters."""
         return ()
 
     @property
     def combinations(self) -> int:
-        """Connections the parameters have four-tuples for; 0 where none are kept."""
+        """Connections for which the parameters have four-tuples; 0 for a stateless technology."""
         return 0
 
     @property
     def most_sessions(self) -> int | None:
-        """Sessions that the device is configured to hold; None: no limit is configured."""
+        """Configured session limit of the device; None if there is none."""
         return None
 
     def check_limits(self) -> None:
@@ -219,37 +230,56 @@ class Technology(ReferenceTranslation):
 
     @property
     def responder_version(self) -> int:
-        """IP version between device and Responder: what its table holds."""
+        """IP version between device and Responder, as in the device's session table."""
         return self.ip_versions[1]
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Sizes on both sides for a listed (IPv6) frame size, FCS and VLAN tags included.
+        """Return the sizes on both sides for a listed (IPv6) frame size, FCS and VLAN tags included.
 
-        Where both sides carry the same version, ``ipv6`` is the left frame's size and ``ipv4`` the
-        right one's.
+        If both sides carry the same version, ``ipv6`` is the left frame's size and ``ipv4`` the right one's.
 
         Raises:
-            UsageError: the size cannot exist for this technology or MTU (GEN-06).
+            UsageError: the size cannot exist for this technology or MTU.
         """
         left, right = self.links.left, self.links.right
-        here, there = self.ip_versions
-        if here == there:
-            return routed_pair(ipv6_frame_size, left, right, here)
-        six, four = (left, right) if here == 6 else (right, left)
+        left_version, right_version = self.ip_versions
+        if left_version == right_version:
+            return routed_pair(ipv6_frame_size, left, right, left_version)
+        six, four = (left, right) if left_version == 6 else (right, left)
         return translated_pair(ipv6_frame_size, self.overhead, six, four, self.params.measured)
 
+    def rfc_sizes(self) -> tuple[int, ...]:
+        """Return the frame sizes that RFC 8219 lists for the technology on its links."""
+        larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
+        return (
+            *self.tagged_sizes(self.rfc_frame_sizes),
+            *(size for size in larger if self._has_size(size)),
+        )
+
+    def tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Return sizes, plus a VLAN tag for those that are too small on a link with a VLAN."""
+        octets = tag_octets(self.links.left)
+        return tuple(size if self._has_size(size) else size + octets for size in sizes)
+
+    def _has_size(self, size: int) -> bool:
+        try:
+            self.frame_pair(size)
+        except UsageError:
+            return False
+        return True
+
     def sizes_of(self, listed: int | str) -> Sizes:
-        """What a run's listed size is on both sides: of one frame, or of a mix (RFC 6985).
+        """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985).
 
         Raises:
-            UsageError: a size cannot exist for this technology or MTU (GEN-06).
+            UsageError: a size cannot exist for this technology or MTU.
         """
         if isinstance(listed, str):
             return frame_mix(listed, self.frame_pair)
         return self.frame_pair(listed)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
-        """Octets of the tester's foreground frames on the left and on the right link."""
+        """Return the octets of the foreground frames on the left and on the right link."""
         if self.ip_versions == (4, 6):
             return sizes.ipv4, sizes.ipv6
         return sizes.ipv6, sizes.ipv4
@@ -268,10 +298,10 @@ class Technology(ReferenceTranslation):
 
     @abstractmethod
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Foreground, background and negative classes for one direction."""
+        """Return foreground, background and negative classes of one direction."""
 
     def sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
-        """Its traffic, in one size or in several."""
+        """Return the traffic in one frame size or in a mix."""
         if isinstance(sizes, FrameMix):
             return mixed_traffic(
                 sizes,
@@ -282,4 +312,19 @@ class Technology(ReferenceTranslation):
 
     @abstractmethod
     def dut_intent(self) -> DeviceIntent:
-        """What a device must be configured to be for this traffic."""
+        """Describe how a device must be configured for this traffic."""
+
+
+class StatelessTechnology(Technology):
+    """A technology that keeps no connections: its reference device answers each frame alone."""
+
+    @abstractmethod
+    def reference_device(self) -> ReferenceDevice:
+        """Build the device with these parameters; called once, for the first frame."""
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        return self._device.expect(direction, frames)
+
+    @cached_property
+    def _device(self) -> ReferenceDevice:
+        return self.reference_device()

@@ -23,8 +23,8 @@ from v6t.packets.address_layouts import (
     map_address_layout,
 )
 from v6t.packets.bit_layout import BitLayout
-from v6t.plugins.common.ports import PortSet, PortSharing
-from v6t.plugins.common.text import network4, network6
+from v6t.plugins.ports import PortSet, PortSharing
+from v6t.plugins.prefixes import network4, network6
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U64, Mask

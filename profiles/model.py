@@ -9,10 +9,12 @@ Bits are counted as in the RFCs: bit 0 is the most significant one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
+from v6t.base.errors import UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.direction import Direction
 
@@ -73,6 +75,107 @@ class Variable:
     def top(self) -> int:
         """Largest value, inclusive."""
         return (1 << self.width) - 1 if self.high is None else self.high
+
+    @property
+    def first(self) -> int:
+        """The lowest value, of a list the first one."""
+        return int(self.values[0]) if self.kind is Kind.LIST else self.low
+
+    def at(self, first_bit: int, base: object) -> Expression:
+        """Return a field with the base's bits and this variable from ``first_bit`` on."""
+        return Expression(base, (VariableBits(self, first_bit, self.width),))
+
+
+class VariableBits(NamedTuple):
+    """Bits ``source`` and following of ``variable + add``, copied to bits of a field."""
+
+    variable: Variable
+    destination: int
+    length: int
+    source: int = 0
+    add: int = 0
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Value of a header field: a constant, overwritten by bits of variables.
+
+    Attributes:
+        base: the field in the template frame, as scapy takes it.
+        bits: copied bits; they do not overlap.
+    """
+
+    base: object
+    bits: tuple[VariableBits, ...]
+
+    @classmethod
+    def from_layout(
+        cls, layout: BitLayout, base: object, **values: Variable | Expression | None
+    ) -> Expression:
+        """Return a field with the bits that a layout copies from its variables.
+
+        Args:
+            layout: of the field.
+            base: the field in the template frame; bits that do not vary stay as they are there.
+            values: what the layout's variables are. None, or no value: it does not vary.
+        """
+        bits: list[VariableBits] = []
+        for copy in layout.copies:
+            value = values.get(copy.variable)
+            if isinstance(value, Variable):
+                if value.width != layout.variables[copy.variable]:
+                    raise UsageError(
+                        f"variable '{value.name}' has {value.width} bits, the layout's "
+                        f"'{copy.variable}' has {layout.variables[copy.variable]}",
+                        code="invalid-traffic-model",
+                    )
+                bits.append(VariableBits(value, copy.destination, copy.length, copy.source))
+            elif value is not None:
+                bits += value._cut(copy)
+        return cls(base, _join(bits))
+
+    def plus(self, constant: int, variable: str, bits: range | None = None) -> Expression:
+        """Add a constant to a variable before its bits are taken.
+
+        Args:
+            constant: what to add.
+            variable: name of the variable.
+            bits: add only in copies that begin at these bits of the field; None: in all.
+        """
+        changed = (
+            copy._replace(add=copy.add + constant)
+            if copy.variable.name == variable and (bits is None or copy.destination in bits)
+            else copy
+            for copy in self.bits
+        )
+        return replace(self, bits=tuple(changed))
+
+    def _cut(self, copy: BitCopy) -> Iterator[VariableBits]:
+        """Yield the bits of this expression that a layout copies on."""
+        for part in self.bits:
+            first = max(part.destination, copy.source)
+            end = min(part.destination + part.length, copy.source + copy.length)
+            if first < end:
+                yield part._replace(
+                    destination=copy.destination + first - copy.source,
+                    length=end - first,
+                    source=part.source + first - part.destination,
+                )
+
+
+def _join(copies: Sequence[VariableBits]) -> tuple[VariableBits, ...]:
+    """Join neighbouring copies that continue each other."""
+    joined: list[VariableBits] = []
+    for copy in copies:
+        if joined:
+            last = joined[-1]
+            follows = (last.destination + last.length, last.source + last.length, last.add)
+            begins = (copy.destination, copy.source, copy.add)
+            if copy.variable is last.variable and follows == begins:
+                joined[-1] = last._replace(length=last.length + copy.length)
+                continue
+        joined.append(copy)
+    return tuple(joined)
 
 
 @dataclass(frozen=True)
@@ -138,10 +241,28 @@ def list_ipv6_addresses(
 
 @dataclass(frozen=True)
 class Layer:
-    """One header: scapy's class name and its fields (``Layer("IP", {"ttl": 64})``)."""
+    """One header: scapy's class name and its fields (``Layer("IP", {"ttl": 64})``).
+
+    A field is a constant, an :class:`Expression`, or a :class:`Variable` that is the whole field.
+    """
 
     name: str
     fields: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> dict[str, object]:
+        """The fields in the template frame."""
+        return {name: _constant(value) for name, value in self.fields.items()}
+
+    def replace(self, **fields: object) -> Layer:
+        """Return the layer with some fields set to other values."""
+        return Layer(self.name, {**self.fields, **fields})
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, Expression):
+        return value.base
+    return value.first if isinstance(value, Variable) else value
 
 
 @dataclass(frozen=True)
@@ -156,6 +277,8 @@ class TrafficClass:
         frame_size: octets on the wire including the 4 octets of FCS (GEN-04, TRX-01).
         weight: share of the frames; the shares of a traffic are spread evenly over time.
         draws: classes that have the same take the same values in the same order; empty: its own.
+        draw_order: names of variables that are drawn before all others, in this order; the others
+            follow as the layers name them.
     """
 
     name: str
@@ -166,6 +289,72 @@ class TrafficClass:
     bindings: tuple[Binding, ...] = ()
     weight: int = 1
     draws: str = ""
+    draw_order: tuple[str, ...] = ()
+
+    def layer(self, name: str) -> Layer:
+        """Return the outermost layer of this name."""
+        return next(layer for layer in self.layers if layer.name == name)
+
+    def replace_fields(self, layer: str, **fields: object) -> tuple[Layer, ...]:
+        """Return the layers with some fields of the outermost layer of this name changed."""
+        chosen = self.layer(layer)
+        return tuple(each.replace(**fields) if each is chosen else each for each in self.layers)
+
+    def drawn_variables(self) -> tuple[Variable, ...]:
+        """Return all variables in the order in which they are drawn."""
+        found: dict[str, Variable] = {}
+        for _, _, value in self._expressions():
+            for copy in value.bits:
+                other = found.setdefault(copy.variable.name, copy.variable)
+                if other is not copy.variable:
+                    raise UsageError(
+                        f"class '{self.name}' has two variables named '{other.name}'",
+                        code="duplicate",
+                    )
+        first = [found.pop(name) for name in self.draw_order if name in found]
+        return (*self.variables, *first, *found.values())
+
+    def all_bindings(self) -> tuple[Binding, ...]:
+        """Return all bits of header fields that variables are copied to."""
+        return (
+            *self.bindings,
+            *(
+                Binding(
+                    copy.variable.name,
+                    path,
+                    copy.destination,
+                    copy.destination + copy.length - 1,
+                    copy.source,
+                    copy.source + copy.length - 1,
+                    copy.add,
+                )
+                for _, path, value in self._expressions()
+                for copy in value.bits
+            ),
+        )
+
+    def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:
+        """Return the class with other variables of the same names and widths."""
+        changed = {v.name: change(v) for v in self.drawn_variables()}
+        layers = list(self.layers)
+        for number, path, value in self._expressions():
+            bits = tuple(b._replace(variable=changed[b.variable.name]) for b in value.bits)
+            name = path.rpartition(".")[2]
+            layers[number] = layers[number].replace(**{name: replace(value, bits=bits)})
+        variables = tuple(changed[v.name] for v in self.variables)
+        return replace(self, variables=variables, layers=tuple(layers))
+
+    def _expressions(self) -> Iterator[tuple[int, str, Expression]]:
+        """Yield the number of the layer, path and value of every field that varies."""
+        seen: dict[str, int] = {}
+        for number, layer in enumerate(self.layers):
+            nth = seen[layer.name] = seen.get(layer.name, -1) + 1
+            label = f"{layer.name}:{nth}" if nth else layer.name
+            for name, value in layer.fields.items():
+                if isinstance(value, Variable):
+                    yield number, f"{label}.{name}", value.at(0, value.first)
+                elif isinstance(value, Expression):
+                    yield number, f"{label}.{name}", value
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def build(layers: Iterable[Layer], frame_size: int) -> Template:
         UsageError: a layer or field scapy does not know, a missing address, or a frame size
             that does not hold the headers.
     """
-    layers = tuple(layers)
+    layers = tuple(Layer(layer.name, layer.constants) for layer in layers)
     if all(type(v) in (int, str, bytes) for layer in layers for v in layer.fields.values()):
         return _rebuilt(
             tuple((layer.name, tuple(layer.fields.items())) for layer in layers), frame_size

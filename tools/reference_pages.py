@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 from v6t.base.error_codes import ERROR_CODES
-from v6t.core.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
 from v6t.trials.trial import CAPABILITIES
 
@@ -133,7 +133,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _run_file() -> Iterator[str]:
-    from v6t.core.benchmarks import kinds
+    from v6t.benchmarks import kinds
     from v6t.core.config.files import RunFile
     from v6t.core.config.presets import procedure_of
     from v6t.core.config.settings import procedure_model

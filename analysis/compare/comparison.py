@@ -10,8 +10,8 @@ from typing import Any
 
 from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
+from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Presentations, Quantity
-from v6t.analysis.presentations.common import marked
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, number_of, sheet
 from v6t.analysis.statistics import finite

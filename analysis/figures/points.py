@@ -13,8 +13,13 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.records.base import RateRecord
+from v6t.analysis.record import RateRecord
 
+UNITS = {
+    "frames per second": "frames per second per direction",
+    "connections per second": "connections per second",
+}
+"""Labels of axes by the unit of a record."""
 FAR = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
 

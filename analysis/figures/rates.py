@@ -20,19 +20,19 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.record import RateRecord
 
 FAR = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
 
 
-def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str, float]) -> str:
+def rate_by_size(records: Sequence[RateRecord], name: str, media: dict[str, float]) -> str:
     """Frame rate against frame size with the theoretical line (RFC 2544 section 26.1; TP-08).
 
     Args:
         records: throughput records of one title.
         name: of the figure.
-        media: theoretical maximum by :attr:`~v6t.analysis.records.base.Record.sizes`, frames per second.
+        media: theoretical maximum by :attr:`~v6t.analysis.record.Record.sizes`, frames per second.
     """
     ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
     places = {label: i for i, (_, label) in enumerate(ordered)}
@@ -75,7 +75,7 @@ def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str
         return svg(figure, name)
 
 
-def repetitions(record: ThroughputRecord, name: str) -> str:
+def repetitions(record: RateRecord, name: str) -> str:
     """The rate of every repetition, with median, P1 and P99: what a median alone would hide."""
     from matplotlib.ticker import MaxNLocator
 

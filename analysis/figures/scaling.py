@@ -17,7 +17,7 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.records.base import RateRecord
+from v6t.analysis.record import RateRecord
 
 FAR = 6.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""

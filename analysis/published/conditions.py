@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.records.base import Record
-from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.record import Record
 from v6t.analysis.variation import hosts_per_side, tuples_of, variation
 
 Json = Mapping[str, Any]
@@ -27,7 +26,6 @@ _DEVICES = {
 """Drivers of the papers' devices, by a word of what they call them."""
 _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one server"}
 """Where NAT44 and NAT46 of the MAP-T measurements stand (Lencse and Bazsó 2024, section 6.4)."""
-_TRIAL_S = 60.0
 """Trials of the papers last so long where a table does not say otherwise."""
 
 
@@ -80,8 +78,7 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     workers = re.search(r"(\d+) workers?\b", entry["dut"])
     if workers:
         stated = {"active_cores": int(workers[1]), **stated}
-    if isinstance(record, ThroughputRecord):
-        stated = {"trial_s": _TRIAL_S, "acceptance": "100%", **stated}
+    stated = {**record.published_conditions, **stated}
     if "loss_tolerance" in stated:
         stated = {k: v for k, v in stated.items() if k != "acceptance"}
     for name, value in stated.items():

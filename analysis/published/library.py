@@ -15,9 +15,7 @@ from typing import Any
 
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.conditions import Condition, conditions
-from v6t.analysis.records.base import RateRecord, Record
-from v6t.analysis.records.throughput import ThroughputRecord
-from v6t.analysis.records.timing import DelayRecord
+from v6t.analysis.record import Record
 from v6t.analysis.scaling import core_count
 
 
@@ -191,21 +189,13 @@ def _placed(
     figure = metrics.get(metric)
     if figure is None:
         return None
-    if isinstance(record, DelayRecord):
-        if record.direction != "bidirectional" or way not in record.directions:
-            return None
-        return record.directions[way].figures[figure].median, f"{way}, both"
-    if not isinstance(record, RateRecord):
-        return None
-    if record.direction == "connections":
-        return record.median, "phase 1"
     stated = str(entry["conditions"].get("direction", ""))
-    if record.direction != _mode(stated):
-        return None
-    summed = "sum" in f"{stated} {entry.get('rate_convention')}"
-    if summed and isinstance(record, ThroughputRecord):
-        return record.aggregate_median, "sum of both directions"
-    return record.median, record.direction
+    return record.find_published_value(
+        figure,
+        way,
+        _mode(stated),
+        is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}",
+    )
 
 
 def _mode(stated: str) -> str:

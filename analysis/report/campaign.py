@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
+from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Headline, Presentations
-from v6t.analysis.presentations.common import marked
 from v6t.analysis.published.library import (
     facts_of,
     library,
@@ -16,7 +16,7 @@ from v6t.analysis.published.library import (
     references,
     sources,
 )
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
 from v6t.analysis.report.curves import curves
@@ -56,7 +56,7 @@ def campaign_document(
         if notes.get(experiment):
             blocks.append(Text(notes[experiment]))
         blocks += map(folded_if_long, campaign_tables(mine, presentations))
-        blocks += curves(experiment, mine, runs, figures=figures)
+        blocks += curves(experiment, mine, runs, presentations, figures=figures)
         sentences = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
         if sentences:
             blocks.append(folded(sentences))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from v6t.analysis.presentation import Clause, Presentations, clause
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import Sheet, sheet
 from v6t.analysis.statistics import summary_json

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from v6t.analysis.blocks import Block, Collapsible, Drawing, Items, Text
 from v6t.analysis.figures.courses import Panel, Row, course_figure
 from v6t.analysis.hiccups import due_by_slot, hiccups
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 
 MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5

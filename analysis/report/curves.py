@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
-from v6t.analysis.figures.loss import loss_curve
-from v6t.analysis.figures.points import points_figure
-from v6t.analysis.figures.rates import rate_by_size
+from v6t.analysis.figures.points import UNITS
 from v6t.analysis.figures.scaling import mixture_curve, scaling_curve
-from v6t.analysis.records.base import RateRecord, Record
-from v6t.analysis.records.loss import FrameLossRecord
-from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, shown
 from v6t.analysis.scaling import (
     S_C,
@@ -26,22 +23,21 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheet import Sheet, count, medium_fps, percent, sheet
+from v6t.analysis.sheet import Sheet, count, percent, sheet
 
 R = TypeVar("R", bound=Record)
 
 CORES = ("cores", "workers")
-LINES = 7
-"""Lines that a figure tells apart; more make further figures."""
 _MIX = frozenset({"n", "m"})
-_UNITS = {
-    "frames per second": "frames per second per direction",
-    "connections per second": "connections per second",
-}
 
 
 def curves(
-    experiment: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], *, figures: bool
+    experiment: str,
+    runs: Sequence[CampaignRun],
+    every: Sequence[CampaignRun],
+    presentations: Presentations,
+    *,
+    figures: bool,
 ) -> list[Block]:
     """Tables and figures of everything in an experiment that forms a curve.
 
@@ -49,6 +45,7 @@ def curves(
         experiment: its name.
         runs: its runs.
         every: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
+        presentations: of the benchmarks.
         figures: whether to draw.
     """
     blocks: list[Block] = []
@@ -64,7 +61,7 @@ def curves(
         curved = curved or bool(drawings)
         blocks += drawings
     if figures:
-        blocks += _overlays(runs, experiment.replace(".", "-"), curved)
+        blocks += _overlays(runs, presentations, experiment.replace(".", "-"), curved)
     return blocks
 
 
@@ -98,7 +95,7 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
         if not lines:
             continue
         of_cores = short in CORES and all(1 in line for line in lines.values())
-        unit = _UNITS[pairs[0][1].unit or ""]
+        unit = UNITS[pairs[0][1].unit or ""]
         yield _scaling_sheet(title, short, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
@@ -143,51 +140,17 @@ def _scaling_sheet(
     return sheet(f"{title} over {short}: {formula}", names, rows)
 
 
-def _overlays(runs: Sequence[CampaignRun], name: str, curved: bool) -> Iterator[Block]:
-    """Rates against frame sizes, or of what has names, and loss curves, of all runs together."""
-    for number, (title, pairs) in enumerate(
-        _titled(runs, RateRecord).items() if not curved else ()
-    ):
-        searched = [(run, r) for run, r in pairs if isinstance(r, ThroughputRecord)]
-        if len({record.sizes for _, record in searched}) > 1:
-            for part, some in enumerate(_parts(searched)):
-                caption = f"{title} against frame size: median, bars from P1 to P99, and the "
-                caption += "theoretical maximum of the medium for the larger frame."
-                drawn = rate_by_size(some, f"{name}-sizes-{number}-{part}", _media(runs, some))
-                yield Drawing(drawn, caption, caption)
-        elif len(pairs) > 1:
-            rows = [
-                (", ".join([*_others(run), record.sizes, record.direction]), record)
-                for run, record in pairs
-            ]
-            unit = _UNITS[pairs[0][1].unit or ""]
-            caption = f"{title}: median, bars from P1 to P99, {unit}."
-            drawn = points_figure(rows, unit, f"{name}-points-{number}")
-            yield Drawing(drawn, caption, caption)
-    for number, (title, lost) in enumerate(_titled(runs, FrameLossRecord).items()):
-        every = [r for some in _parts(lost) for r in some]
-        for first in range(0, len(every), LINES):
-            caption = f"{title} against the offered rate: median, bars from P1 to P99."
-            drawn = loss_curve(every[first : first + LINES], f"{name}-loss-{number}-{first}")
-            yield Drawing(drawn, caption, caption)
-
-
-def _parts(pairs: Sequence[tuple[CampaignRun, R]]) -> Iterator[list[R]]:
-    """Records whose lines one figure can tell apart, each named by what varies."""
-    lines: dict[str, list[R]] = {}
-    for run, record in pairs:
-        label = " ".join([*_others(run), record.direction])
-        named = record.model_copy(update={"direction": label})
-        lines.setdefault(label, []).append(named)
-    names = list(lines)
-    for first in range(0, len(names), LINES):
-        yield [r for name in names[first : first + LINES] for r in lines[name]]
-
-
-def _media(runs: Sequence[CampaignRun], records: Sequence[Record]) -> dict[str, float]:
-    """The medium's maximum by frame size; of the fastest medium where there are several."""
-    line_rate = max(r.data.config["line_rate_bps"] for r in runs if r.data is not None)
-    return {r.sizes: medium_fps(r, line_rate) for r in records}
+def _overlays(
+    runs: Sequence[CampaignRun], presentations: Presentations, name: str, curved: bool
+) -> Iterator[Block]:
+    """Yield the figures that benchmarks draw of all runs together."""
+    line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
+    for number, pairs in enumerate(_titled(runs, Record).values()):
+        if curved and isinstance(pairs[0][1], RateRecord):
+            continue  # the figure of the curve shows these rates
+        rows = [(tuple(_others(run)), record) for run, record in pairs]
+        presentation = presentations.of(pairs[0][1])
+        yield from presentation.overlays(rows, f"{name}-{number}", line_rate_bps)
 
 
 def _mixture(
@@ -197,10 +160,10 @@ def _mixture(
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for run in runs:
         for record in run.records:
-            if _plain(record):
+            if record.throughput_fps:
                 share = run.axes[axis]["m"] / run.axes[axis]["n"]
                 place = (*_others(run, axis), record.sizes, record.direction)
-                lines.setdefault(place, {})[share] = record.median
+                lines.setdefault(place, {})[share] = record.throughput_fps
     natives = _natives(every)
     for number, (place, line) in enumerate(lines.items()):
         octets, direction = place[-2].partition("/")[0], place[-1]
@@ -220,21 +183,12 @@ def _mixture(
 def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
     """Rates of native IPv6 alone by testbed, octets of the IPv6 frame and direction."""
     return {
-        (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.median
+        (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
         for run in every
         if run.data is not None and _is_native_ipv6(run.data.setup)
         for record in run.records
-        if _plain(record)
+        if record.throughput_fps
     }
-
-
-def _plain(record: Record) -> TypeGuard[ThroughputRecord]:
-    """A throughput without deadlines."""
-    return (
-        isinstance(record, ThroughputRecord)
-        and record.frame_timeout_s is None
-        and bool(record.median)
-    )
 
 
 def _is_native_ipv6(setup: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -7,9 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from v6t.analysis.published.library import is_about, library
-from v6t.analysis.records.base import Record
-from v6t.analysis.records.loss import FrameLossRecord
-from v6t.analysis.records.timing import LatencyRecord
+from v6t.analysis.record import Record
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import Sheet, sheet
 
@@ -66,28 +64,14 @@ def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
 
 
 def _kbps(records: Sequence[Record]) -> list[float]:
-    """Bits of IPv4 frames forwarded at the highest rate offered, per direction and frame size."""
-    rates = []
-    for record in records:
-        if not isinstance(record, FrameLossRecord) or record.frame_timeout_s is not None:
-            continue
-        carried = max(record.rates, key=lambda r: r.rate).forwarded.median
-        ways = 2 if record.direction == "bidirectional" else 1
-        if carried is not None:
-            rates.append(carried / ways * record.frame_sizes.ipv4 * 8 / 1000)
-    return rates
+    """Return the rates of IPv4 frames forwarded at the highest load [kbit/s per direction]."""
+    forwarded = ((r.forwarded_at_full_load_fps, r.frame_sizes.ipv4) for r in records)
+    return [fps * octets * 8 / 1000 for fps, octets in forwarded if fps is not None]
 
 
 def _delays(records: Sequence[Record]) -> list[float]:
-    """Typical latencies there and back [ms], by frame size."""
-    delays = []
-    for record in records:
-        if isinstance(record, LatencyRecord):
-            ways = [figures.tl.median for figures in record.directions.values()]
-            known = [delay for delay in ways if delay is not None]
-            if len(ways) == len(known) == 2:
-                delays.append(sum(known))
-    return delays
+    """Return the typical round-trip times [ms], by frame size."""
+    return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
 
 
 def _simulated(runs: Sequence[CampaignRun]) -> bool:

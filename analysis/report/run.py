@@ -18,11 +18,10 @@ from v6t.analysis.blocks import (
     Section,
     Text,
 )
+from v6t.analysis.marks import footnotes
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.presentations.common import footnotes
 from v6t.analysis.published.library import Reference, facts_of, references, sources
-from v6t.analysis.records.base import Record
-from v6t.analysis.records.throughput import trial_row
+from v6t.analysis.record import Record
 from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.courses import over_time
@@ -32,6 +31,7 @@ from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, number_of, sheet
 from v6t.analysis.terms import legend
+from v6t.analysis.trial_rows import list_trial_rows
 
 MOST_TRIALS = 1000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
@@ -298,7 +298,7 @@ def _compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
 def _raw(data: RunData) -> Block:
     rows = []
     for trial in data.trials[:MOST_TRIALS]:
-        for row in trial_row(trial.asked, trial.result):
+        for row in list_trial_rows(trial.asked, trial.result):
             rows.append(tuple(_cell(row[k]) for k in _RAW))
     names = [f"{'<' if k in _TEXT else ''}{k.replace('_', ' ')}" for k in _RAW]
     rest = len(data.trials) - MOST_TRIALS

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Items, Text, Tone
-from v6t.analysis.records.base import FrameSizes, InvalidTrial, Record
-from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
 from v6t.trials.order_statistics import median
@@ -93,7 +92,7 @@ def _invalid(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
 def _headroom(data: RunData) -> Sheet:
     rows = []
     for record in data.records:
-        if not isinstance(record, ThroughputRecord) or not record.tester_ceiling:
+        if not isinstance(record, RateRecord) or record.unit != FPS or not record.tester_ceiling:
             continue
         word = "enough"
         if record.tester_limited:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, Text
-from v6t.analysis.presentations.common import LIMITED, marked
-from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.marks import LIMITED, marked
+from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, count, number_of, sheet
 from v6t.profiles.wire import bit_rate_bps, max_frame_rate_fps
-
-LOSSLESS = "throughput"
 
 
 def device_of(data: RunData) -> str:
@@ -32,9 +30,7 @@ def title_of(data: RunData) -> str:
 def verdict(data: RunData) -> Iterator[Block]:
     """What a throughput means to whoever owns the links; nothing where none was measured."""
     records = [
-        r
-        for r in data.records
-        if isinstance(r, ThroughputRecord) and r.benchmark == LOSSLESS and r.measured
+        r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None
     ]
     if not records:
         return
@@ -64,7 +60,7 @@ def verdict(data: RunData) -> Iterator[Block]:
     )
 
 
-def _row(data: RunData, record: ThroughputRecord) -> Iterator[str]:
+def _row(data: RunData, record: RateRecord) -> Iterator[str]:
     left, right = _octets(data, record)
     yield from (record.sizes, record.direction)
     yield marked(count(record.median), record.limited)
@@ -73,27 +69,27 @@ def _row(data: RunData, record: ThroughputRecord) -> Iterator[str]:
     yield f"{_share(data, record):.2%}"
 
 
-def _carried(data: RunData, record: ThroughputRecord) -> str:
+def _carried(data: RunData, record: RateRecord) -> str:
     left, right = (_gigabits(record.median, octets) for octets in _octets(data, record))
     rate = marked(f"{record.median / 1e6:.3f} Mpps", record.limited)
     return f"{rate}, {max(left, right):.3f} Gbit/s, {_share(data, record):.2%} of the line rate"
 
 
-def _conditions(data: RunData, record: ThroughputRecord) -> str:
+def _conditions(data: RunData, record: RateRecord) -> str:
     p = data.procedure
     tester = "" if data.simulated else f", {data.config['tester']['kind']} tester"
     times = number_of(record.repetitions, "repetition")
     return f"Median of {times}, trials of {p['trial_duration_s']:g} s{tester}."
 
 
-def _octets(data: RunData, record: ThroughputRecord) -> Sequence[float]:
+def _octets(data: RunData, record: RateRecord) -> Sequence[float]:
     """Of the frames on the left and on the right link, VLAN tags included where that is known."""
     sizes = record.frame_sizes
     known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.listed))
     return known or (sizes.ipv6, sizes.ipv4)
 
 
-def _share(data: RunData, record: ThroughputRecord) -> float:
+def _share(data: RunData, record: RateRecord) -> float:
     medium = max_frame_rate_fps(data.config["line_rate_bps"], max(_octets(data, record)))
     return float(record.median) / medium if medium else 0.0
 

@@ -52,7 +52,7 @@ def write_summary(
     from v6t.analysis.report.campaign import campaign_document
     from v6t.analysis.report.html import to_html
     from v6t.analysis.report.markdown import to_markdown
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     campaign = opened(directory)
     runs = runs_of(directory, campaign) if runs is None else runs
@@ -92,7 +92,7 @@ def page_of(directory: Path, campaign: Campaign, kept: dict[str, CampaignRun]) -
     """
     from v6t.analysis.report.campaign import campaign_document
     from v6t.analysis.report.html import to_html
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
     runs = runs_of(directory, campaign, kept)
@@ -102,7 +102,7 @@ def page_of(directory: Path, campaign: Campaign, kept: dict[str, CampaignRun]) -
 def tables(runs: Sequence[CampaignRun]) -> list[Sheet]:
     """The tables of a campaign's runs, for its screen."""
     from v6t.analysis.report.campaign import campaign_tables
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     return [
         sheet
@@ -151,7 +151,7 @@ def _read(directory: Path, run: Planned) -> CampaignRun:
 def summary_of(campaign: Campaign, runs: Sequence[CampaignRun]) -> dict[str, Any]:
     """A campaign for programs, see :func:`v6t.analysis.report.campaign.summary`."""
     from v6t.analysis.report.campaign import summary
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     return summary(campaign.name, campaign.title, campaign.paper, runs, presentations())
 

@@ -10,7 +10,7 @@ from v6t.analysis.compare.comparison import Comparison, compare
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.trend import Trend
 from v6t.base.errors import UsageError
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import PLAN, SUMMARY
 from v6t.core.reporting.trend import trend_of_runs
 from v6t.core.reporting.write import load

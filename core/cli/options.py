@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.benchmarks import kinds, registry
+from v6t.benchmarks import kinds, registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names

@@ -55,7 +55,7 @@ def _check(name: str | None, as_json: bool) -> None:
         ExtensionError: the plugin does not conform.
     """
     from v6t.core.config.plugins import load_plugin
-    from v6t.plugins.conformance.suite import check
+    from v6t.plugins.conformance import check
 
     if name is None:
         raise UsageError(

@@ -49,8 +49,8 @@ class Measuring(click.Command):
     def _of_settings(self) -> Sequence[click.Option]:
         """The help is that of the first setting a flag stands for."""
         from v6t.base.strict_model import descriptions
-        from v6t.core.benchmarks import kinds
-        from v6t.core.benchmarks.settings import flags_in
+        from v6t.benchmarks import kinds
+        from v6t.benchmarks.settings import flags_in
         from v6t.core.config.explain import plain
         from v6t.core.config.settings import ProcedureSettings
 

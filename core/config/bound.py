@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from v6t.core.benchmarks import kinds
+from v6t.benchmarks import kinds
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.technology import links_of, on_device, params_of
@@ -90,6 +90,16 @@ class BoundRun:
     def reconfigures(self) -> bool:
         """Something of the device is added, changed and removed under traffic."""
         return any(kinds.load(name).reconfigures for name in self.settings.benchmarks)
+
+    def describe_live_change(self) -> str:
+        """Return what a driven device is changed in under traffic; empty: nothing.
+
+        Raises:
+            UsageError: the driver changes nothing of this technology.
+        """
+        plan = self.driver.plan(self.intent, self.driver.example(self.intent))
+        change = plan.beside
+        return "" if change is None else change.what + (change.how and f" ({change.how})")
 
     @cached_property
     def oracle(self) -> Oracle:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import kinds, registry
+from v6t.benchmarks import kinds, registry
 from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
 from v6t.drivers.transport.ssh_client import no_client
-from v6t.plugins.translation.rfc6052 import WELL_KNOWN
+from v6t.plugins.address_mappings import WELL_KNOWN
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import EnvironmentLacking, UsageError
-from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.kind import Phase
+from v6t.benchmarks import registry
+from v6t.benchmarks.kind import Phase
 from v6t.core.config.connection_checks import check_connections
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr

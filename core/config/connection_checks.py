@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
-from v6t.core.benchmarks import kinds
-from v6t.core.benchmarks.base import Benchmark, Phase
-from v6t.core.benchmarks.phase_one import phase_one_settings
+from v6t.benchmarks import kinds
+from v6t.benchmarks.base import Benchmark, Phase
+from v6t.benchmarks.phase_one import phase_one_settings
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:

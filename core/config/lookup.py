@@ -40,7 +40,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
 
 
 def _benchmarks() -> Iterator[Setting]:
-    from v6t.core.benchmarks import kinds
+    from v6t.benchmarks import kinds
 
     for benchmark in kinds.installed():
         keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())

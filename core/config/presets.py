@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import kinds, registry
-from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.benchmarks import kinds, registry
+from v6t.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
 from v6t.procedures.search import mlr

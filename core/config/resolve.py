@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.base.quantities import is_bit_rate
-from v6t.core.benchmarks import kinds, registry
-from v6t.core.benchmarks.settings import flags_in
+from v6t.benchmarks import kinds, registry
+from v6t.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
@@ -41,7 +41,6 @@ from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links, Technology
-from v6t.plugins.common.listed_sizes import rfc_sizes, tagged_sizes
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 if TYPE_CHECKING:
@@ -287,8 +286,8 @@ def _sizes(
     elif run.frame_sizes:
         chosen, source = run.frame_sizes, document
     else:
-        quick = tagged_sizes(plugin, plugin.default_frame_sizes)
-        chosen = list[int | str](rfc_sizes(plugin) if preset == "rfc" else quick)
+        quick = plugin.tagged_sizes(plugin.default_frame_sizes)
+        chosen = list[int | str](plugin.rfc_sizes() if preset == "rfc" else quick)
         source = None
     for number, size in enumerate(chosen):
         with within(source, ("frame_sizes", number)):

@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.base.errors import ExtensionError
 from v6t.base.strict_model import StrictModel
-from v6t.core.benchmarks import kinds
-from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
+from v6t.benchmarks import kinds
+from v6t.benchmarks.settings import ProcedureSettings
 from v6t.core.config.frame_sizes import FrameSize
-from v6t.procedures.throughput import Search
 from v6t.trials.trial import Mode
 
 Preset = Literal["quick", "rfc"]
@@ -60,55 +59,6 @@ class DutSettings(StrictModel):
 
     driver: str
     options: dict[str, Any] = Field(default_factory=dict)
-
-
-class ProcedureSettings(StrictModel):
-    """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
-
-    trial_duration_s: Annotated[float, Flag("--duration")] = Field(ge=0.001, le=86_400)
-    """Length of each throughput trial [s] (GEN-15)."""
-    residual_wait_s: float = Field(ge=0, le=3600)
-    """Wait for late frames after sending [s]."""
-    pause_s: float = Field(ge=0, le=86_400)
-    """Rest before each trial [s]."""
-    repetitions: Annotated[int, Flag("--reps")] = Field(ge=1, le=100_000)
-    """Repetitions of each benchmark that sets no number of its own (GEN-17)."""
-    resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
-    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound. For slow
-    devices: an eighth of the rate that failed."""
-    resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
-    """Stop when the bracket is this share of the upper bound."""
-    loss_tolerance: Annotated[float, Flag("--loss-tolerance")] = Field(default=0.0, ge=0, lt=1)
-    """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
-    sending_time_tolerance: float = Field(default=1.00001, gt=1, le=10)
-    """A trial whose sending takes longer than duration times this is invalid (GEN-23)."""
-    invalid_retries: int = Field(default=2, ge=0, le=1000)
-    """How often an invalid trial is measured again before it counts as failed."""
-    confirmations: Annotated[int, Flag("--confirm")] = Field(default=0, ge=0, le=1000)
-    """How often a found rate must pass again (TP-04)."""
-    selftest_margin: float = Field(default=0.10, gt=0, lt=1)
-    """Results above (1 - margin) of the tester's own capacity are flagged (SELF-02)."""
-    means: bool = False
-    """Mean, its margin and the relative deviation beside every median (GEN-20)."""
-    selftest: Literal["run", "cached"] = "run"
-    """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
-    the same tester, machine and streams (SELF-03)."""
-    search: Annotated[Search, Flag("--search")] = "binary"
-    """``binary`` (RFC 2544) or ``mlrsearch`` (RFC 9971)."""
-    final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
-    """The found rate must pass once for so long (GEN-16, TP-04)."""
-    adaptive: AdaptiveSettings | None = None
-    rate_from: Literal["median", "p1"] = "median"
-    """Which measured throughput later benchmarks take."""
-    watch_device: bool = True
-    """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01).
-
-    That is a little work for the device: the preset ``rfc`` leaves it alone."""
-    read_device: bool = True
-    """Read a driven device's counters before the first and after the last trial of each benchmark at a test
-    point, while nothing is sent: what it dropped, by its own reasons, and how full its table is."""
-    connections: ConnectionSettings = ConnectionSettings()
-    """Connections of stateful devices (RFC 9693)."""
 
 
 def procedure_model() -> type[ProcedureSettings]:

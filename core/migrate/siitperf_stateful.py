@@ -56,7 +56,7 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
             "connection: enumerate_ports is 3 here."
         )
     elif not ports:
-        from v6t.plugins.common.ports import FIXED_DESTINATION, FIXED_SOURCE
+        from v6t.plugins.ports import FIXED_DESTINATION, FIXED_SOURCE
 
         params |= {
             "initiator_ports": {"min": FIXED_SOURCE, "max": FIXED_SOURCE},

@@ -11,7 +11,7 @@ from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
 from v6t.core.runs.rundir import reading
 

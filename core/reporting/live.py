@@ -217,7 +217,7 @@ class LiveView:
 def _of_run(path: Path) -> str:
     from v6t.analysis.report.html import to_html
     from v6t.analysis.report.run import build
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     # drawing takes seconds: figures come with the finished report
     return to_html(build(load(path), presentations(), figures=False))

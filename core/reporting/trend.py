@@ -15,7 +15,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import count, number_of, sheet
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, changes_of
 from v6t.base.errors import UsageError
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
 from v6t.core.runs.rundir import CONFIG, no_run, reading
 from v6t.trials.order_statistics import median

@@ -130,7 +130,7 @@ def _texts(
     from v6t.analysis.report.markdown import to_markdown
     from v6t.analysis.report.openmetrics import to_openmetrics
     from v6t.analysis.report.run import build
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     known = presentations()
 

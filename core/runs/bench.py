@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.base.errors import DutError
-from v6t.core.benchmarks import registry
+from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import lab_device, remote_session, state_of
 from v6t.core.runs.hooks import Action, run_hook

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.base.entry_points import Extensions
-from v6t.core.benchmarks import kinds
+from v6t.benchmarks import kinds
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.testers import DEFAULT, TESTERS

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from v6t.analysis.records.base import Record
-from v6t.analysis.records.throughput import trial_row
+from v6t.analysis.record import Record
+from v6t.analysis.trial_rows import list_trial_rows
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.rundir import REPETITIONS, TRIALS
 
@@ -45,7 +45,7 @@ class Tables:
         """Names and texts; a text is empty without rows."""
         entries, trials = self._journal.entries, self._journal.trials
         for key in islice(entries, self._known, None):
-            self.add(TRIALS, trial_row(trials[key], entries[key]))
+            self.add(TRIALS, list_trial_rows(trials[key], entries[key]))
         self._known = len(entries)
         for name, out in self._texts.items():
             yield name, out.getvalue()

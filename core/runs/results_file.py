@@ -9,10 +9,10 @@ from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
-from v6t.analysis.records.base import Record
+from v6t.analysis.record import Record
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
-from v6t.core.benchmarks import registry
+from v6t.benchmarks import registry
 from v6t.core.runs.rundir import RESULTS, RunDir
 
 SCHEMA = "v6t-results/1"

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
-from v6t.analysis.records.base import Record, counted_by
+from v6t.analysis.record import Record, counted_by
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
-from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.base import Benchmark, Phase
-from v6t.core.benchmarks.phase_one import prepared
-from v6t.core.benchmarks.point import Measured, MeasurementPoint, Vary
-from v6t.core.benchmarks.tcp_point import opening, syn_medium
+from v6t.benchmarks import registry
+from v6t.benchmarks.base import Benchmark, Phase
+from v6t.benchmarks.phase_one import prepared
+from v6t.benchmarks.point import Measured, MeasurementPoint, Vary
+from v6t.benchmarks.tcp_point import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_capabilities

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from v6t.core.benchmarks.resolution import alone
+from v6t.benchmarks.resolution import alone
 from v6t.procedures.stateful.phases import Prepared
 from v6t.trials.connections import Connections
 from v6t.trials.queries import Queries

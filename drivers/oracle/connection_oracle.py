@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Connected(ReferenceTranslation, Protocol):
-    """A stateful plugin (see ``v6t.plugins.stateful.base``)."""
+    """A stateful plugin (see ``v6t.plugins.stateful``)."""
 
     @property
     def responder_version(self) -> int:

@@ -125,8 +125,9 @@ def _program(
     notes: list[str] = []
     taken: dict[int, Binding] = {}
     order = 1
-    for variable in traffic_class.variables:
-        bindings = [b for b in traffic_class.bindings if b.variable == variable.name]
+    all_bindings = traffic_class.all_bindings()
+    for variable in traffic_class.drawn_variables():
+        bindings = [b for b in all_bindings if b.variable == variable.name]
         if not bindings:
             continue
         spans = [bound_bits(template.layout, b) for b in bindings]
@@ -198,8 +199,9 @@ def _check(traffic_class: TrafficClass) -> None:
     """What the model's types cannot exclude."""
     import numpy as np
 
-    variables = {v.name: v for v in traffic_class.variables}
-    if len(variables) < len(traffic_class.variables):
+    drawn = traffic_class.drawn_variables()
+    variables = {v.name: v for v in drawn}
+    if len(variables) < len(drawn):
         raise UsageError(
             f"class '{traffic_class.name}' has two variables of one name", code="duplicate"
         )
@@ -225,7 +227,7 @@ def _check(traffic_class: TrafficClass) -> None:
                 f"variable '{v.name}': values must be a non-empty list of {v.width}-bit integers",
                 code="invalid-traffic-model",
             )
-    for b in traffic_class.bindings:
+    for b in traffic_class.all_bindings():
         if b.variable not in variables:
             raise UsageError(
                 f"{b.field} is bound to an unknown variable '{b.variable}'",
@@ -282,7 +284,7 @@ def _check_limits(
 
 
 def _core_notes(traffic_class: TrafficClass, cores: int, share: int | None) -> list[str]:
-    enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.variables)
+    enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables())
     if cores < 2 or not enumerates or not share or share % cores == 0:
         return []
     return [

@@ -26,8 +26,8 @@ def varies(traffic: Traffic) -> tuple[bool, bool]:
         if traffic_class.role.value != "foreground":
             continue
         far = _of_addresses(traffic_class)
-        for variable in traffic_class.variables:
-            if first_value(variable) != last_value(variable):
+        for variable in traffic_class.drawn_variables():
+            if variable.first != last_value(variable):
                 addresses |= variable.name in far
                 ports |= variable.name not in far
     return ports, addresses
@@ -44,11 +44,6 @@ def held(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:
     return replace(traffic, classes=tuple(_held(c, ports, addresses) for c in traffic.classes))
 
 
-def first_value(variable: Variable) -> int:
-    """A value the variable takes; the first of a list."""
-    return int(variable.values[0]) if variable.kind is Kind.LIST else variable.low
-
-
 def last_value(variable: Variable) -> int:
     """Another value, where it takes more than one."""
     if variable.kind is not Kind.LIST:
@@ -59,19 +54,17 @@ def last_value(variable: Variable) -> int:
 
 def _held(traffic_class: TrafficClass, ports: bool, addresses: bool) -> TrafficClass:
     far = _of_addresses(traffic_class)
-    variables = tuple(
-        _constant(v) if (addresses if v.name in far else ports) else v
-        for v in traffic_class.variables
+    return traffic_class.map_variables(
+        lambda v: _constant(v) if (addresses if v.name in far else ports) else v
     )
-    return replace(traffic_class, variables=variables)
 
 
 def _constant(variable: Variable) -> Variable:
-    return Variable(variable.name, variable.width, Kind.LIST, values=(first_value(variable),))
+    return Variable(variable.name, variable.width, Kind.LIST, values=(variable.first,))
 
 
 def _of_addresses(traffic_class: TrafficClass) -> set[str]:
-    return {b.variable for b in traffic_class.bindings if _ADDRESS.fullmatch(b.field)}
+    return {b.variable for b in traffic_class.all_bindings() if _ADDRESS.fullmatch(b.field)}
 
 
 def flows(traffic: Traffic, count: int) -> Traffic:
@@ -92,12 +85,12 @@ def flows(traffic: Traffic, count: int) -> Traffic:
 
 def _flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
     far = _of_addresses(traffic_class)
-    ranked = sorted(traffic_class.variables, key=lambda v: v.name not in far)
+    ranked = sorted(traffic_class.drawn_variables(), key=lambda v: v.name not in far)
     chosen = next((v for v in ranked if _size(v) >= count), None)
     if chosen is None:
         if count == 1:
             return traffic_class
-        most = max((_size(v) for v in traffic_class.variables), default=1)
+        most = max((_size(v) for v in traffic_class.drawn_variables()), default=1)
         raise UsageError(
             f"the {traffic_name(traffic_class)} frames have at most {most:,} flows, not {count:,}",
             "lower flows.counts, or let more hosts, customers or ports vary",
@@ -105,13 +98,12 @@ def _flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
         )
     together = {
         v.name
-        for v in traffic_class.variables
+        for v in traffic_class.drawn_variables()
         if v.kind is Kind.LIST is chosen.kind and len(v.values) == len(chosen.values)
     } | {chosen.name}
-    variables = tuple(
-        _first(v, count) if v.name in together else _constant(v) for v in traffic_class.variables
+    return traffic_class.map_variables(
+        lambda v: _first(v, count) if v.name in together else _constant(v)
     )
-    return replace(traffic_class, variables=variables)
 
 
 def traffic_name(traffic_class: TrafficClass) -> str:

@@ -19,10 +19,9 @@ from v6t.audit.runner import Listening
 from v6t.audit.suites import core_clauses, find_uncovered_rfcs
 from v6t.base.errors import DutError, UsageError
 from v6t.plugins.base import Technology
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.nat.nat44 import Nat44
-from v6t.plugins.siit.clat import Clat
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.siit import Clat, Siit
 from v6t.tests.audit.in_process import DeviceProbe, with_params
 
 

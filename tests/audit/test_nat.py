@@ -12,11 +12,11 @@ from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.nat import NatDevice
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.base import Technology
-from v6t.plugins.dslite.aftr import DsLiteAftr
-from v6t.plugins.nat.nat44 import Nat44
-from v6t.plugins.nat.nat64 import Nat64
-from v6t.plugins.nat.nat66 import Nat66
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.dslite import DsLiteAftr
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat64 import Nat64
+from v6t.plugins.nat66 import Nat66
+from v6t.plugins.siit import Siit
 from v6t.tests.audit.in_process import configurations, outcomes
 from v6t.tests.audit.nat_faults import FAULTS
 

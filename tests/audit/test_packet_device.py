@@ -29,12 +29,12 @@ from v6t.audit.wire import Wire, parse
 from v6t.base.errors import UsageError
 from v6t.plugins.audit_views import AddressTable, SideName
 from v6t.plugins.base import Technology
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.map_rules import MapRule
-from v6t.plugins.nat.nat44 import Nat44
-from v6t.plugins.nat.nat46 import Nat46
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat46 import Nat46
+from v6t.plugins.siit import Siit
 from v6t.tests.audit.in_process import with_params
 
 VECTORS = Path(__file__).parents[1] / "vectors"

@@ -11,12 +11,12 @@ from v6t.audit.packet_device.maps import MapSharing
 from v6t.audit.packet_device.relays import TunnelCustomerEdge
 from v6t.audit.tunnel import TunnelSuite
 from v6t.plugins.base import Technology
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe
-from v6t.plugins.dslite.aftr import DsLiteAftr
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.dslite import DsLiteAftr
+from v6t.plugins.lwaftr import LightweightAftr
+from v6t.plugins.map_ce import LwB4, MapECe
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.plugins.siit import Siit
 from v6t.tests.audit import relay_faults
 from v6t.tests.audit.faulty import Fault, FaultyDevice
 from v6t.tests.audit.in_process import configurations, outcomes, with_params

@@ -17,12 +17,11 @@ from v6t.plugins.audit_views import (
     prefix_variant,
 )
 from v6t.plugins.base import Technology
-from v6t.plugins.customer_edge.plugins import MapTCe
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.nat.nat44 import Nat44
-from v6t.plugins.nat.nat64 import Nat64
-from v6t.plugins.siit.clat import Clat
-from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.plugins.map_ce import MapTCe
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat64 import Nat64
+from v6t.plugins.siit import Clat, Siit, SiitParams
 from v6t.tests.audit.faulty import Fault, FaultyDevice
 from v6t.tests.audit.in_process import configurations, outcomes, with_params
 from v6t.tests.audit.translation_faults import faults

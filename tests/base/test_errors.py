@@ -29,6 +29,7 @@ FOLDERS = (
         "procedures",
         "drivers",
         "analysis",
+        "benchmarks",
         "core",
         "tools",
     ),

@@ -21,7 +21,7 @@ from v6t.core.audit_output import CAPTURE, FILES
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.siit import Siit
 from v6t.tests.audit.in_process import DeviceProbe
 from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
@@ -48,7 +48,7 @@ from v6t.audit.packet_device.build import build_device
 from v6t.core.cli import main
 from v6t.drivers.lab.packet_model import PacketModelDut
 from v6t.drivers.lab.setup import frame_octets
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.siit import Siit
 
 dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
 _, there = Pipe()

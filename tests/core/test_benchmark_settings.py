@@ -3,14 +3,14 @@
 import sys
 
 import pytest
-from v6t.core.benchmarks import kinds
+from v6t.benchmarks import kinds
 from v6t.tests.expect import expect_refusal
 
 from .support import SIM, v6t, v6t_process
 
 CLASHING = """
 from pydantic import Field
-from v6t.core.benchmarks.throughput import Throughput
+from v6t.benchmarks.throughput import Throughput
 from v6t.base.strict_model import StrictModel
 
 class Own(StrictModel):

@@ -16,8 +16,8 @@ from v6t.tests.expect import expect_refusal
 from .support import v6t
 
 PLUGIN = """
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mape_br import MapEParams
 from pydantic import field_validator
 
 class Params(MapEParams):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from v6t.analysis.report.compliance import clauses
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve

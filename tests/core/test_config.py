@@ -17,7 +17,7 @@ from v6t.core.config.settings import ProcedureSettings, ResolvedRun
 from v6t.core.config.yaml_document import Document
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimOptions
-from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tests.expect import expect_error, expect_refusal
 

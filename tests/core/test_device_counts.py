@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.analysis.records.results import DeviceCounts as Entry
+from v6t.analysis.results_schema import DeviceCounts as Entry
 from v6t.base.errors import DutError
 from v6t.core.runs.device_counts import DeviceCounts
 from v6t.drivers.duts.registry import make_driver

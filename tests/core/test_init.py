@@ -16,7 +16,7 @@ from v6t.core.config.settings import ProcedureSettings
 from v6t.core.config.yaml_document import Document
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
-from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.mape_br import MapEParams
 from v6t.tests.expect import expect_refusal
 
 from .support import tree, v6t

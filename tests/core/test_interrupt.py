@@ -336,6 +336,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
         path.relative_to(root).as_posix()
         for room in (
             "base",
+            "benchmarks",
             "intent",
             "packets",
             "trials",

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
-from v6t.analysis.presentations.common import UNCOVERED, footnotes
+from v6t.analysis.marks import UNCOVERED, footnotes
 from v6t.analysis.remarks import remarks
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks import registry
+from v6t.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities

@@ -5,10 +5,10 @@ import json
 from importlib.util import find_spec
 
 import pytest
-from v6t.analysis.records.goals import MlrRecord
 from v6t.analysis.remarks import remarks
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.records.goals import MlrRecord
+from v6t.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions

@@ -6,16 +6,16 @@ import json
 
 import pytest
 from v6t.core.config import plugins as registry
-from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.tests.expect import expect_error, expect_refusal
 
 from .support import SIM, v6t
 
-GOOD = "v6t.plugins.map.mape_br:MapEBorderRelay"
+GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
 
 BROKEN = {
     "no-module": ("nowhere_at_all:Plugin", "extension-broken"),
-    "no-name": ("v6t.plugins.map.mape_br:Absent", "extension-broken"),
+    "no-name": ("v6t.plugins.mape_br:Absent", "extension-broken"),
     "no-class": ("v6t.core.cli.map_calculator:calc_map", "extension-incomplete"),
     "no-technology": ("v6t.plugins.base:Link", "extension-incomplete"),
     "raises": ("foreign_plugin:Plugin", "extension-broken"),

@@ -20,7 +20,7 @@ from v6t.analysis.figures import canvas, rates
 from v6t.analysis.report.compliance import clauses
 from v6t.analysis.report.machine_readable import schema, to_json
 from v6t.analysis.report.trust import trust
-from v6t.core.benchmarks.registry import presentations, results_schema
+from v6t.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module

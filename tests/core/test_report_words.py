@@ -9,7 +9,7 @@ import pytest
 from v6t.analysis.blocks import Collapsible, Listing
 from v6t.analysis.report.device import as_applied, command_lines
 from v6t.analysis.sheet import sheet
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.registry import presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from v6t.analysis.sheet import sheet
 from v6t.analysis.terms import legend
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
 
 from .reportruns import made

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 from v6t.base.errors import DutError
-from v6t.core.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.cli.summary import print_summary
 from v6t.core.config.bound import bind

@@ -6,11 +6,11 @@ import json
 
 import jsonschema
 import pytest
-from v6t.analysis.presentations.tcp import TcpCapacityPresentation
-from v6t.analysis.records.tcp import TcpCapacityRecord
 from v6t.base.errors import EnvironmentLacking
-from v6t.core.benchmarks.registry import results_schema
-from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
+from v6t.benchmarks.presentations.tcp import TcpCapacityPresentation
+from v6t.benchmarks.records.tcp import TcpCapacityRecord
+from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.tcp_point import media_cps, syn_sizes
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan

@@ -4,10 +4,10 @@ import csv
 import json
 
 import pytest
-from v6t.analysis.records.base import FrameSizes
-from v6t.analysis.records.variants import FlowsRecord
+from v6t.analysis.record import FrameSizes
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.core.benchmarks import registry
+from v6t.benchmarks import registry
+from v6t.benchmarks.records.variants import FlowsRecord
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
@@ -310,7 +310,7 @@ def test_flows_that_cannot_be(tmp_path, arguments, says):
 
 
 def test_variants_are_compared_one_by_one(tmp_path):
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
 
     def quantities(values):
         record = presentations().read(values)

@@ -22,6 +22,7 @@ ROOMS = (
     "analysis",
     "audit",
     "base",
+    "benchmarks",
     "core",
     "docs",
     "drivers",

@@ -118,7 +118,7 @@ def test_no_page_speaks_of_one_machine(page):
 
 def test_every_message_that_troubleshooting_quotes_is_in_the_code():
     """Its pieces, that is: what stands between them depends."""
-    files = [f for room in ("audit", "base", "intent", "packets", "trials", "core", "drivers", "procedures", "analysis", "plugins", "profiles")
+    files = [f for room in ("audit", "base", "benchmarks", "intent", "packets", "trials", "core", "drivers", "procedures", "analysis", "plugins", "profiles")
              for f in sorted((CHECKOUT / room).rglob("*.py"))]  # fmt: skip
     source = "\n".join(f.read_text(encoding="utf-8") for f in [*files, CHECKOUT / "Makefile"])
     source = re.sub(r'"\s*\n\s*(?:\+ )?f?"', "", source)  # sentences over several lines

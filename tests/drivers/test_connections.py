@@ -33,8 +33,8 @@ from v6t.intent.requirements import DeviceRequirements
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
 from v6t.packets.walker import locate_endpoints, locate_headers
-from v6t.plugins.nat.nat44 import Nat44
-from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat64 import Nat64
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error

@@ -9,7 +9,7 @@ import pytest
 from v6t.drivers.embedded import sender
 from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
 from v6t.packets import trailer
-from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.packets.oracle import verify
 from v6t.trials.trial import Trial

@@ -24,21 +24,19 @@ from v6t.packets.header_policy import (
     tolerate,
 )
 from v6t.plugins.base import Expected
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
-from v6t.plugins.dslite.aftr import DsLiteAftr
-from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas, Ipv4aasTunnelled
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.nat.nat44 import Nat44
-from v6t.plugins.nat.nat46 import Nat46
-from v6t.plugins.nat.nat64 import Nat64
-from v6t.plugins.nat.nat66 import Nat66
-from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
-from v6t.plugins.siit.clat import Clat
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.dslite import DsLiteAftr
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams, Ipv4aasTunnelled
+from v6t.plugins.lwaftr import LightweightAftr
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat46 import Nat46
+from v6t.plugins.nat64 import Nat64
+from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nptv6 import Nptv6
+from v6t.plugins.router import Ipv4Router, Ipv6Router
+from v6t.plugins.siit import Clat, Siit
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from v6t.drivers.trex import probing
 from v6t.drivers.trex.kind import Trex
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.siit import Siit
 
 
 class Attached:

@@ -20,7 +20,7 @@ from v6t.drivers.trex.server_config import (
 )
 from v6t.drivers.trex.stamping import with_macs
 from v6t.intent.device import Link, Links
-from v6t.plugins.router.plugins import Ipv6Router
+from v6t.plugins.router import Ipv6Router
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.expect import expect_error
 

@@ -20,25 +20,11 @@ from v6t.packets.reference import (
 )
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    background_of,
-    ethernet,
-    ipv4,
-    ipv6,
-    mixed,
-    negative_like,
-    negative_share,
-    replaced,
-)
-from v6t.plugins.common.reference_device import (
-    Handled,
-    Leaving,
-    ReferenceDevice,
-    route,
-)
-from v6t.plugins.sizes import translated_pair
-from v6t.plugins.tunnel import sixin4
+from v6t.plugins.frame_sizes import translated_pair
+from v6t.plugins.params import LinkParams, negative_share
+from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, route
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
+from v6t.plugins.tunnels import carries_ipv6, decapsulate_ipv6, encapsulate_ipv6, unmarkable
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
 
@@ -227,7 +213,7 @@ class SixrdBorderRelay(Technology):
         """Section 12: the embedded IPv4 address must be the outer source."""
         p = self.params
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        good = sixin4.carries_ipv6(packets)
+        good = carries_ipv6(packets)
         good &= (packets[:, 16:20] == _octets(p.br_ipv4.packed)).all(axis=1)
         if not good.any():
             return Handled(reason, ())
@@ -235,12 +221,12 @@ class SixrdBorderRelay(Technology):
         own, outer = self._customer(packets[:, 28:44]), packets[:, 12:16]
         rightful = (own == outer).all(axis=1) & self._delegated(packets[:, 28:44])
         reason[good & ~rightful] = SixrdDrop.SPOOFED
-        reason[good & sixin4.unmarkable(packets)] = SixrdDrop.UNMARKABLE
+        reason[good & unmarkable(packets, 4)] = SixrdDrop.UNMARKABLE
         reason[good & (packets[:, 27] <= 1)] = EXHAUSTED
         rows = reason == FORWARDED
         if not rows.any():
             return Handled(reason, ())
-        return Handled(reason, (Leaving(rows, sixin4.decapsulate(packets[rows]), 6),))
+        return Handled(reason, (Leaving(rows, decapsulate_ipv6(packets[rows]), 6),))
 
     def _from_internet(self, packets: Any) -> Handled:
         p = self.params
@@ -259,7 +245,7 @@ class SixrdBorderRelay(Technology):
         parts = [*routed.leaving]
         if rows.any():
             to = self._customer(packets[rows, 24:40])
-            made = sixin4.encapsulate(packets[rows], _octets(p.br_ipv4.packed), to)
+            made = encapsulate_ipv6(packets[rows], _octets(p.br_ipv4.packed), to)
             parts.append(Leaving(rows, made, 4))
         return Handled(reason, tuple(parts))
 

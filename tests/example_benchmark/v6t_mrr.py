@@ -9,20 +9,20 @@ from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
 from v6t.analysis.presentation import Clause, Headline, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at
-from v6t.analysis.records.base import FPS, Figure, Number, Record, Series, head
+from v6t.analysis.record import FPS, Figure, Number, Record, Series, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
-from v6t.core.benchmarks.base import Benchmark
-from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.presentations.common import POINT, at
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    from v6t.benchmarks.context import RunContext
 
 
 class MrrSettings(StrictModel):
@@ -70,7 +70,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
     quick = MrrSettings(duration_s=0.5, trials=3)
     record = MrrRecord
 
-    def caveats(self, bound: BoundRun) -> Iterator[str]:
+    def caveats(self, bound: RunContext) -> Iterator[str]:
         """It is easily taken for a throughput."""
         del bound
         yield "mrr counts what arrives at full load, whatever is lost: it is no throughput"

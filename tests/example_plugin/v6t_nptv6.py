@@ -13,20 +13,12 @@ from v6t.intent.families import NptConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import FORWARDED, DropReason, list_drop_reasons
 from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    background_of,
-    ethernet,
-    ipv6,
-    mixed,
-    negative_like,
-    negative_share,
-    replaced,
-)
-from v6t.plugins.common.reference_device import Handled, Leaving, ReferenceDevice, route
-from v6t.plugins.common.text import network6
-from v6t.plugins.router.params import HostBits
-from v6t.plugins.sizes import routed_pair
+from v6t.plugins.frame_sizes import routed_pair
+from v6t.plugins.params import LinkParams, negative_share
+from v6t.plugins.prefixes import network6
+from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, route
+from v6t.plugins.router import HostBits
+from v6t.plugins.traffic import background_of, ethernet, ipv6, mixed, negative_like, replaced
 from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
 
 

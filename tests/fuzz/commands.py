@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
-from v6t.core.benchmarks import kinds
+from v6t.benchmarks import kinds
 from v6t.core.config.plugins import names
 from v6t.core.migrate import maptperf, siitperf
 

@@ -24,7 +24,7 @@ from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology
-from v6t.plugins.conformance.cases import Case as FrameCase
+from v6t.plugins.conformance import Case as FrameCase
 from v6t.tests.audit.faulty import Leaves
 from v6t.tests.audit.in_process import configurations, outcomes
 from v6t.tests.core.support import v6t

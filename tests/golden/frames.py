@@ -14,7 +14,7 @@ from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets.arrays import U8
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.reference import Expected
-from v6t.plugins.conformance.cases import NONCE, Case, cases, exhausted
+from v6t.plugins.conformance import NONCE, Case, cases, exhausted
 from v6t.profiles.dns.zone import Zone
 from v6t.profiles.streams import Stream
 from v6t.tests.core.support import v6t

@@ -168,7 +168,7 @@ def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
 def results_schema(bin_: Path, name: str) -> object:
     """The JSON schema as that environment's command line sees it."""
     code = (
-        "import json; from v6t.core.benchmarks.registry import results_schema; "
+        "import json; from v6t.benchmarks.registry import results_schema; "
         "print(json.dumps(results_schema()))"
     )
     shown = run(bin_ / "python", "-c", code, **elsewhere(Path.cwd()))

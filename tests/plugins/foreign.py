@@ -8,17 +8,10 @@ from typing import ClassVar
 from v6t.intent.families import RouterConfig
 from v6t.packets.reference import COMMON_REASONS
 from v6t.plugins.base import DeviceIntent, Technology
-from v6t.plugins.common.mixture import (
-    LinkParams,
-    ethernet,
-    ipv4,
-    ipv6,
-    mixed,
-    negative_like,
-    replaced,
-)
-from v6t.plugins.common.reference_device import ReferenceDevice, route_all
-from v6t.plugins.sizes import routed_pair
+from v6t.plugins.frame_sizes import routed_pair
+from v6t.plugins.params import LinkParams
+from v6t.plugins.reference_device import ReferenceDevice, route_all
+from v6t.plugins.traffic import ethernet, ipv4, ipv6, mixed, negative_like, replaced
 from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")

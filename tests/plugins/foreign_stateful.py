@@ -6,9 +6,9 @@ from pydantic import Field
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.plan import Step, has_words
-from v6t.plugins.nat.nat44 import Nat44, Nat44Params
-from v6t.plugins.stateful import four_tuples
-from v6t.plugins.stateful.params import Ports
+from v6t.plugins import four_tuples
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.stateful import Ports
 from v6t.profiles.model import Layer
 
 
@@ -48,7 +48,7 @@ class QueryParams(Nat44Params):
     def port_fields(self):
         """One field, which both ends share."""
         own = self.initiator_ports
-        return [four_tuples.Field("identifiers", "ICMP.id", 15, own.min, own.count)]
+        return [four_tuples.TupleField("identifiers", "ICMP.id", 15, own.min, own.count)]
 
 
 class QueryNat(Nat44):

@@ -13,8 +13,7 @@ from v6t.audit.packet_device.device import PacketDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links, Technology
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

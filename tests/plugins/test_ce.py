@@ -10,12 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
-from v6t.plugins.customer_edge.params import LwB4Params, MapCeParams, MapECeParams, MapTCeParams
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map_ce import (
+    LwB4,
+    LwB4Params,
+    MapCeParams,
+    MapECe,
+    MapECeParams,
+    MapTCe,
+    MapTCeParams,
+)
 from v6t.plugins.map_rules import MapRule
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error

@@ -12,10 +12,9 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.base import Expected
-from v6t.plugins.conformance.suite import assert_conforms, check
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.conformance import assert_conforms, check
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.nat44 import Nat44
 from v6t.profiles.model import FramePair, Layer, Traffic
 from v6t.tests.core.support import v6t
 from v6t.tests.plugins import foreign_stateful

@@ -20,10 +20,9 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins.audit_views import AddressTable, Nat
 from v6t.plugins.base import Link, Links
-from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
-from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas
-from v6t.plugins.stateful.base import StatefulDrop
+from v6t.plugins.dslite import DsLiteAftr, DsLiteParams
+from v6t.plugins.ipv4aas import HEADROOM, Ipv4aas, Ipv4aasParams
+from v6t.plugins.stateful import StatefulDrop
 from v6t.profiles.expand import Expander
 from v6t.profiles.wire import max_frame_rate_fps
 from v6t.tests.expect import expect_error

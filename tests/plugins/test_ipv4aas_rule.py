@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
-from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.map.mapt_params import MapTParams
-from v6t.plugins.map.params import RuleParams
+from v6t.plugins.dslite import DsLiteAftr, DsLiteParams
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
+from v6t.plugins.map_domains import RuleParams
+from v6t.plugins.mape_br import MapEParams
+from v6t.plugins.mapt_br import MapTParams
 
 FEW_PORTS = {"min": 4096, "max": 4111}
 ONE_ADDRESS = {

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
-from v6t.plugins.common.ports import PortSet
-from v6t.plugins.common.text import network4, network6
-from v6t.plugins.lw4o6.binding_table import generate_table, read_table
-from v6t.plugins.lw4o6.lwaftr import LightweightAftr
-from v6t.plugins.lw4o6.params import LwAftrParams
+from v6t.plugins.binding_table import generate_table, read_table
+from v6t.plugins.lwaftr import LightweightAftr, LwAftrParams
+from v6t.plugins.ports import PortSet
+from v6t.plugins.prefixes import network4, network6
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from v6t.audit.packet_device.maps import MapDomain
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
-from v6t.plugins.common.text import address4, address6, network4, network6
-from v6t.plugins.map.traffic import value_at
+from v6t.plugins import address_mappings
+from v6t.plugins.map_domains import value_at
 from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
-from v6t.plugins.translation import rfc6052
+from v6t.plugins.prefixes import address4, address6, network4, network6
 from v6t.tests.expect import expect_error
 
 from .drawn_rules import ces, masked, rules
@@ -107,23 +107,23 @@ def test_without_sharing_every_port_is_the_ces(rule):
 @settings(REPEATABLE)
 @given(
     st.integers(0, (1 << 128) - 1),
-    st.sampled_from(rfc6052.PREFIX_LENGTHS),
+    st.sampled_from(address_mappings.PREFIX_LENGTHS),
     st.integers(0, (1 << 32) - 1),
     st.integers(0, (1 << 24) - 1),
 )
 def test_rfc6052_extracts_what_it_embedded(value, length, ipv4, suffix):
     network = IPv6Network((masked(value & ~(0xFF << 56), length, 128), length))
     four = IPv4Address(ipv4)
-    six = rfc6052.embed(network, four)
+    six = address_mappings.embed(network, four)
     assert six in network
     assert int(six) >> 56 & 0xFF == 0
-    assert rfc6052.extract(network, six) == four
+    assert address_mappings.extract(network, six) == four
     digits = f"{int(six):0128b}"
     carried = (digits[:64] + digits[72:])[length : length + 32] if length < 96 else digits[96:]
     assert carried == f"{ipv4:032b}"
     used = max(length + 40, 72) if length < 96 else 128
     noisy = IPv6Address(int(six) | suffix & (1 << 128 - used) - 1)
-    assert rfc6052.extract(network, noisy) == four
+    assert address_mappings.extract(network, noisy) == four
 
 
 @st.composite

@@ -7,11 +7,9 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from v6t.base.errors import UsageError
 from v6t.plugins.base import Technology
-from v6t.plugins.map.audit_view import owner
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.mapt_params import MapTParams
+from v6t.plugins.map_domains import owner
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from v6t.plugins.base import Link, Links
-from v6t.plugins.map.mape_params import DROP_REASONS
+from v6t.plugins.mape_br import DROP_REASONS
 from v6t.tests.profiles.vm import ones_sum
 
 from .support import (

@@ -12,7 +12,8 @@ from v6t.base.strict_model import descriptions
 from v6t.core.config.files import RunFile, TestbedFile
 from v6t.packets.unique import sort_unique
 from v6t.plugins.base import Link, Links
-from v6t.plugins.map.mape_params import Domain, MapEParams
+from v6t.plugins.map_domains import Domain
+from v6t.plugins.mape_br import MapEParams
 from v6t.tests.expect import expect_error
 
 from .support import FIGURE_8, number, ports, relay, stream_frames

@@ -14,12 +14,10 @@ from v6t.audit.packet_device.maps import PrefixMap
 from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import to_numbers, to_octets
+from v6t.plugins import address_mappings
 from v6t.plugins.base import Links
-from v6t.plugins.map.mapt_br import MapTBorderRelay
-from v6t.plugins.map.mapt_params import MapTDrop, MapTParams
-from v6t.plugins.map.mapt_reference import MapTRelay
 from v6t.plugins.map_rules import MapRule, RuleArray, rule_from_text
-from v6t.plugins.translation import rfc6052
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTDrop, MapTParams, MapTRelay
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
@@ -71,7 +69,7 @@ def expanded(plugin, direction, count=40):
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(rules(), st.sampled_from(rfc6052.PREFIX_LENGTHS))
+@given(rules(), st.sampled_from(address_mappings.PREFIX_LENGTHS))
 def test_frames_of_any_rule_pass_any_dmr(rule, length):
     dmr = f"{IPv6Network((0x0064FF9B << 96, length))}"
     try:

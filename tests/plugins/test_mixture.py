@@ -10,7 +10,7 @@ from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.nat.nat64 import Nat64Params
+from v6t.plugins.nat64 import Nat64Params
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.expand import Expander

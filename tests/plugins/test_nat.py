@@ -10,9 +10,9 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Link, Links
-from v6t.plugins.nat.nat44 import Nat44, Nat44Params
-from v6t.plugins.nat.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
-from v6t.plugins.stateful.base import StatefulDrop
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
+from v6t.plugins.stateful import StatefulDrop
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role

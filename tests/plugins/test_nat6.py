@@ -14,10 +14,9 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.packets.walker import locate_headers
 from v6t.plugins.audit_views import AddressTable, Nat
 from v6t.plugins.base import Link, Links
-from v6t.plugins.nat.nat46 import Nat46, Nat46Params
-from v6t.plugins.nat.nat66 import Nat66, Nat66Params
-from v6t.plugins.stateful.base import StatefulDrop
-from v6t.plugins.stateful.pool6 import Pool6Params
+from v6t.plugins.nat46 import Nat46, Nat46Params
+from v6t.plugins.nat66 import Nat66, Nat66Params
+from v6t.plugins.stateful import Pool6Params, StatefulDrop
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify

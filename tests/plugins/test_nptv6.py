@@ -10,7 +10,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.base.errors import UsageError
-from v6t.plugins.nat.nptv6 import Nptv6, Nptv6Params
+from v6t.plugins.nptv6 import Nptv6, Nptv6Params
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

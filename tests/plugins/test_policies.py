@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.walker import locate_headers
-from v6t.plugins.common.ports import Policy
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.ports import Policy
+from v6t.plugins.siit import Siit
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream

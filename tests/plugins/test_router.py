@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.intent.device import LinkIntent
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams
-from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
+from v6t.plugins.router import Ipv4Router, Ipv4RouterParams, Ipv6Router, Ipv6RouterParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error

@@ -12,13 +12,20 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit.packet_device.maps import PrefixMap, TableMap
+from v6t.plugins import address_mappings
+from v6t.plugins.address_mappings import Eam, Mappings, Rfc6052
 from v6t.plugins.audit_views import AddressTable
-from v6t.plugins.common.prefixes import LongestMatch
-from v6t.plugins.siit.siit import Siit
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.translation.address_arrays import EamArray, MappingsArray, Rfc6052Array
-from v6t.plugins.translation.eam import Eam, Mappings, Rfc6052
-from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.siit import Siit
+from v6t.plugins.translation import (
+    EamArray,
+    MappingsArray,
+    Rfc6052Array,
+    four_to_six,
+    plain_ipv4,
+    plain_ipv6,
+    six_to_four,
+)
 
 FAST = settings(max_examples=80, deadline=None)
 IPV4 = st.integers(0, 2**32 - 1).map(IPv4Address)
@@ -32,7 +39,7 @@ def octets(addresses):
 
 @st.composite
 def prefixes6052(draw):
-    length = draw(st.sampled_from(rfc6052.PREFIX_LENGTHS))
+    length = draw(st.sampled_from(address_mappings.PREFIX_LENGTHS))
     value = draw(st.integers(0, 2**128 - 1)) >> 128 - length << 128 - length
     return IPv6Network((value & ~(0xFF << 56), length))
 
@@ -52,7 +59,7 @@ def test_rfc6052_there_and_back(prefix, addresses):
     array = Rfc6052Array(prefix)
     ipv6, ok = array.to_ipv6(octets(addresses))
     assert ok.all()
-    assert ipv6.tobytes() == b"".join(rfc6052.embed(prefix, a).packed for a in addresses)
+    assert ipv6.tobytes() == b"".join(address_mappings.embed(prefix, a).packed for a in addresses)
     shown = [IPv6Address(row.tobytes()) for row in ipv6]
     assert shown == [PrefixMap(prefix).to_ipv6(a) for a in addresses]
     back, ok = array.to_ipv4(ipv6)

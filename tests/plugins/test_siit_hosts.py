@@ -8,9 +8,9 @@ import pytest
 from v6t.audit.packet_device.maps import PrefixMap
 from v6t.core.cli.map_calculator import calc_eam
 from v6t.core.config.plugins import load_plugin
-from v6t.plugins.siit.siit import Siit, SiitParams
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.translation.eam import read_pairs
+from v6t.plugins import address_mappings
+from v6t.plugins.address_mappings import read_pairs
+from v6t.plugins.siit import Siit, SiitParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
@@ -44,7 +44,7 @@ def test_every_host_of_a_range_is_met():
     assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
 
 
-@pytest.mark.parametrize("length", rfc6052.PREFIX_LENGTHS)
+@pytest.mark.parametrize("length", address_mappings.PREFIX_LENGTHS)
 def test_every_host_behind_a_prefix_is_met(length):
     prefix = str(IPv6Network((0x20010DB8 << 96, length)))
     given = {

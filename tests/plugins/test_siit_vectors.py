@@ -23,9 +23,9 @@ from v6t.audit.probe import Frame
 from v6t.audit.wire import Wire
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import Link, Links
-from v6t.plugins.siit.siit import Siit, SiitParams
-from v6t.plugins.translation.address_arrays import MappingsArray
-from v6t.plugins.translation.eam import mappings_from_text
+from v6t.plugins.address_mappings import mappings_from_text
+from v6t.plugins.siit import Siit, SiitParams
+from v6t.plugins.translation import MappingsArray
 from v6t.profiles.model import Layer
 from v6t.profiles.template import build
 from v6t.tests.expect import expect_error

@@ -18,7 +18,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from v6t.core.config import plugins
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.conformance.suite import assert_conforms
+from v6t.plugins.conformance import assert_conforms
 from v6t.tests.expect import expect_error
 from v6t.tests.packaging.support import SLOW_BED, SLOWLY, lay_out
 

@@ -6,9 +6,8 @@ import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.base import Link, Links
-from v6t.plugins.common.listed_sizes import JUMBO_SIZES, rfc_sizes
-from v6t.plugins.sizes import IPV6_UDP_OCTETS, translated_pair
+from v6t.plugins.base import JUMBO_SIZES, Link, Links
+from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, translated_pair
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import FramePair
@@ -24,10 +23,10 @@ def links(mtu=1500, vlan=None):
 def test_jumbo_frames_where_the_mtu_allows(name):
     plugin = load_plugin(name)
     listed = plugin.rfc_frame_sizes
-    assert rfc_sizes(plugin(None, links())) == listed
-    assert rfc_sizes(plugin(None, links(4082))) == (*listed, *JUMBO_SIZES[:2])
+    assert plugin(None, links()).rfc_sizes() == listed
+    assert plugin(None, links(4082)).rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
     wide = plugin(None, links(9216))
-    assert rfc_sizes(wide) == (*listed, *JUMBO_SIZES)
+    assert wide.rfc_sizes() == (*listed, *JUMBO_SIZES)
     for size in JUMBO_SIZES:
         sizes = wide.frame_pair(size)
         assert (sizes.ipv6, sizes.ipv6 - sizes.ipv4) == (size, plugin.overhead)
@@ -42,7 +41,7 @@ def test_jumbo_frames_where_the_mtu_allows(name):
 @pytest.mark.parametrize("name", STATELESS)
 def test_the_tagged_size(name):
     plugin = load_plugin(name)
-    assert rfc_sizes(plugin(None, links(vlan=7)))[-1] == 1522
+    assert plugin(None, links(vlan=7)).rfc_sizes()[-1] == 1522
 
 
 def test_the_rfc_preset_measures_them(tmp_path):

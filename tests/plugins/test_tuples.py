@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from v6t.core.config.resolve import Flags, resolve
 from v6t.packets.unique import sort_unique
-from v6t.plugins.nat.nat44 import Nat44, Nat44Params
-from v6t.plugins.nat.nat64 import Nat64, Nat64Params
-from v6t.plugins.nat.nat66 import Nat66
-from v6t.plugins.stateful.four_tuples import Field, combinations, linear_tuples, shuffled_tuples
+from v6t.plugins.four_tuples import TupleField, combinations, linear_tuples, shuffled_tuples
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.nat66 import Nat66
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
@@ -159,7 +159,7 @@ def fields_of(*counts, first=0):
     places = ("IP.dst", "IP.src", "UDP.dport", "UDP.sport")
     lasts = (31, 31, 15, 15)
     return [
-        Field(place.replace(".", "_"), place, last, first, count)
+        TupleField(place.replace(".", "_"), place, last, first, count)
         for place, last, count in zip(places, lasts, counts, strict=True)
     ]
 

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import pytest
-from v6t.analysis.presentations.loss import FrameLossPresentation
-from v6t.analysis.records.loss import frame_loss_record, frame_loss_rows
+from v6t.benchmarks.presentations.loss import FrameLossPresentation
+from v6t.benchmarks.records.loss import frame_loss_record, frame_loss_rows
 from v6t.procedures.frame_loss import DirectionLoss, FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.tests.procedures.support import Recorded, at, limited, sim

@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from v6t.analysis.records.outages import reset_record
 from v6t.analysis.remarks import remarks
-from v6t.core.benchmarks.registry import presentations
+from v6t.benchmarks.records.outages import reset_record
+from v6t.benchmarks.registry import presentations
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.phases import PhaseOneFailed, Prepared
 from v6t.procedures.throughput import measure_throughput

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.analysis.presentations.delays import LatencyPresentation
-from v6t.analysis.records.timing import timing_record, timing_rows
+from v6t.benchmarks.presentations.delays import LatencyPresentation
+from v6t.benchmarks.records.timing import timing_record, timing_rows
 from v6t.drivers.testers import kind_of
 from v6t.procedures.delay_figures import (
     find_tag_conflict,

@@ -11,8 +11,8 @@ import dns.rdatatype
 import dns.rrset
 import numpy as np
 import pytest
-from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
-from v6t.plugins.translation import rfc6052
+from v6t.plugins import address_mappings
+from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.profiles.dns import judging
 from v6t.profiles.dns.envelope import DnsLayout
 from v6t.profiles.dns.messages import Authority, question, write_questions
@@ -120,12 +120,14 @@ def test_what_is_no_question_is_not_answered(octets: bytes) -> None:
     assert Authority(ZONE).answer(np.frombuffer(octets.ljust(12, b"\0"), np.uint8)[None, :]) == []
 
 
-@pytest.mark.parametrize("length", rfc6052.PREFIX_LENGTHS)
+@pytest.mark.parametrize("length", address_mappings.PREFIX_LENGTHS)
 def test_expected_records_are_those_of_rfc6052(length: int) -> None:
     prefix = IPv6Network(f"2001:db8::/{length}")
     zone = Dns64(Dns64Params(prefix=str(prefix))).zone
     for address, record in zip(ADDRESSES, zone.answers(ADDRESSES, 0.0), strict=True):
-        assert IPv6Address(record.tobytes()) == rfc6052.embed(prefix, IPv4Address(int(address)))
+        assert IPv6Address(record.tobytes()) == address_mappings.embed(
+            prefix, IPv4Address(int(address))
+        )
 
 
 def judged(message: dns.message.Message | bytes, share: float = 0.0) -> str:

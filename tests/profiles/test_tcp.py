@@ -7,7 +7,7 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from v6t.plugins.tunnel.ipip import has_ports
+from v6t.plugins.tunnels import has_ports
 from v6t.profiles.tcp.http import (
     MOST_OCTETS,
     MOST_SEGMENTS,

@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import AT_LEAST, Headline
-from v6t.analysis.records.base import FPS
+from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
 from v6t.analysis.sheet import Sheet, count

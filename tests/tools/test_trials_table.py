@@ -7,7 +7,7 @@ import io
 import re
 from types import SimpleNamespace
 
-from v6t.analysis.records.base import InvalidTrial
+from v6t.analysis.record import InvalidTrial
 from v6t.core.runs.results_file import COMPLETE
 from v6t.tools.publish.meaning import _faltering
 from v6t.tools.publish.public import Words

@@ -14,7 +14,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
-from v6t.plugins.customer_edge.plugins import LwB4
+from v6t.plugins.map_ce import LwB4
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import Standing as Bedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from v6t.analysis.records.base import Model, Number
+from v6t.analysis.record import Model, Number
 
 SCHEMA = "v6t-accuracy/1"
 POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, "p99_9": 99.9}

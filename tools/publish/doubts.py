@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from v6t.analysis.records.base import Record
-from v6t.analysis.records.connections import ConnectionRateRecord
-from v6t.analysis.records.throughput import ThroughputRecord
-from v6t.analysis.records.timing import DelayRecord
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
+from v6t.benchmarks.records.connections import ConnectionRateRecord
+from v6t.benchmarks.records.throughput import ThroughputRecord
+from v6t.benchmarks.records.timing import DelayRecord
 
 LOST, QUEUED = "‡", "§"
 """Marks of such rates."""

@@ -169,7 +169,7 @@ def _page(
     campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
 ) -> dict[str, str]:
     from v6t.analysis.report.markdown import to_markdown
-    from v6t.core.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import presentations
     from v6t.tools.publish.overview import overview
 
     drawn: dict[str, str] = {}

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from v6t.analysis.records.base import InvalidTrial
+from v6t.analysis.record import InvalidTrial
 
 _DIRECTION = re.compile(r"^(forward|reverse): ")
 _TOO_LONG = re.compile(r"^(.+?) took .* allowed .*$")

@@ -8,17 +8,15 @@ from typing import Any
 from v6t.drivers.duts.kinds.tundra import siit as tundra
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
-from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.nat.nat46 import Nat46
-from v6t.plugins.nat.nat66 import Nat66
-from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.plugins.resolution.dns64 import Dns64
-from v6t.plugins.router.plugins import Ipv6Router
-from v6t.plugins.siit.clat import Clat, ClatParams
-from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.plugins.dns64 import Dns64
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.nat46 import Nat46
+from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nptv6 import Nptv6
+from v6t.plugins.router import Ipv6Router
+from v6t.plugins.siit import Clat, ClatParams, Siit, SiitParams
 
 from . import boxes, intents
 

@@ -17,10 +17,9 @@ from v6t.intent.families import (
 )
 from v6t.intent.requirements import DeviceRequirements
 from v6t.plugins.base import Links
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
-from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
-from v6t.plugins.siit.siit import Siit
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.router import Ipv4Router, Ipv6Router
+from v6t.plugins.siit import Siit
 
 LINKS = Links()
 LEFT4 = LinkIntent(["198.18.0.1/24"], {"198.18.0.2": LINKS.left.tester_mac})

@@ -18,9 +18,8 @@ from v6t.drivers.duts.lock import Lock
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.namespace import NamespaceTransport
-from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas
-from v6t.plugins.nat.nat46 import Nat46
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
+from v6t.plugins.nat46 import Nat46
 from v6t.tests.drivers.faketrex import children
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections

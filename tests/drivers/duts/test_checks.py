@@ -18,7 +18,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Change, has_lines, has_words, line_with
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.customer_edge.plugins import MapECe
+from v6t.plugins.map_ce import MapECe
 
 from .cases import CASES
 

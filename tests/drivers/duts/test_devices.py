@@ -9,7 +9,7 @@ from v6t.core.config.resolve import Flags
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.nat.nptv6 import Nptv6
+from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver

@@ -7,7 +7,7 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
+from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.queries import Queries
 from v6t.trials.trial import Trial
 

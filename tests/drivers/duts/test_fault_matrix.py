@@ -19,9 +19,9 @@ from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.drivers.duts.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.plugins.nat.nat66 import Nat66
-from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.plugins.resolution.dns64 import Dns64
+from v6t.plugins.dns64 import Dns64
+from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 

@@ -11,10 +11,9 @@ import pytest
 from v6t.drivers.duts.kinds.ip6_tunnel import TUNNEL, drops
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
-from v6t.plugins.dslite.aftr import DsLiteAftr
-from v6t.plugins.ipv4aas.params import Ipv4aasParams
-from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.plugins.dslite import DsLiteAftr
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.tests.expect import expect_error
 
 from .cases import B4

@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
-from v6t.plugins.customer_edge.plugins import MapTCe
+from v6t.plugins.map_ce import MapTCe
 from v6t.tests.expect import expect_error
 
 from . import intents

@@ -28,8 +28,8 @@ from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.duts.undo_record import undo_deadline_s
 from v6t.intent.device import LinkIntent
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.resolution.dns64 import Dns64
+from v6t.plugins.dns64 import Dns64
+from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver

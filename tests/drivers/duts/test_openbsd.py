@@ -17,8 +17,8 @@ import pytest
 from v6t.drivers.duts.kinds import openbsd_outputs, openbsd_pf
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
-from v6t.plugins.nat.nat44 import Nat44, Nat44Params
-from v6t.plugins.nat.nat64 import Nat64, Nat64Params
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.tests.expect import expect_error
 
 from . import intents

@@ -19,8 +19,8 @@ from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.undo_record import Record, script, undo_of
 from v6t.intent.families import DeviceConfig
-from v6t.plugins.nat.nptv6 import Nptv6
-from v6t.plugins.resolution.dns64 import Dns64
+from v6t.plugins.dns64 import Dns64
+from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents, pages

@@ -11,7 +11,7 @@ import sys
 
 import jsonschema
 import pytest
-from v6t.core.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.namespace import NamespaceTransport

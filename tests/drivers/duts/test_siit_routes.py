@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.addresses import through_translator
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.plugins.siit import Siit, SiitParams
 
 TRANSLATOR = "translator"
 _ROUTE = re.compile(r"^(?:ip (?:-[46] )?)?route add (\S+) (?:via \S+ )?dev (\S+)", re.MULTILINE)

@@ -6,8 +6,8 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.tayga.reserved import version_numbers
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.nat.nat64 import Nat64, Nat64Params
-from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.siit import Siit, SiitParams
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.nat64 import Nat64
 from v6t.tests.expect import expect_error
 
 

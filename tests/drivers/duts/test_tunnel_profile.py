@@ -8,8 +8,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
-from v6t.plugins.map.mape_br import MapEBorderRelay
-from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 
 
 def encapsulated(**profile):

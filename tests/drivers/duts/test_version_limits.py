@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.nat.nat64 import Nat64, Nat64Params
-from v6t.plugins.resolution.dns64 import Dns64
-from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.plugins.dns64 import Dns64
+from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.siit import Siit, SiitParams
 
 
 def plan(driver, technology, **options):

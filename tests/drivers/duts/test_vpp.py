@@ -23,8 +23,8 @@ from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.telemetry import Sample
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
-from v6t.plugins.customer_edge.plugins import LwB4
-from v6t.plugins.nat.nptv6 import Nptv6
+from v6t.plugins.map_ce import LwB4
+from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial

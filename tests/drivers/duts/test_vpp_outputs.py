@@ -9,8 +9,8 @@ import pytest
 from v6t.drivers.duts.kinds.vpp import dslite, loaded, syntax
 from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.customer_edge.plugins import LwB4, MapECe
-from v6t.plugins.nat.nptv6 import Nptv6
+from v6t.plugins.map_ce import LwB4, MapECe
+from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents

@@ -13,8 +13,8 @@ from v6t.drivers.duts.kinds.openbsd_pf import way_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.way import Peer, Way
 from v6t.intent.device import LinkIntent
-from v6t.plugins.customer_edge.plugins import MapTCe
-from v6t.plugins.siit.clat import Clat
+from v6t.plugins.map_ce import MapTCe
+from v6t.plugins.siit import Clat
 from v6t.tests.expect import expect_error
 
 from . import boxes, field, intents, sshserver

@@ -21,7 +21,7 @@ from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
-from v6t.plugins.common.ports import PortRange
+from v6t.plugins.ports import PortRange
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 

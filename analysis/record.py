@@ -1,0 +1,411 @@
+"""What every record of ``results.json`` holds: numbers with their convention, trials, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
+from v6t.analysis.notes import notes
+from v6t.analysis.statistics import finite, summary_json
+from v6t.base.strict_model import Described
+from v6t.profiles.mixes import label_of
+from v6t.trials.conditions import Conditions
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import make_sizes_key
+from v6t.trials.verdict import Attempt
+
+PER_DIRECTION: Literal["per_direction"] = "per_direction"
+AGGREGATE: Literal["aggregate"] = "aggregate"
+FPS: Literal["frames per second"] = "frames per second"
+CPS: Literal["connections per second"] = "connections per second"
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
+"""A number as it was given: 5 does not become 5.0."""
+
+Octets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
+"""Of a frame; a mean need not be whole."""
+
+Row = dict[str, Any]
+"""A line of a CSV file."""
+
+FindResult = Callable[[str], TrialResult]
+"""The counted result of a trial, by the trial's key."""
+
+
+class Model(Described):
+    """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
+
+    model_config = ConfigDict(
+        defer_build=True,
+        extra="ignore",
+        json_schema_extra={"additionalProperties": False},
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that were set as JSON values."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class FrameSizes(Model):
+    """Octets with FCS on either side."""
+
+    ipv6: Octets
+    """octets on the IPv6 side; of a mix of sizes their mean"""
+    ipv4: Octets
+    """octets on the IPv4 side; of a mix of sizes their mean"""
+    mix: str | None = None
+    """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
+
+    def __str__(self) -> str:
+        """``"104/64"``, or the mix."""
+        return label_of(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
+
+    @property
+    def listed(self) -> float | str:
+        """The size, or the mix, in a row."""
+        return str(self) if self.mix else self.ipv6
+
+    @property
+    def key(self) -> str:
+        """In names of figures."""
+        return make_sizes_key(self.ipv6, self.mix)
+
+
+class InvalidTrial(Model):
+    """A trial in which the tester faltered."""
+
+    key: str
+    """of the trial"""
+    reasons: list[str]
+    """why, in words"""
+
+
+class Interval(Model):
+    """Distribution-free confidence interval of a median."""
+
+    low: Number | None
+    """lower end; null is undefined"""
+    high: Number | None
+    """upper end; null is undefined"""
+    coverage: Number
+    """probability that it holds the true median"""
+    ranks: Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)]
+    """ranks of both ends among the repetitions, from 1"""
+
+
+class Means(Model):
+    """What papers report in place of the median; never the result."""
+
+    mean: Number
+    """mean of the repetitions"""
+    margin_99: Number
+    """half the width of the mean's 99 % interval"""
+    rsd_percent: Number
+    """relative standard deviation [%]"""
+
+
+class Summary(Model):
+    """Repetitions in a few numbers, nearest rank; null is undefined."""
+
+    count: NonNegativeInt
+    """number of values"""
+    median: Number | None
+    """middle value (RFC 8219 section 12); null is undefined"""
+    p1: Number | None
+    """1st percentile, nearest rank; up to 99 values the smallest"""
+    p99: Number | None
+    """99th percentile, nearest rank; up to 99 values the largest"""
+    min: Number | None
+    """smallest value"""
+    max: Number | None
+    """largest value"""
+    dispersion: Number | None
+    """(P99 - P1) / median [%]"""
+    median_interval: Interval | None
+    """confidence interval of the median; null where there are too few values"""
+
+
+class Series(Model):
+    """Repetitions that means may stand beside, where a run asks for them."""
+
+    means: Means | None = None
+    """mean, its margin and the relative deviation, where the run asked for them"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        """The value of each repetition; None is undefined."""
+        return ()
+
+
+class Figure(Summary, Series):
+    """A quantity with each repetition's value."""
+
+    values: list[Number | None]
+    """each repetition's value; null is undefined"""
+    notes: Sequence[str] = ()
+    """what is odd about the repetitions"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        return self.values
+
+
+class Record(Model):
+    """One benchmark at one frame size and in one direction."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
+
+    benchmark: str
+    """name, as for `--measure`"""
+    title: str
+    """words for a heading; says what deviates from the RFC"""
+    direction: Literal["forward", "reverse", "bidirectional", "connections", "queries"]
+    """`connections`: of stateful devices, `queries`: of names that are resolved; in no direction"""
+    frame_sizes: FrameSizes
+    """octets with FCS on either side"""
+    repetitions: NonNegativeInt
+    """how often it was measured"""
+    trials: list[str]
+    """keys of the trials behind the number, as in journal.jsonl and trials.csv"""
+    invalid_trials: list[InvalidTrial]
+    """trials in which the tester faltered: repeated, never counted as loss of the device"""
+    conditions: dict[str, Any]
+    """settings the numbers depend on: traffic, trials, where the capacity comes from"""
+    not_measured: str | None = None
+    """why there is no number"""
+    unit: str | None = None
+    """of the values, and of everything whose name has no unit"""
+    convention: Literal["per_direction"] | None = None
+    """whether rates are `per_direction` or `aggregate`; always stated"""
+    counted_by: str | None = None
+    """how the tester told test frames from others in all trials of the point: by a `trailer` in
+    each, by `marks`, which show neither order nor duplicates, or by its `ports`' counters; null: it
+    knows one way only"""
+    usable_fps: Number | None = None
+    """what the tester's self-test covers [frames per second per direction]"""
+    above_usable: Sequence[Number] = ()
+    """offered rates above `usable_fps`: loss and delay there may be the tester's own"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that were set as JSON values, always with unit and convention."""
+        always = {"unit": self.unit, "convention": self.convention}
+        return {**{k: v for k, v in always.items() if v is not None}, **super().to_json()}
+
+    @property
+    def sizes(self) -> str:
+        """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
+        return str(self.frame_sizes)
+
+    @property
+    def point(self) -> str:
+        """``"104/64 octets, forward"``."""
+        return f"{self.sizes} octets, {self.direction}"
+
+    def way(self, way: str) -> str:
+        """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
+        return f"{way}, both" if self.direction == "bidirectional" and way != "sum" else way
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a number."""
+        return not self.not_measured
+
+    @property
+    def limited(self) -> bool:
+        """Whether the tester or the medium, not the device, decided."""
+        return False
+
+    @property
+    def offered(self) -> Sequence[float]:
+        """Offered rates that the tester's self-test may not cover [fps per direction] (SELF-02)."""
+        return ()
+
+    @property
+    def offered_from(self) -> str:
+        """Where the rate comes from at which delays were measured; else empty."""
+        return ""
+
+    @property
+    def lowered(self) -> bool:
+        """Offered less than the procedure asks for: there the tester could not carry out its trials."""
+        return False
+
+    @property
+    def odd(self) -> Sequence[str]:
+        """What is odd about the repetitions."""
+        return ()
+
+    @property
+    def throughput_fps(self) -> float | None:
+        """Median rate of frames without loss (RFC 2544, section 26.1) [fps per direction].
+
+        None for every other kind of result.
+        """
+        return None
+
+    @property
+    def forwarded_at_full_load_fps(self) -> float | None:
+        """Median rate forwarded of the highest rate offered [fps per direction]; None if not measured."""
+        return None
+
+    @property
+    def round_trip_ms(self) -> float | None:
+        """Sum of the typical latencies of both directions [ms]; None if not measured."""
+        return None
+
+    @property
+    def published_conditions(self) -> Mapping[str, Any]:
+        """Conditions that the RFC gives this result where a paper does not state them."""
+        return {}
+
+    def find_published_value(
+        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
+    ) -> tuple[float | None, str] | None:
+        """Return the value to set beside a published one, and its direction.
+
+        Args:
+            figure: of a direction, where the metric names one.
+            direction: of the metric, or empty.
+            mode: ``forward``, ``reverse`` or ``bidirectional``, as the paper states.
+            is_aggregate: whether the paper adds both directions.
+
+        Returns:
+            None if the record has no such value.
+        """
+        del figure, direction, mode, is_aggregate
+        return None
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """Everything that was repeated: whose it is (empty, or ending in a space), and its unit."""
+        yield from ()
+
+
+class RatesFound(Series):
+    """A rate that a search found in each repetition; rates in the record's `unit`."""
+
+    repetitions: NonNegativeInt
+    """how often it was measured"""
+    rates: list[Number]
+    """each repetition's result"""
+    median: Number
+    """middle value of the rates (RFC 8219 section 12)"""
+    p1: Number
+    """1st percentile, nearest rank; up to 99 repetitions the smallest"""
+    p99: Number
+    """99th percentile, nearest rank; up to 99 repetitions the largest"""
+    dispersion: Number | None
+    """(P99 - P1) / median [%]; null where the median is 0"""
+    median_interval: Interval | None
+    """confidence interval of the median; null where there are too few values"""
+    notes: Sequence[str] = ()
+    """what is odd about the repetitions"""
+    tester_limited: bool
+    """the result is above 90 % of the tester's own capacity, or the trials just above it were
+    invalid"""
+    tester_ceiling: Number | None
+    """the tester's own capacity: what it does without a device"""
+    upper_bound: Number
+    """highest rate that could have been reported"""
+    upper_bound_reason: str
+    """`media`, `tester` or `given`"""
+    upper_bound_hit: bool
+    """the device carried it: it may be faster"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        return self.rates
+
+    @property
+    def limited(self) -> bool:
+        """Whether the tester or the medium, not the device, decided."""
+        return self.tester_limited or self.upper_bound_hit
+
+    @property
+    def odd(self) -> Sequence[str]:
+        return self.notes
+
+
+class RateRecord(RatesFound, Record):
+    """A record of one rate."""
+
+    min: Number | None = None
+    """smallest of the rates"""
+    max: Number | None = None
+    """largest of the rates"""
+
+    def find_published_value(
+        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
+    ) -> tuple[float | None, str] | None:
+        del figure, direction, is_aggregate
+        if self.direction == "connections":
+            return self.median, "phase 1"
+        return (self.median, self.direction) if self.direction == mode else None
+
+
+def head(
+    at: Conditions, benchmark: str, title: str, attempts: Sequence[Attempt],
+    conditions: Mapping[str, Any], direction: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """Return the fields that all records have.
+
+    Args:
+        at: the point.
+        benchmark, title: of the record.
+        attempts: trials behind the number; it is only published with them.
+        conditions: what else the reader must know (preset, tester, device, proportions ...).
+        direction: in place of the point's, where rates have none.
+    """
+    return {
+        "benchmark": benchmark,
+        "title": title,
+        "direction": direction or at.mode,
+        **({} if direction else {"convention": PER_DIRECTION}),
+        "frame_sizes": {
+            "ipv6": at.ipv6_frame_size,
+            "ipv4": at.ipv4_frame_size,
+            **({"mix": at.mix} if at.mix else {}),
+        },
+        "trials": [a.trial.key for a in attempts],
+        "invalid_trials": [
+            {"key": a.trial.key, "reasons": list(a.verdict.reasons)}
+            for a in attempts
+            if not a.verdict.valid
+        ],
+        "conditions": dict(conditions),
+    }
+
+
+def counted_by(results: Iterable[TrialResult]) -> str | None:
+    """How the tester told test frames from others in these trials; see :class:`Record`."""
+    said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
+    return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None
+
+
+def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
+    """Summary of the rates of all repetitions, by the fields of :class:`RateRecord`."""
+    summary = summary_json(rates)
+    return {
+        "repetitions": summary.pop("count"), "rates": list(rates), **summary,
+        "notes": notes(rates, unit),
+    }  # fmt: skip
+
+
+def summary_of(values: Sequence[float]) -> Summary:
+    """Summarize values."""
+    return Summary(**summary_json(values))
+
+
+def figure_of(values: Sequence[float], unit: str) -> Figure:
+    """Summarize values and keep each of them; infinite ones are undefined."""
+    return Figure(
+        **summary_json(values), values=[finite(v) for v in values], notes=notes(values, unit)
+    )
+
+
+def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
+    """Whether the trials just above a found rate were invalid: the device never failed there."""
+    above = [a for a in attempts if a.trial.rate_fps > rate]
+    if not above:
+        return False
+    following = min(a.trial.rate_fps for a in above)
+    return not any(a.verdict.valid for a in above if a.trial.rate_fps == following)

@@ -1,0 +1,125 @@
+"""``results.json`` as a whole, and its JSON schema, made from the records' models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from v6t.analysis.record import FrameSizes, Model, Number, Record
+
+TITLE = "v6t results.json, version 1"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Bottleneck(Model):
+    """A device watched every second at a found rate and just above, in trials of their own."""
+
+    device: str
+    """name of the device"""
+    frame_sizes: FrameSizes
+    """octets with FCS on either side"""
+    direction: str
+    """of the load"""
+    rate_fps: Number
+    """found [frames per second per direction]"""
+    judged_at: Literal["found", "above"] = "found"
+    """which of its trials `samples`, `idle_percent` and the verdict with its evidence are of"""
+    judged_fps: Number | None = None
+    """offered in that trial [frames per second per direction]"""
+    samples: int
+    """seconds watched under load"""
+    idle_percent: dict[str, Any]
+    """every core's idle time in every second [%]"""
+    limited_by: Literal[
+        "cpu", "table", "rules", "queue", "contention", "tester", "nothing here", "unknown"
+    ]
+    """what limits it"""
+    says: str
+    """the verdict in words"""
+    evidence: list[str]
+    """figures it rests on"""
+    telemetry: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """what it said of itself before, at the found rate, above it and after, in one shape"""
+    together: str | None = None
+    """what the devices of a chain say together"""
+
+
+class DeviceCounts(Model):
+    """What a driven device counted from before the first to after the last trial of a benchmark."""
+
+    device: str
+    """name of the device"""
+    benchmark: str
+    """whose trials these were"""
+    frame_sizes: FrameSizes
+    """octets with FCS on either side"""
+    direction: str
+    """of the load"""
+    seconds: Number
+    """between the two readings"""
+    drops: dict[str, Number]
+    """frames by the device's own reason, those of trials with loss among them; empty: it counted none"""
+    lost_for: dict[str, str]
+    """what each reason says: `queue`, `ingress`, `room`, `entry`, `no connection`, `rule`, `all` of them"""
+    table: dict[str, dict[str, Number]]
+    """`before` and `after`: connections `used`, `limit`, `full` [%]; empty: it tells of no table"""
+
+
+class Results(Model):
+    """The results of a run."""
+
+    format: Literal["v6t-results/1"] = Field(alias="schema")
+    """name and version of this format"""
+    status: Literal["complete", "running", "translation incorrect"]
+    """`running`: interrupted, or going on"""
+    label: str
+    """`--label`"""
+    caveats: list[str]
+    """what must be said beside every number of this run"""
+    results: list[Record]
+    """the records"""
+    finding: dict[str, Any] | None = None
+    """after a wrong translation: the frame sent, expected and received"""
+    bottleneck: Sequence[Bottleneck] = ()
+    """what limits the device at the found rates, with the evidence"""
+    device: Sequence[DeviceCounts] = ()
+    """what the device counted over each benchmark"""
+
+
+class _Schema(GenerateJsonSchema):
+    """Without titles: the keys say as much."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        del schema
+        return False
+
+
+def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
+    """Build the schema of ``results.json`` (JSON Schema 2020-12).
+
+    Args:
+        kinds: model of the records by benchmark; those of others are records without more.
+    """
+    models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
+    _, schema = models_json_schema(
+        [(model, "validation") for model in models], schema_generator=_Schema
+    )
+    definitions = schema["$defs"]
+    for definition in definitions.values():
+        definition.pop("title")
+    names: dict[type[Record], list[str]] = {}
+    for name, kind in kinds.items():
+        names.setdefault(kind, []).append(name)
+    definitions["Record"]["allOf"] = [
+        {
+            "if": {
+                "properties": {"benchmark": {"enum": some}, "not_measured": {"type": "null"}},
+                "required": ["benchmark"],
+            },
+            "then": {"$ref": f"#/$defs/{kind.__name__}"},
+        }
+        for kind, some in names.items()
+    ]
+    return {"$schema": DIALECT, "title": TITLE, **definitions.pop("Results"), "$defs": definitions}

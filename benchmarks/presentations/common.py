@@ -1,0 +1,84 @@
+"""What presentations of several benchmarks share: cells of tables, clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from v6t.analysis.presentation import Clause, clause
+from v6t.analysis.record import Interval, Record
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import SIZES, UNDEFINED, count
+from v6t.benchmarks.records.throughput import ThroughputRecord
+
+REPETITIONS, TRIAL_S = 20, 60.0
+POINT = (SIZES, "<direction")
+"""Headings of every table."""
+
+
+def at(record: Record, way: str | None = None) -> tuple[str, str]:
+    """Cells below :data:`POINT`; ``way``: of one direction."""
+    return record.sizes, record.direction if way is None else record.way(way)
+
+
+def interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
+    """The confidence interval of a median, or that there are too few values for one."""
+    if bounds is None or bounds.low is None or bounds.high is None:
+        return "-"
+    return f"{show(bounds.low)} to {show(bounds.high)}"
+
+
+def share(value: float | None) -> str:
+    """A share in per cent."""
+    return UNDEFINED if value is None else f"{value:.2%}"
+
+
+def matched(value: float | None) -> str:
+    """The share of compared frames that were as they must be; a dash where none was compared."""
+    return "-" if value is None else share(value)
+
+
+def repeated(name: str, records: Sequence[Record]) -> Clause:
+    """Twenty repetitions of everything (GEN-17)."""
+    least = min((r.repetitions for r in records), default=None)
+    return clause(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REPETITIONS} repetitions",
+                  "none yet" if least is None else str(least),
+                  None if least is None else least >= REPETITIONS)  # fmt: skip
+
+
+def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+    """Streams at the throughput of the same point, its median or the P1 of it (LAT-01)."""
+    throughputs = {
+        (r.sizes, r.direction): (r.median, r.p1)
+        for r in data.records
+        if isinstance(r, ThroughputRecord) and r.measured and r.frame_timeout_s is None
+    }
+    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.counted([r])]
+    right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
+    return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
+                  f"{sum(right)} of {len(right)} streams at the throughput found in this run",
+                  all(right) if right else None)  # fmt: skip
+
+
+def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+    """Trials of 60 s (GEN-16)."""
+    return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
+                  *at_least(TRIAL_S, (t.asked["duration_s"] for t in data.counted(records)))
+                  )  # fmt: skip
+
+
+def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
+    """The smallest of what was found, and whether it is as much as wanted."""
+    least = min(values, default=None)
+    if least is None:
+        return "no trial is kept", None
+    return f"{least:g} {unit}", least >= wanted
+
+
+def counted_column(records: Sequence[Record]) -> list[str]:
+    """Name of the column that says how test frames were told from others, where testers differ."""
+    return ["+counted\nby"] if any(r.counted_by for r in records) else []
+
+
+def counted_cells(record: Record, column: Sequence[str]) -> list[str]:
+    """Its cell."""
+    return [record.counted_by or "-" for _ in column]

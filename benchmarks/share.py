@@ -1,0 +1,45 @@
+"""What goes on at a share of the throughput, or at a rate that is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import Field
+from v6t.base.strict_model import StrictModel
+from v6t.benchmarks.base import Benchmark, R
+from v6t.benchmarks.point import MeasurementPoint
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
+
+if TYPE_CHECKING:
+    from v6t.benchmarks.context import RunContext
+
+
+class ShareSettings(StrictModel):
+    """At which rate."""
+
+    share: float = Field(default=0.9, gt=0, le=1)
+    """Rate, as a share of the measured throughput."""
+    rate_fps: float | None = Field(default=None, gt=0)
+    """This rate instead [fps]."""
+
+
+S = TypeVar("S", bound=ShareSettings)
+
+
+class AtShare(Benchmark[R, S]):
+    """A benchmark at such a rate."""
+
+    heeds = frozenset({"rate_from"})
+
+    def follows(self, bound: RunContext) -> tuple[str, ...]:
+        """The throughput, unless the rate is given."""
+        has_rate = self.own(bound).rate_fps is not None
+        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
+
+    def rate(self, point: MeasurementPoint) -> tuple[float, str]:
+        """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
+        own = self.own(point.bound)
+        if own.rate_fps is not None:
+            return own.rate_fps, "given"
+        rate_fps, source = point.throughput()
+        return own.share * rate_fps, f"{own.share:g} of the {source}"

@@ -1,0 +1,246 @@
+"""Explicit address mappings (RFC 7757): which IPv6 prefix stands for which IPv4 prefix."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+
+from v6t.base.errors import UsageError
+from v6t.base.files import explain_read_error, read_text
+from v6t.packets.address_layouts import IPV4, eam_layout, embedded_address_layout
+from v6t.packets.bit_layout import BitLayout
+from v6t.plugins.prefixes import network4, network6
+
+PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+WELL_KNOWN = IPv6Network("64:ff9b::/96")
+
+
+def check_prefix(prefix: IPv6Network) -> IPv6Network:
+    """Return a prefix behind which an IPv4 address can be embedded.
+
+    Raises:
+        UsageError: RFC 6052 does not define its length, or bits 64 to 71 are set.
+    """
+    if prefix.prefixlen not in PREFIX_LENGTHS:
+        raise UsageError(
+            f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}",
+            "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS)),
+            code="not-a-prefix",
+        )
+    if int(prefix.network_address) >> 56 & 0xFF:
+        raise UsageError(
+            f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
+        )
+    return prefix
+
+
+def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
+    """Return whether a prefix may stand for an address: the well-known one only for global ones.
+
+    See RFC 6052, section 3.1.
+    """
+    return prefix != WELL_KNOWN or ipv4.is_global
+
+
+def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
+    """Compute the IPv6 address that represents ``ipv4`` behind ``prefix``."""
+    return IPv6Address(embedded_address_layout(check_prefix(prefix)).encode(ipv4=int(ipv4)))
+
+
+def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
+    """Compute the IPv6 network of all addresses that start like those of an IPv4 network."""
+    first = int(embed(prefix, ipv4.network_address))
+    ones = int(embed(prefix, ipv4.netmask)) ^ int(prefix.network_address)
+    length = 129 - (ones & -ones).bit_length() if ones else prefix.prefixlen
+    return IPv6Network((first, length))
+
+
+def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
+    """Read the IPv4 address in ``ipv6``; bits after it are ignored.
+
+    Raises:
+        UsageError: the address is not behind the prefix.
+    """
+    check_prefix(prefix)
+    if ipv6 not in prefix:
+        raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
+    return IPv4Address(embedded_address_layout(prefix).decode(int(ipv6))[IPV4])
+
+
+@dataclass(frozen=True)
+class Mapping(ABC):
+    """An IPv6 prefix whose addresses represent those of an IPv4 prefix."""
+
+    ipv4: IPv4Network
+    ipv6: IPv6Network
+
+    @property
+    @abstractmethod
+    def layout(self) -> BitLayout:
+        """How an IPv6 address holds an IPv4 address."""
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
+        """Compute the IPv6 address of an address within the IPv4 prefix."""
+        return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
+        """Compute the IPv4 address of an address within the IPv6 prefix; later bits are ignored."""
+        suffix = self.layout.decode(int(ipv6))[IPV4]
+        return IPv4Address(int(self.ipv4.network_address) | suffix)
+
+
+@dataclass(frozen=True)
+class Eam(Mapping):
+    """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
+
+    def __post_init__(self) -> None:
+        suffix_len = 32 - self.ipv4.prefixlen
+        if 128 - self.ipv6.prefixlen < suffix_len:
+            raise UsageError(
+                f"the {suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
+                "(RFC 7757 section 3)",
+                f"use an IPv6 prefix of at most /{128 - suffix_len}",
+                code="outside-prefix",
+            )
+
+    @cached_property
+    def layout(self) -> BitLayout:
+        return eam_layout(self.ipv4, self.ipv6)
+
+
+class Rfc6052(Mapping):
+    """A prefix of RFC 6052, which maps all IPv4 addresses."""
+
+    def __init__(self, ipv6: IPv6Network) -> None:
+        super().__init__(IPv4Network("0.0.0.0/0"), check_prefix(ipv6))
+
+    @property
+    def layout(self) -> BitLayout:
+        return embedded_address_layout(self.ipv6)
+
+
+@dataclass(frozen=True)
+class Mappings:
+    """A translator's address table: EAMs first, by longest prefix, then an RFC 6052 prefix.
+
+    Attributes:
+        eams: explicit mappings; their order is of no importance.
+        prefix: for addresses no EAM holds (RFC 7757 section 3); None: they are not translated.
+    """
+
+    eams: tuple[Eam, ...] = ()
+    prefix: Rfc6052 | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("ipv4", "ipv6"):
+            nets = [getattr(e, what) for e in self.eams]
+            if len(set(nets)) < len(nets):
+                twice = next(n for n in nets if nets.count(n) > 1)
+                raise UsageError(
+                    f"two explicit address mappings have the same prefix {twice}",
+                    "leave one out; a longer prefix within another is fine",
+                    code="duplicate",
+                )
+        if not self.eams and self.prefix is None:
+            raise UsageError(
+                "translation needs a prefix or explicit address mappings",
+                "give eam entries, or a prefix such as 64:ff9b::/96",
+                code="nothing-to-translate",
+            )
+
+    def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
+        """The mapping an IPv4 address falls under."""
+        hits = [e for e in self.eams if ipv4 in e.ipv4]
+        return max(hits, key=lambda e: e.ipv4.prefixlen, default=None) or self.prefix
+
+    def of_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
+        """The mapping an IPv6 address falls under."""
+        hits = [e for e in self.eams if ipv6 in e.ipv6]
+        if hits:
+            return max(hits, key=lambda e: e.ipv6.prefixlen)
+        return self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        """IPv6 form of an IPv4 address, None if there is none."""
+        mapping = self.of_ipv4(ipv4)
+        return None if mapping is None else mapping.to_ipv6(ipv4)
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        """IPv4 form of an IPv6 address, None if there is none."""
+        mapping = self.of_ipv6(ipv6)
+        return None if mapping is None else mapping.to_ipv4(ipv6)
+
+    def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
+        """The one mapping that holds ``first..last`` both ways, None if several take part."""
+        mapping = self.of_ipv4(first)
+        if mapping is None or last not in mapping.ipv4:
+            return None
+        low, high = mapping.to_ipv6(first), mapping.to_ipv6(last)
+        for other in self.eams:
+            if other is mapping:
+                continue
+            if _meets(other.ipv4, first, last) and _longer(other.ipv4, mapping.ipv4):
+                return None
+            if isinstance(mapping, Rfc6052) and _meets(other.ipv4, first, last):
+                return None
+            overlaps = _meets(other.ipv6, low, high)
+            if overlaps and (isinstance(mapping, Rfc6052) or _longer(other.ipv6, mapping.ipv6)):
+                return None
+        return mapping
+
+
+def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
+    """A table from what a user writes.
+
+    Raises:
+        UsageError: a prefix is none, has host bits, or the table is impossible.
+    """
+    eams = tuple(
+        Eam(network4(four, "EAM IPv4 prefix"), network6(six, "EAM IPv6 prefix"))
+        for four, six in pairs
+    )
+    return Mappings(eams, Rfc6052(network6(prefix, "prefix")) if prefix else None)
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """IPv4 and IPv6 prefixes, one pair a line, in either order; ``#`` begins a comment.
+
+    Blanks, a comma or ``=`` stand between the two.
+
+    Raises:
+        UsageError: the file cannot be read, or a line is no pair.
+    """
+    try:
+        text = read_text(path)
+    except OSError as exc:
+        raise explain_read_error(f"the EAM file {path}", exc) from exc
+    pairs = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()
+        if not words:
+            continue
+        if len(words) != 2 or (":" in words[0]) == (":" in words[1]):
+            raise UsageError(
+                f"{path}:{number}: an IPv4 and an IPv6 prefix are expected",
+                "write for example 198.18.0.0/24 2001:2::/120",
+                code="invalid-table-row",
+            )
+        four, six = words if ":" in words[1] else words[::-1]
+        pairs.append((four, six))
+    return pairs
+
+
+def _meets(
+    net: IPv4Network | IPv6Network,
+    first: IPv4Address | IPv6Address,
+    last: IPv4Address | IPv6Address,
+) -> bool:
+    return int(net.network_address) <= int(last) and int(first) <= int(net.broadcast_address)
+
+
+def _longer(net: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
+    return net.prefixlen > other.prefixlen

@@ -1,0 +1,177 @@
+"""The binding table of a lwAFTR (RFC 7596 section 6.1) in columns, up to millions of rows.
+
+A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4. Addresses that
+are shared by several rows have one PSID length and offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.base.errors import UsageError
+from v6t.base.files import explain_read_error
+from v6t.intent.binding_table import read_softwires
+from v6t.packets.headers import to_octets
+from v6t.plugins.reference_device import has_forwardable_address
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.packets.address_layouts import GeneratedSoftwires
+    from v6t.packets.arrays import U8, U64
+
+
+@dataclass(frozen=True, eq=False)
+class BindingTable:
+    """Rows in ascending order of IPv4 address and PSID.
+
+    Attributes:
+        ipv4, psid: ``(n,)`` uint64.
+        psid_len, psid_offset: ``(n,)`` uint64, equal for equal addresses.
+        b4, br: ``(n, 16)`` uint8, addresses of lwB4 and lwAFTR.
+    """
+
+    ipv4: U64
+    psid: U64
+    psid_len: U64
+    psid_offset: U64
+    b4: U8
+    br: U8
+
+    def __len__(self) -> int:
+        return len(self.ipv4)
+
+    def __post_init__(self) -> None:
+        keys = self.ipv4 << np.uint64(16) | self.psid
+        first = np.flatnonzero(np.append(True, self.ipv4[1:] != self.ipv4[:-1]))
+        object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "_first", first)
+        object.__setattr__(self, "_addresses", self.ipv4[first])
+
+    def find(self, ipv4: U64, port: U64) -> NDArray[np.int64]:
+        """Row of each address and port, -1 for none.
+
+        Args:
+            ipv4: ``(n,)``.
+            port: ``(n,)``.
+        """
+        addresses, keys = self._addresses, self._keys  # type: ignore[attr-defined]
+        place = np.minimum(np.searchsorted(addresses, ipv4), len(addresses) - 1)
+        row = self._first[place]  # type: ignore[attr-defined]
+        length, offset = self.psid_len[row], self.psid_offset[row]
+        shared = length > 0
+        low = np.where(shared, np.uint64(16) - offset - length, np.uint64(16))
+        psid = port >> low & (np.uint64(1) << length) - np.uint64(1)
+        excluded = shared & (offset > 0) & (port >> (np.uint64(16) - offset) == 0)
+        wanted = ipv4 << np.uint64(16) | psid
+        index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = (addresses[place] == ipv4) & (keys[index] == wanted) & ~excluded
+        return np.where(hit, index, -1).astype(np.int64)
+
+    def softwire(self, row: int) -> tuple[IPv4Address, int, IPv6Address, IPv6Address]:
+        """IPv4 address, PSID, lwB4 and lwAFTR of a row."""
+        return (
+            IPv4Address(int(self.ipv4[row])),
+            int(self.psid[row]),
+            IPv6Address(self.b4[row].tobytes()),
+            IPv6Address(self.br[row].tobytes()),
+        )
+
+
+def generate_table(
+    softwires: GeneratedSoftwires, count: int, psid_offset: int, br: IPv6Address
+) -> BindingTable:
+    """Generate the rows of the first softwires.
+
+    Args:
+        softwires: how rows follow from their numbers.
+        count: number of rows.
+        psid_offset: of all rows.
+        br: the lwAFTR's address.
+    """
+    number = np.arange(count, dtype=np.uint64)
+    return BindingTable(
+        softwires.ipv4_layout.encode_words(softwire=number)[0],
+        softwires.psid_layout.encode_words(softwire=number)[0],
+        np.full(count, softwires.psid_len, dtype=np.uint64),
+        np.full(count, psid_offset, dtype=np.uint64),
+        softwires.b4_layout.encode_octets(softwire=number),
+        np.broadcast_to(np.frombuffer(br.packed, dtype=np.uint8), (count, 16)),
+    )
+
+
+def read_table(path: Path, br: IPv6Address) -> BindingTable:
+    """Read a binding table from a file with one softwire per line.
+
+    Columns, separated by blanks or commas: IPv4 address, PSID, PSID length, PSID offset, lwB4
+    address and, if it is not ``br``, lwAFTR address. ``#`` begins a comment.
+
+    Raises:
+        UsageError: the file cannot be read, or a row is impossible.
+    """
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError as exc:
+        raise explain_read_error(f"the binding table {path}", exc) from exc
+    return _read(path, stamp, br)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
+    rows = list(_rows(path, br))
+    if not rows:
+        raise UsageError(f"the binding table {path} is empty", code="empty-file")
+    numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
+    order = np.lexsort((numbers[:, 1], numbers[:, 0]))
+    numbers = numbers[order]
+    same = numbers[1:, 0] == numbers[:-1, 0]
+    twice = same & (numbers[1:, 1] == numbers[:-1, 1])
+    if twice.any():
+        _complain(path, numbers, int(twice.argmax()), "is bound twice")
+    mixed = same & (numbers[1:, 2:4] != numbers[:-1, 2:4]).any(axis=1)
+    if mixed.any():
+        _complain(path, numbers, int(mixed.argmax()), "has several PSID lengths or offsets")
+    b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
+    brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
+    columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
+    for name, addresses in (("IPv4", to_octets(columns[0], 4)), ("lwB4", b4), ("lwAFTR", brs)):
+        dropped = ~has_forwardable_address(addresses)
+        if dropped.any():
+            row = int(dropped.argmax())
+            shown = ip_address(addresses[row].tobytes())
+            _complain(
+                path, numbers, row, f"has the {name} address {shown}, which no device forwards"
+            )
+    return BindingTable(columns[0], columns[1], columns[2], columns[3], b4, brs)
+
+
+def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+    for number, row in read_softwires(path):
+        k, a = row.psid_len, row.psid_offset
+        reason = ""
+        if row.psid >= 1 << min(k, 64) or a > 16 or (k and a + k > 16):
+            reason = "no such PSID"
+        elif k == 16 and not row.psid:
+            reason = "PSID 0 of 16 bits owns port 0 and nothing else"
+        if reason:
+            raise UsageError(
+                f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}",
+                "PSID offset and length are 16 bits at most, and the PSID has that length",
+                code="invalid-table-row",
+            )
+        own = br if row.br is None else row.br
+        yield (int(row.ipv4), row.psid, k, a, row.b4.packed, own.packed)
+
+
+def _complain(path: Path, numbers: NDArray[np.uint64], row: int, what: str) -> None:
+    address, psid = IPv4Address(int(numbers[row, 0])), int(numbers[row, 1])
+    raise UsageError(
+        f"{path}: {address} (PSID {psid}) {what}",
+        "correct the binding table",
+        code="invalid-table-row",
+    )

@@ -1,0 +1,79 @@
+"""Devices made of several parts one after the other, and how an intent lists them.
+
+Each part is what some driver can make, or what a reference translation can be. A test setup with
+two devices (RFC 8219 section 4.2) has parts of both; a device may have several, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from v6t.intent.families import ChainConfig, DeviceConfig
+from v6t.plugins.base import DeviceIntent, Link, Links, Part, PluginParams
+
+_Params = TypeVar("_Params", bound=PluginParams)
+
+TAYGA = {"queue_length": 5000, "mend_checksums": True}
+"""Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
+
+CHAIN = "chain"
+"""The driver that combines the drivers of the parts."""
+
+CONFIGURATION = ChainConfig()
+
+
+def chain_intent(
+    technology: str,
+    parts: Sequence[Part],
+    links: Links,
+    alternatives: Sequence[Part] = (),
+    configuration: DeviceConfig = CONFIGURATION,
+) -> DeviceIntent:
+    """Build the intent of a chain, whose outer links are those of its outermost parts.
+
+    Args:
+        technology: name of the technology.
+        parts: parts from left to right.
+        links: both cables.
+        alternatives: parts that can each stand for several others.
+        configuration: that of a single device in place of the chain.
+    """
+    return DeviceIntent(
+        technology,
+        configuration,
+        links,
+        parts[0].intent.left,
+        parts[-1].intent.right,
+        tuple(part.part_intent for part in parts),
+        tuple(part.part_intent for part in alternatives),
+    )
+
+
+def shared_names(model: type[PluginParams], whole: PluginParams) -> list[str]:
+    """List the parameters of a part that the whole has by the same name."""
+    return [name for name in model.model_fields if name in type(whole).model_fields]
+
+
+def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
+    """Make the parameters of a part: every one that the whole has by the same name, and its own.
+
+    Args:
+        model: of the part.
+        whole: parameters of all parts together.
+        own: in place of those of the whole, or besides them.
+    """
+    shared = {name: getattr(whole, name) for name in shared_names(model, whole)}
+    return model(**{**shared, **own})
+
+
+def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+    """One cable between two parts, as the left one and as the right one sees it."""
+    seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
+    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
+
+
+def without_ipv6(intent: DeviceIntent) -> DeviceIntent:
+    """Return an intent without IPv6 addresses and neighbors."""
+    return replace(intent, left=intent.left.select_version(4), right=intent.right.select_version(4))

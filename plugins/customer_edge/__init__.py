@@ -1,1 +1,0 @@
-"""Customer edges of MAP-E, MAP-T and lw4o6."""

@@ -1,0 +1,228 @@
+"""DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
+
+from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Dns64Config
+from v6t.packets.direction import Direction
+from v6t.plugins import address_mappings
+from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, Technology
+from v6t.plugins.params import device, tester
+from v6t.plugins.prefixes import network6
+from v6t.profiles.dns.messages import QUESTION_END
+from v6t.profiles.dns.zone import SUFFIX, Zone
+from v6t.profiles.model import FramePair
+from v6t.profiles.wire import FCS_OCTETS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
+"""A query as a frame, untagged."""
+
+
+class Resolving(Technology):
+    """Answers queries."""
+
+    exchange = "queries"
+    modes = ("forward",)
+    default_benchmarks = ("resolution",)
+    overhead = 20
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = (IPV6_OCTETS,)
+
+    @property
+    @abstractmethod
+    def zone(self) -> Zone:
+        """The names that are asked for and answered for."""
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """The size of a query; as device and authoritative server would exchange it.
+
+        Raises:
+            UsageError: another size.
+        """
+        if ipv6_frame_size != IPV6_OCTETS:
+            raise UsageError(
+                f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}",
+                "leave the frame size out",
+                code="frame-too-small",
+            )
+        return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
+
+    def sizes_of(self, listed: int | str) -> FramePair:
+        """The same.
+
+        Raises:
+            UsageError: several sizes.
+        """
+        if isinstance(listed, str):
+            raise UsageError(
+                "name resolution cannot use a mix of frame sizes",
+                "leave the frame size out",
+                code="invalid-frame-size-mix",
+            )
+        return self.frame_pair(listed)
+
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
+        """There is no translation of frames.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"{self.name} forwards no frames", "it answers queries: see zone", code="no-frames"
+        )
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
+        """There are no streams.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"{self.name} sends single queries instead of streams of frames",
+            "measure it with `v6t run --measure resolution`",
+            code="no-frames",
+        )
+
+
+FEWEST_NAMES = 1 << 16
+
+
+class Dns64Params(PluginParams):
+    """Everything ``dns64`` can be told."""
+
+    prefix: str = Field(
+        "2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records the device makes"
+    )
+    upstream: Literal["ipv4", "ipv6"] = Field(
+        "ipv4", description="version of IP between the device and the authoritative server"
+    )
+    names: IPv4Network = Field(
+        IPv4Network("64.0.0.0/2"),
+        description="addresses of the A records: each name spells one, and is asked for once",
+    )
+    own_prefix: IPv6Network = Field(
+        IPv6Network("2001:2:0:aaaa::/96"),
+        description="a /96: AAAA records of names that have one of their own",
+    )
+    ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
+    client_ports: int = Field(
+        64,
+        ge=1,
+        le=300,
+        description="source ports of the client: a device may spread them over cores",
+    )
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+
+    @cached_property
+    def servers(self) -> IPv6Network:
+        """The checked prefix."""
+        named = (
+            str(address_mappings.WELL_KNOWN)
+            if self.prefix in ("wkp", "well-known")
+            else self.prefix
+        )
+        return address_mappings.check_prefix(network6(named, "prefix"))
+
+    @property
+    def embedded_addresses(self) -> Embedded:
+        """Return the first address that a name spells."""
+        return {"prefix": (self.servers, (self.names.network_address,))}
+
+    @model_validator(mode="after")
+    def _possible(self) -> Dns64Params:
+        if self.own_prefix.prefixlen != 96:
+            raise UsageError(
+                f"own_prefix is a /{self.own_prefix.prefixlen}",
+                "give a /96: the name's address follows",
+                code="not-a-prefix",
+            )
+        if self.own_prefix.overlaps(self.servers):
+            raise UsageError(
+                f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
+                "synthesised answers cannot be distinguished",
+                code="address-conflict",
+            )
+        if self.names.num_addresses < FEWEST_NAMES:
+            raise UsageError(
+                f"{self.names} has {self.names.num_addresses} names, which are soon asked twice",
+                "give a /16 or a shorter prefix",
+                code="not-enough-addresses",
+            )
+        return self
+
+
+class Dns64(Resolving):
+    """Makes AAAA records of A records."""
+
+    name = "dns64"
+    title = "DNS64: AAAA records made of A records, for clients of a NAT64"
+    rfcs = ("RFC 8219 section 9", "RFC 6147", "RFC 6052")
+    params_model = Dns64Params
+    sides = ("clients", "authoritative server")
+    default_driver = "unbound"
+    params: Dns64Params
+
+    @property
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
+        """Clients have IPv6 (RFC 8219 section 9.1)."""
+        return 6, 4 if self.params.upstream == "ipv4" else 6
+
+    @cached_property
+    def zone(self) -> Zone:
+        p = self.params
+        four = p.upstream == "ipv4"
+        return Zone(
+            client=p.tester_left_ipv6,
+            resolver=p.dut_left_ipv6.ip,
+            asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
+            server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
+            prefix=p.servers,
+            own=p.own_prefix.network_address.packed[:12],
+            first=int(p.names.network_address),
+            count=p.names.num_addresses,
+            ttl_s=p.ttl_s,
+            ports=(20_000, p.client_ports),
+        )
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe the prefix, the zone's server and both links; the device routes nothing."""
+        p, links = self.params, self.links
+        return DeviceIntent(
+            technology=self.name,
+            configuration=Dns64Config(
+                prefix=p.servers,
+                resolver=p.dut_left_ipv6.ip,
+                clients=p.dut_left_ipv6.network,
+                zone=SUFFIX,
+                server=self.zone.server,
+            ),
+            links=links,
+            left=LinkIntent.describe(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
+            right=LinkIntent.describe(
+                links.right,
+                [p.dut_right_ipv4, p.dut_right_ipv6],
+                [p.tester_right_ipv4, p.tester_right_ipv6],
+            ),
+        )

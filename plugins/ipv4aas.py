@@ -1,0 +1,786 @@
+"""IPv4 as a service with two devices, CE and PE: together they are a stateful NAT44 (DD-01).
+
+The tester sends IPv4 on both sides (Lencse and Bazsó 2024). Sizes are those of the IPv6 frame on
+the link between the devices, so the medium's rate is that link's (DD-02).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
+from v6t.intent.device import Address, LinkIntent, Network, PartIntent
+from v6t.intent.families import (
+    AftrTunnelConfig,
+    B4Config,
+    ClatConfig,
+    DsLiteAftrConfig,
+    Nat44Config,
+)
+from v6t.packets.direction import Direction
+from v6t.packets.header_policy import HeaderPolicy
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
+from v6t.plugins import address_mappings
+from v6t.plugins.address_mappings import embed_network
+from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
+from v6t.plugins.chain import (
+    CHAIN,
+    TAYGA,
+    between,
+    chain_intent,
+    part_params,
+    shared_names,
+    without_ipv6,
+)
+from v6t.plugins.dslite import B4, SoftwireEnd
+from v6t.plugins.frame_sizes import (
+    IPV6_SIZES,
+    TUNNEL_SIZES,
+    check_whole,
+    tag_octets,
+    translated_pair,
+)
+from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
+from v6t.plugins.map_ce import (
+    LwB4,
+    LwB4Params,
+    MapECe,
+    MapECeParams,
+    MapTCe,
+    MapTCeParams,
+    checked_ports,
+)
+from v6t.plugins.map_domains import ALL_CES, RuleParams
+from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.params import address, tester
+from v6t.plugins.ports import PortSet
+from v6t.plugins.prefixes import network6
+from v6t.plugins.siit import LOWEST_IPV6_MTU
+from v6t.plugins.stateful import (
+    LOWEST_PORT,
+    ConnectionParams,
+    Packets,
+    Ports,
+    PublicPool,
+    StatefulTechnology,
+    networks,
+    pool_reasons,
+    translated_ends,
+)
+from v6t.plugins.translation import DF_FROM
+from v6t.profiles.model import FramePair
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
+
+Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
+CE_STATEFUL = ("lw4o6", "map-e", "map-t")
+"""Variants whose CE keeps the connections and has a port set; of the others the PE does."""
+HEADROOM = 0.9
+"""Share of a port set above which a NAPT was seen to degrade (DD-03)."""
+WIDEST = 96
+"""Length of the prefixes that hold a whole IPv4 address in their last bits."""
+
+
+DEFAULT_PSID_LEN = 3
+"""PSID length of lw4o6."""
+
+
+class Ipv4aasParams(ConnectionParams, RuleParams):
+    """Everything ``ipv4aas`` can be told."""
+
+    ranges: ClassVar[Mapping[str, str]] = {
+        "initiator_ipv4": "initiator_count",
+        "responder_ipv4": "responder_count",
+        "public_ipv4": "public_count",
+    }
+
+    variant: Variant = Field("464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t")
+    initiator_ports: Ports = Field(
+        Ports(min=4096, max=8191), description="source ports of the Initiator"
+    )
+    responder_ports: Ports = Field(
+        Ports(min=1, max=1000), description="destination ports, those of the Responder"
+    )
+    initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
+    responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
+    public_ipv4: IPv4Address | None = Field(
+        None,
+        description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
+    )
+    public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
+    public_ports: Ports = Field(
+        Ports(min=LOWEST_PORT, max=65535), description="public ports of a stateful PE"
+    )
+    prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
+    clat_ipv6: str = Field(
+        "2001:2:0:2::/96", description="464xlat: prefix that stands for the customer's IPv4"
+    )
+    rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
+    rule_ipv4: str = Field("192.0.2.0/24", description="map-e, map-t: rule IPv4 prefix")
+    ea_len: int = Field(11, description="map-e, map-t: length of the EA bits")
+    psid_offset: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="lw4o6, map-e, map-t: PSID offset; the NAPT takes the first range of ports",
+    )
+    dmr: str = Field("2001:db8:ffff::/64", description="map-t: default mapping rule")
+    b4_prefix: str = Field(
+        "2001:db8:b400::/40", description="lw4o6: IPv6 prefix of the lwB4s, a /64 for each"
+    )
+    psid: int = Field(3, ge=0, description="lw4o6, map-e, map-t: PSID of the CE")
+    psid_len: int | None = Field(
+        None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
+    )
+    ce_middle_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::9/64"), description="the CE's address on the middle link"
+    )
+    pe_middle_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::1/64"),
+        description="the PE's address on the middle link; also its tunnel's",
+    )
+    ce_mac: str = Field(
+        "02:00:00:00:03:01",
+        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
+        description="the CE's MAC address on the middle link",
+    )
+    pe_mac: str = Field(
+        "02:00:00:00:03:02",
+        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
+        description="the PE's MAC address on the middle link",
+    )
+    middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
+    dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+    dut_right_ipv4: IPv4Interface = address("192.168.19.1/30", "the PE's IPv4 address on the right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+
+    @property
+    def embedded_addresses(self) -> Embedded:
+        """Return the Responder's addresses, where the variant translates."""
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        name = {"464xlat": "prefix", "map-t": "dmr"}.get(self.variant)
+        if name is None:
+            return {}
+        return {name: (network6(getattr(self, name), name), (self.responder_ipv4, last))}
+
+    @property
+    def ce_stateful(self) -> bool:
+        """Whether the CE keeps the connections (DD-04)."""
+        return self.variant in CE_STATEFUL
+
+    @property
+    def public_first(self) -> IPv4Address:
+        """First public address."""
+        if self.public_ipv4 is not None:
+            return self.public_ipv4
+        return IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
+
+    @property
+    def publics(self) -> int:
+        """Number of public addresses."""
+        return 1 if self.ce_stateful else self.public_count
+
+    @property
+    def outside(self) -> Ports:
+        """Ports the connections leave from."""
+        if not self.ce_stateful:
+            return self.public_ports
+        first, last = self.port_set.ranges[0]
+        return Ports(min=max(first, 1), max=last)  # port 0 is reserved
+
+    @property
+    def public(self) -> PublicPool:
+        return PublicPool(self.public_first, self.publics, self.outside)
+
+    @property
+    def initiator(self) -> IPv4Address:
+        return self.initiator_ipv4
+
+    @property
+    def responder(self) -> IPv4Address:
+        return self.responder_ipv4
+
+    @property
+    def only_psid(self) -> int:
+        """Return the CE's PSID."""
+        return self.psid
+
+    @property
+    def softwire_psid_len(self) -> int:
+        """Return the PSID length of lw4o6."""
+        return DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
+
+    @property
+    def port_set(self) -> PortSet:
+        """The CE's ports."""
+        if self.variant == "lw4o6":
+            return checked_ports(self.psid_offset, self.softwire_psid_len, self.psid)
+        return self.rule.port_set(self.psid)
+
+    @property
+    def plat_prefix(self) -> IPv6Network:
+        """The checked prefix of the PLAT."""
+        return address_mappings.check_prefix(network6(self.prefix, "prefix"))
+
+    @property
+    def clat_prefix(self) -> IPv6Network:
+        """The checked prefix of the CLAT."""
+        return network6(self.clat_ipv6, "clat_ipv6")
+
+    @property
+    def used_ports(self) -> float:
+        """Share of the NAPT's ports that the Initiator's sources take (DD-03); 0: no port set."""
+        return self.endpoints / self.outside.count if self.ce_stateful else 0.0
+
+    @model_validator(mode="after")
+    def _possible(self) -> Ipv4aasParams:
+        if self.m != self.n:
+            raise UsageError(
+                "background between two IPv4 networks cannot be distinguished from the foreground",
+                "set n = m",
+                code="no-background",
+            )
+        if self.variant == "464xlat":
+            self._check_prefixes()
+        if self.ce_stateful:
+            self._check_ports()
+        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
+        return self
+
+    def _check_prefixes(self) -> None:
+        for name, net in (("prefix", self.plat_prefix), ("clat_ipv6", self.clat_prefix)):
+            if net.prefixlen != WIDEST:
+                raise UsageError(
+                    f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
+                    f"use a /{WIDEST}",
+                    code="not-a-prefix",
+                )
+        if self.plat_prefix == self.clat_prefix:
+            raise UsageError(
+                "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
+            )
+
+    def _check_ports(self) -> None:
+        if self.variant != "lw4o6":
+            rule = self.rule
+            if self.public_first not in rule.ipv4_prefix:
+                raise UsageError(
+                    f"public_ipv4 {self.public_first} is outside the rule's IPv4 prefix "
+                    f"{rule.ipv4_prefix}",
+                    "choose one within it",
+                    code="outside-prefix",
+                )
+            if rule.prefix_ce:
+                raise UsageError(
+                    f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
+                    f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
+                    code="conflict",
+                )
+        first, last = self.port_set.ranges[0]
+        if first < LOWEST_PORT and not self.low_ports:
+            raise UsageError(
+                f"the port set {first} to {last} of PSID {self.psid} holds ports below "
+                f"{LOWEST_PORT}",
+                "choose another psid, or set low_ports to true",
+                code="out-of-range",
+            )
+        if self.endpoints > self.outside.count:
+            ranges = len(self.port_set.ranges)
+            of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
+            raise UsageError(
+                f"{self.endpoints} source ports do not fit the {of} of {self.outside.count}",
+                "shorten initiator_ports, lower initiator_count, or give the CE more ports "
+                "(ea_len, psid_len, psid_offset)",
+                code="not-enough-addresses",
+            )
+
+    @property
+    def tunnel_ipv6(self) -> IPv6Address:
+        """Where the PE's tunnels end."""
+        return self.pe_middle_ipv6.ip
+
+
+CE, PE = "CE", "PE"
+_INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
+_INNER_LEFT, _INNER_RIGHT = "192.168.20.1/30", "192.168.20.2/30"
+
+
+def parts_of(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    """The parts from left to right."""
+    return _VARIANTS[params.variant](params, links)
+
+
+def alternatives_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
+    """Return the parts that can stand for several others: an AFTR in one piece."""
+    if params.variant != "ds-lite":
+        return ()
+    _, softwire, nat = parts
+    _, near = _middle(params)
+    nat44 = cast(Nat44Config, nat.intent.configuration)
+    intent = DeviceIntent(
+        "dslite-aftr",
+        DsLiteAftrConfig(
+            aftr=params.tunnel_ipv6,
+            first_b4=params.ce_middle_ipv6.ip,
+            b4_count=1,
+            **{name: getattr(nat44, name) for name in nat44.model_fields_set},
+        ),
+        Links(near, links.right),
+        softwire.intent.left,
+        nat.intent.right,
+    )
+    covered = (softwire.name, nat.name)
+    return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=covered),)
+
+
+def covering(first: Any, count: int) -> IPv4Network:
+    """The smallest network that holds so many addresses from the first on."""
+    bits = (int(first) ^ (int(first) + count - 1)).bit_length()
+    return IPv4Network((int(first) >> bits << bits, 32 - bits))
+
+
+def _connections(p: Ipv4aasParams) -> dict[str, Any]:
+    """What a NAT calls the public addresses and ports."""
+    return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
+
+
+def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
+    return between(p.ce_mac, p.pe_mac, p.middle_mtu)
+
+
+def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DeviceIntent:
+    """The NAT44 of either device; IPv4 only."""
+    params = part_params(Nat44Params, p, **_connections(p), **fields)
+    return without_ipv6(Nat44(params, links).dut_intent())
+
+
+def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Any]:
+    """The CE's NAPT to its port set, and the cable behind it as the next part sees it."""
+    here, there = between(*_INNER, links.left.mtu)
+    intent = _nat44(
+        p,
+        Links(links.left, here),
+        dut_right_ipv4=_INNER_LEFT,
+        tester_right_ipv4=_INNER_RIGHT.partition("/")[0],
+    )
+    return Part("napt", CE, intent, "nftables", stateful=True), there
+
+
+def _ce(
+    p: Ipv4aasParams,
+    inner: Any,
+    kind: type[Technology],
+    params: Any,
+    to_ipv4: Direction | None = None,
+    behind: Mapping[Network, Address] | None = None,
+) -> Part:
+    """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here.
+
+    Args:
+        p: of both devices.
+        inner: the cable from the NAPT.
+        kind, params: the plugin.
+        to_ipv4: see :class:`Part`.
+        behind: routes of its IPv6 side in place of the plugin's.
+    """
+    near, _ = _middle(p)
+    technology = kind(params, Links(near, inner))
+    single = technology.dut_intent()
+    to_napt = {IPv4Network(p.public_first): IPv4Interface(_INNER_LEFT).ip}
+    intent = replace(
+        single,
+        configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
+        links=Links(inner, near),
+        left=replace(single.right, routes=to_napt),
+        right=replace(single.left, routes=behind or single.left.routes),
+    )
+    named = {name: name for name in shared_names(kind.params_model, p)}
+    return Part(
+        "ce", CE, intent, reference=technology, mirrored=True, to_ipv4=to_ipv4, params=named
+    )
+
+
+def _pe(
+    p: Ipv4aasParams,
+    links: Links,
+    name: str,
+    kind: type[Technology],
+    params: Any,
+    to_ipv4: Direction | None = None,
+) -> Part:
+    """A stateless PE."""
+    _, near = _middle(p)
+    technology = kind(params, Links(near, links.right))
+    servers = networks(p.responder_ipv4, p.responder_count)
+    right = LinkIntent.describe(
+        links.right,
+        [p.dut_right_ipv4],
+        [p.tester_right_ipv4],
+        dict.fromkeys(servers, p.tester_right_ipv4),
+    )
+    intent = replace(technology.dut_intent(), right=right)
+    named = {name: name for name in shared_names(kind.params_model, p)}
+    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4, params=named)
+
+
+def _relay(p: Ipv4aasParams) -> dict[str, Any]:
+    """What a MAP relay has beside the parameters of the rule: all CEs of it."""
+    return {
+        "ces": ALL_CES,
+        "psid": 0 if p.ea_len else p.psid,
+        "server_ipv4": p.responder_ipv4,
+        "tester_left_ipv6": p.ce_middle_ipv6.ip,
+    }
+
+
+def _map_ce(p: Ipv4aasParams) -> dict[str, Any]:
+    """What a MAP CE has beside the parameters of the rule."""
+    own = {"ce_ipv4": p.public_first, "ce_psid": p.psid, "server_ipv4": p.responder_ipv4}
+    return {**own, **_ce_link(p)}
+
+
+def _ce_link(p: Ipv4aasParams) -> dict[str, Any]:
+    return {
+        "dut_left_ipv6": p.ce_middle_ipv6,
+        "tester_left_ipv6": p.pe_middle_ipv6.ip,
+        "dut_right_ipv4": _INNER_RIGHT,
+        "tester_right_ipv4": _INNER_LEFT.partition("/")[0],
+    }
+
+
+def _map_e(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    napt, inner = _napt(p, links)
+    ce = part_params(MapECeParams, p, **_map_ce(p), br_address=p.tunnel_ipv6)
+    br = part_params(
+        MapEParams, p, **_relay(p), br_address=p.tunnel_ipv6, dut_left_ipv6=p.pe_middle_ipv6
+    )
+    return napt, _ce(p, inner, MapECe, ce), _pe(p, links, "br", MapEBorderRelay, br)
+
+
+def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    napt, inner = _napt(p, links)
+    ce = part_params(MapTCeParams, p, **_map_ce(p))
+    br = part_params(MapTParams, p, **_relay(p), dut_left_ipv6=p.pe_middle_ipv6)
+    return (
+        napt,
+        _ce(p, inner, MapTCe, ce, to_ipv4="reverse", behind=_servers(p, ce)),
+        _pe(p, links, "br", MapTBorderRelay, br, to_ipv4="forward"),
+    )
+
+
+def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[Network, Address]:
+    """The servers behind the DMR, rather than all of it: a translator may take that for itself."""
+    servers = networks(p.responder_ipv4, p.responder_count)
+    return {embed_network(ce.dmr_prefix, net): p.pe_middle_ipv6.ip for net in servers}
+
+
+def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    napt, inner = _napt(p, links)
+    both = {
+        "psid_len": p.softwire_psid_len,
+        "br_address": p.tunnel_ipv6,
+        "server_ipv4": p.responder_ipv4,
+    }
+    aftr = part_params(
+        LwAftrParams,
+        p,
+        **both,
+        softwires=1 << p.softwire_psid_len,
+        simulated=ALL,
+        ipv4_pool=f"{p.public_first}/32",
+        dut_left_ipv6=p.pe_middle_ipv6,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
+    )
+    _, _, address, _ = aftr.table().softwire(p.psid)
+    b4 = part_params(
+        LwB4Params, p, **both, **_ce_link(p), b4_address=address, ipv4_address=p.public_first
+    )
+    return napt, _ce(p, inner, LwB4, b4), _pe(p, links, "lwaftr", LightweightAftr, aftr)
+
+
+def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    near, far = _middle(p)
+    here, there = between(*_INNER, links.right.mtu)
+    b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
+    tunnel = AftrTunnelConfig(
+        aftr=aftr,
+        first_b4=b4,
+        b4_count=1,
+        customer=p.initiator_ipv4,
+        internal=p.initiator_ipv4,
+    )
+    b4_tunnel = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
+    left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
+    cable = _cable(p)
+    ce = Part(
+        "b4",
+        CE,
+        DeviceIntent("b4", b4_tunnel, Links(links.left, near), left, cable[0]),
+        reference=B4(b4, aftr, Links(near, links.left)),
+        mirrored=True,
+    )
+    own = Links(far, here)
+    nat_ipv4 = _INNER_RIGHT.partition("/")[0]
+    servers = networks(p.responder_ipv4, p.responder_count)
+    inner = LinkIntent.describe(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
+    softwire = Part(
+        "softwire",
+        PE,
+        DeviceIntent("softwire", tunnel, own, cable[1], inner),
+        reference=SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own),
+    )
+    nat = _nat44(
+        p,
+        Links(there, links.right),
+        dut_left_ipv4=_INNER_RIGHT,
+        tester_left_ipv4=_INNER_LEFT.partition("/")[0],
+    )
+    return ce, softwire, Part("nat", PE, nat, "nftables", stateful=True)
+
+
+def _customers(p: Ipv4aasParams, links: Links, inside: Sequence[IPv4Network]) -> LinkIntent:
+    """The left link: the customer's networks behind the tester."""
+    ways = dict.fromkeys(inside, p.tester_left_ipv4)
+    return LinkIntent.describe(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
+
+
+def _cable(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
+    """The middle link as CE and PE have it, without routes."""
+    ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
+    near, far = _middle(p)
+    return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
+
+
+def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    near, far = _middle(p)
+    inside = covering(p.initiator_ipv4, p.initiator_count)
+    clients = embed_network(p.clat_prefix, inside)
+    servers = networks(p.responder_ipv4, p.responder_count)
+    to_servers = {embed_network(p.plat_prefix, net): p.pe_middle_ipv6.ip for net in servers}
+    clat = DeviceIntent(
+        "clat",
+        ClatConfig(
+            eam=((inside, clients),),
+            prefix=p.plat_prefix,
+            ipv6_side="right",
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+        ),
+        Links(links.left, near),
+        _customers(p, links, [inside]),
+        replace(_cable(p)[0], routes=to_servers),
+    )
+    plat = part_params(
+        Nat64Params,
+        p,
+        **_connections(p),
+        initiator_ipv6=clients[int(p.initiator_ipv4) - int(inside.network_address)],
+        dut_left_ipv6=p.pe_middle_ipv6,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
+    )
+    intent = Nat64(plat, Links(far, links.right)).dut_intent()
+    return (
+        Part(
+            *("clat", CE, clat, "tayga", TAYGA),
+            to_ipv4="reverse",
+            params={"plat_prefix": "prefix"},
+        ),
+        Part(
+            *("plat", PE, intent, "tayga-nftables", TAYGA),
+            stateful=True,
+            to_ipv4="forward",
+            params={"prefix": "prefix"},
+        ),
+    )
+
+
+_VARIANTS: Mapping[str, Callable[[Ipv4aasParams, Links], tuple[Part, ...]]] = {
+    "464xlat": _464xlat,
+    "ds-lite": _ds_lite,
+    "lw4o6": _lw4o6,
+    "map-e": _map_e,
+    "map-t": _map_t,
+}
+
+
+_DEVICES = 2
+
+
+class Ipv4aas(StatefulTechnology):
+    """CE and PE of one of five technologies, measured together."""
+
+    name = "ipv4aas"
+    title = "IPv4 as a service, CE and PE together: 464XLAT, DS-Lite, lw4o6, MAP-E, MAP-T; stateful"
+    rfcs = (
+        *("RFC 9693", "RFC 8219 section 4.2", "RFC 9313", "RFC 6877"),
+        *("RFC 6333", "RFC 7596", "RFC 7597", "RFC 7599"),
+    )
+    params_model = Ipv4aasParams
+    overhead = 20
+    ip_versions = (4, 4)
+    default_driver = CHAIN
+    mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = IPV6_SIZES
+    params: Ipv4aasParams
+
+    def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
+        """Variants that encapsulate are a class of their own."""
+        tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
+        return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
+
+    def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params, links)
+        self._refuse_unused()
+
+    def _refuse_unused(self) -> None:
+        """Refuse parameters of other variants: what changes no part of either device has no effect.
+
+        Raises:
+            UsageError: naming the parameter.
+        """
+        p = self.params
+        given = {name: getattr(p, name) for name in p.model_fields_set}
+        own = None
+        for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
+            if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
+                continue
+            own = own or self._parts_of(p)
+            rest = {n: value for n, value in given.items() if n != name}
+            changed = [rest]
+            if isinstance(given[name], (IPv4Address, IPv6Address)):
+                # the value may be the one that the variant takes anyway
+                changed.append({**rest, name: given[name] + 1})
+            try:
+                alike = all(self._parts_of(type(p)(**params)) == own for params in changed)
+            except (UsageError, ValueError):
+                continue  # other parameters depend on it
+            if alike:
+                raise UsageError(
+                    f"{name} {given[name]} has no effect on the variant {p.variant}",
+                    f"leave {name} out, or set variant",
+                    code="setting-without-effect",
+                )
+
+    def _parts_of(self, params: Ipv4aasParams) -> list[PartIntent]:
+        parts = parts_of(params, self.links)
+        every = (*parts, *alternatives_of(params, parts, self.links))
+        return [part.part_intent for part in every]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The devices' parts from left to right."""
+        return parts_of(self.params, self.links)
+
+    @property
+    def roles(self) -> tuple[DeviceRole, ...]:
+        """Which of both is stateful (DD-04)."""
+        ce, variant = self.params.ce_stateful, self.params.variant
+        return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
+
+    @property
+    def hops(self) -> int:
+        """One for each device."""
+        return _DEVICES
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Both devices translate."""
+        return HeaderPolicy(retranslated=True)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What must be said beside the results (DD-03, DD-04)."""
+        p, cautions = self.params, []
+        if p.used_ports > HEADROOM:
+            cautions.append(
+                f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
+                f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                "down"
+            )
+        ranges = len(p.port_set.ranges) if p.ce_stateful else 1
+        if ranges > 1:
+            cautions.append(
+                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.outside.min} to "
+                f"{p.outside.max}"
+            )
+        cautions.append(
+            f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
+            "own rate follows, and the latency of each is lower"
+        )
+        return tuple(cautions)
+
+    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
+        """IPv4 on both links, with their VLAN tags."""
+        return (
+            sizes.ipv4 + tag_octets(self.links.left),
+            sizes.ipv4 + tag_octets(self.links.right),
+        )
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """The frame between the devices, and the tester's own without VLAN tag."""
+        middle = Link("", "", mtu=self.params.middle_mtu)
+        for link in (self.links.left, self.links.right):
+            plain = replace(link, vlan=None)
+            pair = translated_pair(
+                ipv6_frame_size, self.overhead, middle, plain, self.params.variant
+            )
+        return pair
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
+        """See the base class; a hop for each device, DF as two translators leave it."""
+        out = translated_ends(direction, self._crossed(packets), initial, learned, hops=_DEVICES)
+        return Packets(out, 4, pool_reasons(self.params.public, learned))
+
+    def dut_intent(self) -> DeviceIntent:
+        """Both devices, part by part."""
+        alternatives = alternatives_of(self.params, self.parts, self.links)
+        return chain_intent(self.name, self.parts, self.links, alternatives)
+
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
+        """Whole on the middle link; see the base class."""
+        middle = Link("", "", mtu=self.params.middle_mtu)
+        check_whole(self.params.df, sizes.ipv6, middle, LOWEST_IPV6_MTU)
+
+    def _crossed(self, packets: U8) -> U8:
+        """Translation to IPv6 and back loses identification and DF (RFC 7915 section 5.1)."""
+        out = packets.copy()
+        header = view(out, IPV4)
+        header["id"] = 0
+        header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
+        return out
+
+
+class Ipv4aasTunnelled(Ipv4aas):
+    """Variants whose packets cross the middle link within IPv6."""
+
+    overhead = 40
+    rfc_frame_sizes = TUNNEL_SIZES
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """What was put in is taken out again."""
+        return HeaderPolicy()
+
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
+        """Nothing is fragmented: the sizes fit the middle link."""
+
+    def _crossed(self, packets: U8) -> U8:
+        """A tunnel changes nothing."""
+        return np.asarray(packets)

@@ -1,1 +1,0 @@
-"""Lightweight 4over6 (RFC 7596)."""

@@ -1,0 +1,621 @@
+"""MAP domains and the CEs simulated in them: what MAP-E and MAP-T relays have in common."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from v6t.base.errors import UsageError
+from v6t.intent.families import MapRuleConfig
+from v6t.packets.address_layouts import EA, HOST, IidFormat
+from v6t.packets.bit_layout import BitLayout
+from v6t.packets.direction import Direction
+from v6t.plugins.address_mappings import check_prefix
+from v6t.plugins.audit_views import (
+    NESTED_RULE,
+    PREFIX_CUSTOMERS,
+    PSID_OFFSETS,
+    Customer,
+    SharedAddressRelay,
+    TunnelEnd,
+)
+from v6t.plugins.base import Embedded, Links, PluginParams
+from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
+from v6t.plugins.ports import Policy, Varying, choose_ce_port, vary_ce_port, vary_peer_port
+from v6t.plugins.prefixes import hosts4, network6
+from v6t.plugins.relay import RelayParams
+from v6t.plugins.siit import LOWEST_IPV6_MTU
+from v6t.plugins.traffic import background_of, ethernet, ipv4, mixed
+from v6t.profiles.model import (
+    Binding,
+    FramePair,
+    Kind,
+    Layer,
+    Role,
+    Traffic,
+    TrafficClass,
+    Variable,
+    bind_layout,
+)
+
+
+class DmrParams(PluginParams):
+    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
+
+    if TYPE_CHECKING:
+        server_ipv4: IPv4Address
+
+    dmr: str = Field(
+        "2001:db8:ffff::/64",
+        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
+    )
+    lowest_ipv6_mtu: int = Field(
+        LOWEST_IPV6_MTU,
+        ge=1280,
+        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
+    )
+
+    @cached_property
+    def dmr_prefix(self) -> IPv6Network:
+        """The checked prefix."""
+        return check_prefix(network6(self.dmr, "dmr"))
+
+    @property
+    def embedded_addresses(self) -> Embedded:
+        """Return the host beyond the relay."""
+        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
+
+    def refuse_overlap(self, domain: RuleParams) -> None:
+        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
+        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
+            raise UsageError(
+                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
+                "choose disjoint prefixes",
+                code="address-conflict",
+            )
+
+
+ALL_CES = 0
+"""``ces`` value for "drawn uniformly from the whole rule"."""
+
+LISTED_CES = 65535
+"""So many CEs fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
+
+
+def _ces(value: Any) -> Any:
+    return ALL_CES if value == "all" else value
+
+
+class RuleParams(PluginParams):
+    """One mapping rule."""
+
+    rule_ipv6: str = Field("2001:db8:ce::/51", description="rule IPv6 prefix (BMR and FMR)")
+    rule_ipv4: str = Field("192.0.2.0/24", description="rule IPv4 prefix")
+    ea_len: int = Field(13, description="length of the EA bits, 0..48")
+    psid_offset: int = Field(6, description="PSID offset a; 6 in RFC 7597, 0 in the Mapperf paper")
+    psid_len: int | None = Field(None, description="PSID length, only for rules without EA bits")
+    iid_format: IidFormat = Field(
+        "rfc7597", description="interface identifier: rfc7597, or draft (before the RFC)"
+    )
+
+    @cached_property
+    def rule(self) -> MapRule:
+        """The checked rule."""
+        return rule_from_text(
+            self.rule_ipv6,
+            self.rule_ipv4,
+            self.ea_len,
+            self.psid_offset,
+            psid_len=self.psid_len,
+            iid_format=self.iid_format,
+            psid=self.only_psid,
+        )
+
+    @property
+    def only_psid(self) -> int:
+        """Return the PSID of the one CE that a rule without EA bits has."""
+        return 0
+
+
+class Domain(RuleParams):
+    """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
+
+    psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
+    ces: Annotated[int, BeforeValidator(_ces)] = Field(
+        1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
+    )
+    exclude_network_broadcast: bool = Field(
+        False, description="leave out CEs whose IPv4 suffix is all zeros or all ones"
+    )
+    share: int = Field(1, ge=1, description="share of the foreground traffic among the domains")
+
+    @property
+    def only_psid(self) -> int:
+        """Return the domain's own PSID."""
+        return self.psid
+
+    @property
+    def ea_bounds(self) -> tuple[int, int]:
+        """Smallest and largest EA value that is simulated."""
+        rule = self.rule
+        edge = 1 << rule.psid_len if self.exclude_network_broadcast and rule.ea_len else 0
+        return edge, rule.ce_count - 1 - edge
+
+    @model_validator(mode="after")
+    def _possible(self) -> Domain:
+        rule = self.rule  # raises UsageError with what to change
+        hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
+        low, high = self.ea_bounds
+        room = high - low + 1
+        if room < 1:
+            raise UsageError(
+                "the rule contains no CEs except the network and broadcast address",
+                code="not-enough-addresses",
+            )
+        if self.ces > room and "ces" not in self.model_fields_set:
+            object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
+        if self.ces > room:
+            raise UsageError(
+                f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits",
+                f"set ces to at most {room}, or to all",
+                code="not-enough-addresses",
+            )
+        if self.psid and rule.ea_len:
+            raise UsageError(
+                f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
+                "leave psid out, or set ea_len to 0 and psid_len",
+                code="setting-without-effect",
+            )
+        rule.port_set(self.psid)
+        one_port_each = rule.psid_len == 16 and not rule.psid_offset
+        if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
+            raise UsageError(
+                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
+                "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
+                code="not-enough-addresses",
+            )
+        return self
+
+
+class MapParams(RelayParams, Domain):
+    """What all relays can be told; further domains beside the first go to ``domains``."""
+
+    domains: tuple[Domain, ...] = Field((), description="further MAP domains")
+
+    @model_validator(mode="after")
+    def _domains(self) -> MapParams:
+        nets = [d.rule.ipv6_prefix for d in self.all_domains]
+        if len(set(nets)) != len(nets):
+            raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
+        self._check_addresses()
+        if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
+            raise UsageError(
+                "server_ipv4 lies within a rule IPv4 prefix",
+                "choose one outside",
+                code="address-conflict",
+            )
+        for domain in self.all_domains:
+            self._check_overlap(domain)
+        return self
+
+    def _check_addresses(self) -> None:
+        """Refuse domains of one IPv4 prefix, except CEs that share an address (RFC 7597 section 5.2)."""
+        taken: dict[IPv4Network, set[int]] = {}
+        for domain in self.all_domains:
+            rule, prefix = domain.rule, domain.rule.ipv4_prefix
+            ports = rule.port_set(domain.psid)
+            own = {port for low, high in ports.ranges for port in range(low, high + 1)}
+            if rule.ea_len and prefix in taken:
+                raise UsageError(
+                    "two domains have the same rule IPv4 prefix, so the BR cannot "
+                    "distinguish their CEs",
+                    "give each domain an IPv4 prefix of its own; one may lie within another",
+                    code="duplicate",
+                )
+            # all ports of a rule with EA bits belong to its own CEs
+            common = own & taken.setdefault(prefix, set())
+            if common:
+                raise UsageError(
+                    f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
+                    "not tell their CEs apart",
+                    "give each domain a PSID of its own",
+                    code="conflict",
+                )
+            taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
+
+    def _check_overlap(self, domain: Domain) -> None:
+        low, high = domain.ea_bounds
+        room = sum(map(len, self.find_served_ea(domain, low)))
+        if room == high - low + 1:
+            return
+        most = min(room, LISTED_CES)
+        if not 0 < domain.ces <= most:
+            raise UsageError(
+                f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
+                f"{high - low + 1 - room} of its CEs",
+                f"set the domain's ces to at most {most}, or choose disjoint prefixes"
+                if room
+                else "choose disjoint prefixes",
+                code="not-enough-addresses",
+            )
+
+    def find_served_ea(self, domain: Domain, low: int) -> list[range]:
+        """Find the EA values from ``low`` on whose CEs no rule of another domain takes over."""
+        rules = [d.rule for d in self.all_domains if d is not domain]
+        return find_served_ea(domain.rule, low, domain.ea_bounds[1], rules)
+
+    @property
+    def all_domains(self) -> tuple[Domain, ...]:
+        """The first domain and the further ones."""
+        return (self, *self.domains)
+
+    @property
+    def customers(self) -> list[str]:
+        """IPv6 prefixes that hold the CEs."""
+        return [str(d.rule.ipv6_prefix) for d in self.all_domains]
+
+
+Headers = Callable[[IPv6Address, IPv4Address], tuple[Layer, ...]]
+"""A CE's headers between Ethernet and UDP, from its MAP address and its IPv4 address."""
+
+
+def relay_traffic(
+    params: MapParams,
+    links: Links,
+    direction: Direction,
+    sizes: FramePair,
+    seed: int,
+    headers: Headers,
+    *,
+    whole_host: bool = False,
+) -> Traffic:
+    """All classes of one direction; forward may hold spoofed frames.
+
+    Args:
+        params: domains and everything else.
+        links: both cables.
+        direction: which way.
+        sizes: of the frames.
+        seed: of the pseudorandom numbers.
+        headers: of what a CE sends.
+        whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`; frames have no IPv4
+            header (MAP-T).
+    """
+
+    def sent(domain: Domain, name: str) -> TrafficClass:
+        if direction == "forward":
+            return _forward(params, domain, links, sizes, name, seed, headers, whole_host)
+        return _reverse(params, domain, links, sizes, name, seed)
+
+    domains = params.all_domains
+    foreground = []
+    for number, domain in enumerate(domains):
+        name = "fg" if len(domains) == 1 else f"fg-{number}"
+        foreground.append((sent(domain, name), domain.share))
+    ends = (params.tester_left_ipv6, params.tester_right_ipv6)
+    behind = background_of(params, links, direction, sizes, ends, links.left)
+    spoofed = []
+    if direction == "forward":
+        for kind in _spoofs(params):
+            spoofed.append(_spoofed(params, sent(params, f"spoof-{kind}"), kind))
+    return mixed(params, direction, foreground, behind, spoofed, params.negative_percent, seed)
+
+
+def _forward(
+    params: MapParams,
+    domain: Domain,
+    links: Links,
+    sizes: FramePair,
+    name: str,
+    seed: int,
+    headers: Headers,
+    whole_host: bool,
+) -> TrafficClass:
+    rule = domain.rule
+    address, psid = rule.decode_ea(domain.ea_bounds[0])
+    ea = _ea_variable(params, domain, "forward", seed)
+    inner = None if whole_host else "IP.src"
+    variables, bindings = _vary_ce(rule, ea, inner, "UDP.sport", params.fw_sport)
+    bindings += bind_layout(_ea_address_layout(rule, whole_host), "IPv6.src")
+    peer, more = vary_peer_port(params.fw_dport, "UDP.dport")
+    ports = {
+        "sport": choose_ce_port(rule.port_set(psid), source=True),
+        "dport": params.fw_dport.min,
+    }
+    layers = (
+        *ethernet(links, "forward"),
+        *headers(rule.map_address(address, psid), address),
+        Layer("UDP", ports),
+    )
+    return TrafficClass(
+        name, Role.FOREGROUND, layers, sizes.ipv6, (*variables, *peer), (*bindings, *more)
+    )
+
+
+def _reverse(
+    params: MapParams, domain: Domain, links: Links, sizes: FramePair, name: str, seed: int
+) -> TrafficClass:
+    rule = domain.rule
+    address, psid = rule.decode_ea(domain.ea_bounds[0])
+    ea = _ea_variable(params, domain, "reverse", seed)
+    variables, bindings = _vary_ce(rule, ea, "IP.dst", "UDP.dport", params.rv_dport)
+    peer, more = vary_peer_port(params.rv_sport, "UDP.sport")
+    ports = {
+        "sport": params.rv_sport.min,
+        "dport": choose_ce_port(rule.port_set(psid), source=False),
+    }
+    layers = (
+        *ethernet(links, "reverse"),
+        ipv4(params, params.server_ipv4, address),
+        Layer("UDP", ports),
+    )
+    return TrafficClass(
+        name, Role.FOREGROUND, layers, sizes.ipv4, (*variables, *peer), (*bindings, *more)
+    )
+
+
+def _vary_ce(
+    rule: MapRule, ea: Variable | None, address: str | None, port: str, policy: Policy
+) -> Varying:
+    """Vary a CE's EA bits, the host within its prefix, and the port within its set.
+
+    Args:
+        rule: the rule.
+        ea: the variable of the EA bits, None for a rule without.
+        address: field of the IPv4 address, None for frames without an IPv4 header.
+        port: field of the CE's port.
+        policy: how its ports follow each other.
+    """
+    layouts = rule.ce_layouts
+    variables = [ea] if ea else []
+    if rule.host_bits:
+        variables.append(Variable(HOST, rule.host_bits))
+    bindings = bind_layout(layouts.ipv4, address) if address else []
+    indices, more = vary_ce_port(
+        rule.ports, policy, port, psid=rule.psid or 0, psid_layout=layouts.psid
+    )
+    return variables + indices, bindings + more
+
+
+@lru_cache(maxsize=64)
+def _ea_address_layout(rule: MapRule, whole_host: bool) -> BitLayout:
+    """Return how a MAP address holds EA bits, and the host's if ``whole_host`` is set."""
+    address = rule.host_address_layout if whole_host else rule.address_layout
+    return address.compose(ipv4=rule.ce_layouts.ipv4, psid=rule.ce_layouts.psid)
+
+
+def _ea_variable(
+    params: MapParams, domain: Domain, direction: Direction, seed: int
+) -> Variable | None:
+    """Return the EA bits of the simulated CEs (MAP-14); both directions have the same CEs."""
+    if not domain.rule.ea_len:
+        return None
+    width = domain.rule.ea_len
+    low, high = domain.ea_bounds
+    if _has_port_zero_ce(domain.rule):
+        low = max(low, 1)
+    if domain.ces == ALL_CES:
+        return Variable(EA, width, Kind.UNIFORM, low=low, high=high)
+    served = params.find_served_ea(domain, low)
+    count = min(domain.ces, sum(map(len, served)))
+    if count <= LISTED_CES:
+        rule = domain.rule_ipv6
+        values = _draw_ea(tuple(served), count, f"{seed}/ces/{rule}", f"{seed}/{direction}/{rule}")
+        return Variable(EA, width, Kind.LIST, values=values)
+    return Variable(EA, width, Kind.PERMUTATION, low=low, high=low + count - 1)
+
+
+@lru_cache(maxsize=32)  # every frame size has the same
+def _draw_ea(
+    served: tuple[range, ...], count: int, sample_seed: str, order_seed: str
+) -> tuple[int, ...]:
+    """Draw EA values by the first seed and shuffle them by the second."""
+    places = random.Random(sample_seed).sample(range(sum(map(len, served))), count)  # noqa: S311
+    values = [value_at(served, place) for place in places]
+    random.Random(order_seed).shuffle(values)  # noqa: S311
+    return tuple(values)
+
+
+def value_at(ranges: Iterable[range], place: int) -> int:
+    """Return the value at a place (from 0) of all ranges together."""
+    for values in ranges:
+        if place < len(values):
+            return values[place]
+        place -= len(values)
+    raise IndexError(place)
+
+
+def _has_port_zero_ce(rule: MapRule) -> bool:
+    """Whether EA value 0 belongs to a CE that has port 0 and no other."""
+    return rule.psid_len == 16 and rule.psid_offset == 0 and rule.suffix_len == 0
+
+
+def _spoofs(params: MapParams) -> list[str]:
+    """Kinds of spoofed frames the first rule allows."""
+    if not params.negative_percent:
+        return []
+    kinds = ["prefix"]
+    if params.rule.ea_len and params.rule.suffix_len:
+        kinds.append("address")
+    if params.rule.ea_len and params.rule.psid_len:
+        kinds.append("port")
+    return kinds
+
+
+def _spoofed(params: MapParams, good: TrafficClass, kind: str) -> TrafficClass:
+    """Frames like the foreground's with one thing wrong that a BR must notice (MAP-09)."""
+    bindings = list(good.bindings)
+    layers = list(good.layers)
+    if kind == "port":
+        # one more than the EA value always has other PSID bits
+        bindings = [replace(b, add=1) if _copies_ea(b, "UDP.sport") else b for b in bindings]
+    elif kind == "address":
+        # the IPv4 suffix is the first EA bits; the next EA value but PSID has another one
+        add = 1 << params.rule.psid_len
+        bindings = [replace(b, add=add) if _is_suffix(b, "IPv6.src") else b for b in bindings]
+    else:
+        at = next(i for i, layer in enumerate(layers) if layer.name == "IPv6")
+        source = _outside(params, IPv6Address(str(layers[at].fields["src"])))
+        layers[at] = Layer("IPv6", {**layers[at].fields, "src": str(source)})
+    return replace(good, role=Role.NEGATIVE, bindings=tuple(bindings), layers=tuple(layers))
+
+
+def _copies_ea(binding: Binding, field: str) -> bool:
+    return binding.variable == EA and binding.field == field
+
+
+def _is_suffix(binding: Binding, field: str) -> bool:
+    """Whether a binding copies the IPv4 suffix to an interface identifier."""
+    return _copies_ea(binding, field) and binding.first >= 64 and not binding.var_first
+
+
+def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
+    """Flip one prefix bit of an address so that no rule contains it."""
+    for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
+        flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
+        if not any(flipped in d.rule.ipv6_prefix for d in params.all_domains):
+            return flipped
+    raise UsageError(
+        "no address lies outside all rules, so none can be spoofed",
+        "set negative_percent to 0",
+        code="not-enough-addresses",
+    )
+
+
+def rule_config(rule: MapRule) -> MapRuleConfig:
+    """Convert a rule for a device intent."""
+    return MapRuleConfig(
+        ipv6_prefix=rule.ipv6_prefix,
+        ipv4_prefix=rule.ipv4_prefix,
+        ea_len=rule.ea_len,
+        psid_offset=rule.psid_offset,
+        psid_len=rule.psid_len,
+        iid_format=rule.iid_format,
+        **({} if rule.psid is None else {"psid": rule.psid}),
+    )
+
+
+def rule_configs(params: MapParams) -> tuple[MapRuleConfig, ...]:
+    """Convert the rules of all domains."""
+    return tuple(rule_config(d.rule) for d in params.all_domains)
+
+
+_NESTED_BITS, _PREFIX_BITS = 4, 2
+"""IPv4 suffix bits of the nested rule, and of a CE's prefix."""
+
+
+def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:
+    """Return the CE that has an address and port, by the rule with the longest IPv4 prefix."""
+    matches = [rule for rule in rules if ipv4 in rule.ipv4_prefix]
+    longest = max((rule.ipv4_prefix.prefixlen for rule in matches), default=0)
+    for rule in matches:
+        psid = rule.find_psid(port)
+        if rule.ipv4_prefix.prefixlen == longest and psid is not None:
+            return rule.map_address(ipv4, psid)
+    return None
+
+
+def relay_view(
+    params: MapParams,
+    kind: Literal["MAP-E", "MAP-T"],
+    relay: IPv6Address,
+    tunnel_ends: frozenset[IPv6Address],
+    **translation: Any,
+) -> SharedAddressRelay:
+    """Return the audit view of a relay.
+
+    Args:
+        params: of the relay.
+        kind: its technology.
+        relay: address to which CEs send.
+        tunnel_ends: addresses at which tunnels end.
+        translation: ``dmr`` and ``lowest_ipv6_mtu`` of a MAP-T relay.
+    """
+    rules = tuple(domain.rule for domain in params.all_domains)
+    return SharedAddressRelay(
+        kind,
+        relay,
+        tunnel_ends,
+        params.server_ipv4,
+        *_customers(params),
+        partial(owner, rules),
+        rules,
+        **translation,
+    )
+
+
+def customer_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
+    """Return the tunnel of a relay's first customer."""
+    customer = relay.customer
+    place = customer.ipv4, customer.port
+    return TunnelEnd(
+        side="left",
+        local=relay.relay,
+        remote=customer.ipv6,
+        inner=place,
+        outer=place,
+        host=(relay.server, 5),
+        shared=customer.ports.psid_len > 0,
+    )
+
+
+def relay_variants(params: MapParams) -> dict[str, dict[str, Any]]:
+    """Return the further rules that fit the relay's first one."""
+    rule = params.rule
+    variants: dict[str, dict[str, Any]] = {}
+    if params.domains or not rule.suffix_len:
+        return variants
+    room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
+    for offset, name in enumerate(PSID_OFFSETS if room > 0 else ()):
+        length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
+        variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
+    if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
+        variants[NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
+    if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
+        variants[PREFIX_CUSTOMERS] = {"ea_len": rule.suffix_len - _PREFIX_BITS, "ces": 2}
+    return variants
+
+
+def _nested_rule(rule: MapRule) -> dict[str, Any]:
+    """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
+    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_BITS))[-1]
+    width = 1 << 128 - rule.ipv6_prefix.prefixlen
+    adjacent = rule.ipv6_prefix.network_address + width
+    return {
+        "rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}",
+        "rule_ipv4": str(pool),
+        "ea_len": _NESTED_BITS + rule.psid_len,
+        "psid_offset": 4 if rule.psid_offset != 4 else 6,
+        "ces": 2,
+    }
+
+
+def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
+    """Return a customer, one that shares its address, and one with another address.
+
+    The first is neither the first nor the last of its rule, if possible, so that the ports next to its own
+    belong to other customers. No other domain serves their addresses.
+    """
+    rule = params.rule
+
+    def customer(ea: int) -> Customer:
+        ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (base, params.psid)
+        return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+
+    base, ratio = rule.ipv4_prefix.network_address, rule.sharing_ratio if rule.ea_len else 1
+    served = params.find_served_ea(params, 0)
+    preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
+    candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
+    chosen = next((ea for ea in candidates if any(ea in some for some in served)), preferred)
+
+    def first_served(*values: int) -> Customer | None:
+        return next((customer(ea) for ea in values if any(ea in some for some in served)), None)
+
+    number, psid = divmod(chosen, ratio)
+    shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
+    return customer(chosen), first_served(*shared), first_served(chosen + ratio, chosen - ratio)

@@ -1,0 +1,277 @@
+"""Stateful NAT64 (RFC 6146): IPv6 clients left, public IPv4 right; servers behind a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import Nat64Config
+from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.bit_layout import BitLayout
+from v6t.packets.direction import Direction
+from v6t.packets.headers import IPV4, IPV6, view
+from v6t.plugins import address_mappings
+from v6t.plugins.audit_views import (
+    GLOBAL_HOST,
+    TWO_HOSTS,
+    WELL_KNOWN_PREFIX,
+    Nat,
+    Translator,
+    first_hosts,
+    prefix_variants,
+)
+from v6t.plugins.base import DeviceIntent, Embedded
+from v6t.plugins.four_tuples import TupleField
+from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
+from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.prefixes import network6
+from v6t.plugins.siit import LOWEST_IPV6_MTU
+from v6t.plugins.stateful import (
+    Packets,
+    PoolParams,
+    StatefulTechnology,
+    learned_source,
+    pool_reasons,
+    renumbered,
+    source_of,
+)
+from v6t.plugins.translation import Rfc6052Array, four_to_six, six_to_four
+from v6t.profiles.model import FramePair
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
+    from v6t.plugins.audit_views import AuditView
+
+TIMERS_S = {
+    "UDP_MIN": 120,
+    "UDP_DEFAULT": 300,
+    "TCP_TRANS": 240,
+    "TCP_EST": 7440,
+    "TCP_INCOMING_SYN": 6,
+    "FRAGMENT_MIN": 2,
+    "ICMP_DEFAULT": 60,
+}
+"""Lifetimes of sessions (RFC 6146 section 4) [s]."""
+WELL_KNOWN = str(address_mappings.WELL_KNOWN)
+_NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
+
+
+class Nat64Params(PoolParams):
+    """Everything ``nat64`` can be told."""
+
+    measured: ClassVar[str] = "NAT64"
+    ranges: ClassVar[Mapping[str, str]] = {
+        **PoolParams.ranges,
+        "initiator_ipv6": "initiator_count",
+    }
+
+    prefix: str = Field(
+        "2001:db8:64::/96",
+        description="RFC 6052 prefix of the servers; wkp: the well-known prefix 64:ff9b::/96",
+    )
+    initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
+    initiator_offset: int = Field(
+        14,
+        ge=8,
+        le=14,
+        description="octet of the address at which the 16 bits begin that count the Initiator's "
+        "addresses",
+    )
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+
+    @cached_property
+    def servers(self) -> IPv6Network:
+        """The checked prefix."""
+        return address_mappings.check_prefix(
+            network6(_NAMES.get(self.prefix, self.prefix), "prefix")
+        )
+
+    @property
+    def initiator(self) -> IPv6Address:
+        return self.initiator_ipv6
+
+    @property
+    def initiator_step(self) -> int:
+        """The difference between successive addresses of the Initiator."""
+        return 1 << 8 * (14 - self.initiator_offset)
+
+    @property
+    def last_initiator(self) -> IPv6Address:
+        """Last address of the Initiator."""
+        return self.initiator_ipv6 + (self.initiator_count - 1) * self.initiator_step
+
+    @property
+    def embedded_addresses(self) -> Embedded:
+        """Return the Responder's addresses."""
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        return {"prefix": (self.servers, (self.responder_ipv4, last))}
+
+    @property
+    def server(self) -> IPv6Address:
+        """Within the prefix."""
+        return address_mappings.embed(self.servers, self.responder_ipv4)
+
+    @model_validator(mode="after")
+    def _prefix(self) -> Nat64Params:
+        for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
+            if getattr(self, name) in self.servers:
+                raise UsageError(
+                    f"{name} lies within the prefix {self.servers}, so it would be translated",
+                    "choose an address outside",
+                    code="address-conflict",
+                )
+        counted = int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
+        if self.initiator_offset != 14 and counted + self.initiator_count > 1 << 16:
+            raise UsageError(
+                f"{self.initiator_count} addresses from initiator_ipv6 {self.initiator_ipv6} on do "
+                f"not fit the 16 bits at octet {self.initiator_offset}",
+                "choose a first address with a smaller number there",
+                code="not-enough-addresses",
+            )
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
+        if varying > self.server_layout.copies[-1].length:
+            raise UsageError(
+                f"{self.responder_count} addresses of the Responder do not lie together behind a "
+                f"/{self.servers.prefixlen} (RFC 6052 section 2.2)",
+                "use a /96, or fewer addresses",
+                code="not-enough-addresses",
+            )
+        return self
+
+    @property
+    def server_layout(self) -> BitLayout:
+        """How an IPv6 address holds the IPv4 address of a server."""
+        return embedded_address_layout(self.servers)
+
+
+class Nat64(StatefulTechnology):
+    """Translates IPv6 clients to public IPv4 addresses and ports."""
+
+    name = "nat64"
+    title = "NAT64: IPv6 clients behind public IPv4 addresses, stateful"
+    rfcs = ("RFC 9693", "RFC 6146", "RFC 7915", "RFC 6052")
+    params_model = Nat64Params
+    overhead = 20
+    ip_versions = (6, 4)
+    default_driver = "tayga-nftables"
+    usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
+    mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
+    rfc_frame_sizes = IPV6_SIZES
+    params: Nat64Params
+
+    @property
+    def ends(self) -> tuple[IPv6Address, IPv6Address]:
+        """The tester's own."""
+        return self.params.tester_left_ipv6, self.params.tester_right_ipv6
+
+    def address_fields(self) -> list[TupleField]:
+        """The Responder's addresses within the prefix, which may not be a /96."""
+        p = self.params
+        suffix, source = p.server_layout.copies[-1], super().address_fields()[1]
+        behind = suffix.destination + suffix.length - 1
+        if p.initiator_offset != 14:
+            counted = int(p.initiator_ipv6) // p.initiator_step & 0xFFFF
+            last_bit = 8 * p.initiator_offset + 15
+            source = replace(source, last=last_bit, first=counted)
+        responders = TupleField(
+            "responders", "IPv6.dst", behind, int(p.responder_ipv4), p.responder_count,
+            str(p.server),
+        )  # fmt: skip
+        return [responders, source]
+
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
+        if direction == "reverse":
+            check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
+        reason = pool_reasons(self.params.public, learned)
+        servers = Rfc6052Array(self.params.servers)
+        if direction == "forward":
+            source, port = learned_source(learned)
+            destination, _ = servers.to_ipv4(view(packets, IPV6)["dst_octets"])
+            outgoing = six_to_four(packets, source, destination)
+            return Packets(renumbered(outgoing, source=port), 4, reason)
+        client, port = source_of(initial)
+        server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
+        outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
+        return Packets(renumbered(outgoing, destination=port), 6, reason)
+
+    def audit_views(self) -> tuple[AuditView, ...]:
+        p = self.params
+        nat = Nat(
+            hosts=first_hosts(p.initiator_ipv6, p.initiator_count, p.initiator_step),
+            servers=first_hosts(p.responder_ipv4, p.responder_count),
+            pool=p.pool,
+            prefix=p.servers,
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+            **p.audit_limits,
+        )
+        translator = Translator(
+            six_side="left",
+            six=p.initiator_ipv6,
+            six4=p.pool,
+            port=40123,
+            four=p.responder_ipv4,
+            four6=p.server,
+            server_port=443,
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+            stateful=True,
+            uses_ports=True,
+            may_reassemble=True,  # RFC 6146, section 3.4
+        )
+        return nat, translator
+
+    def audit_params(self) -> Mapping[str, Any]:
+        return TWO_HOSTS
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return {
+            **prefix_variants("prefix"),
+            WELL_KNOWN_PREFIX: {"prefix": WELL_KNOWN, "responder_ipv4": GLOBAL_HOST},
+            **self.params.audit_variants(),
+        }
+
+    def dut_intent(self) -> DeviceIntent:
+        """The prefix, public addresses and ports, both links with routes to all test hosts."""
+        p, links = self.params, self.links
+        clients = _covering(p.initiator_ipv6, p.last_initiator)
+        return DeviceIntent(
+            technology=self.name,
+            configuration=Nat64Config(
+                prefix=p.servers,
+                clients=p.initiator_count,
+                inside6=(clients,),
+                pool4=p.pool,
+                ports=p.public.span,
+                **p.limits,
+            ),
+            links=links,
+            left=LinkIntent.describe(
+                links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}
+            ),
+            right=LinkIntent.describe(
+                links.right,
+                [p.dut_right_ipv4, p.dut_right_ipv6],
+                [p.tester_right_ipv4, p.tester_right_ipv6],
+                dict.fromkeys(p.responder_networks(), p.tester_right_ipv4),
+            ),
+        )
+
+
+def _covering(first: IPv6Address, last: IPv6Address) -> IPv6Network:
+    """The smallest network that holds both addresses."""
+    bits = (int(first) ^ int(last)).bit_length()
+    return IPv6Network((int(first) >> bits << bits, 128 - bits))

@@ -1,0 +1,162 @@
+"""Parameters that technologies share: addresses of links, ports, shares of traffic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+)
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from v6t.base.errors import UsageError
+from v6t.intent.device import LinkIntent
+from v6t.packets.direction import Direction
+from v6t.plugins.base import Link, PluginParams
+from v6t.plugins.ports import (
+    DestinationPorts,
+    SourcePorts,
+    bind_port,
+    destination_range,
+    source_range,
+)
+from v6t.profiles.model import Binding, Layer, Variable
+
+SideName = Literal["left", "right"]
+
+
+def address(default: str, description: str) -> Any:
+    """Declare an address, or with a prefix length the address of an interface."""
+    value = ip_interface(default) if "/" in default else ip_address(default)
+    return Field(value, description=description)
+
+
+def device(default: str, side: SideName) -> Any:
+    """Declare the device's address on a link."""
+    version = ip_interface(default).version
+    return address(default, f"the device's IPv{version} address on the {side}")
+
+
+def tester(default: str, side: SideName) -> Any:
+    """Declare the tester's address on a link, which is the next hop to all test hosts behind it."""
+    version = ip_address(default).version
+    return address(default, f"tester's IPv{version} address on the {side} link")
+
+
+def background_address(default: str, side: SideName) -> Any:
+    """Declare the tester's address on a link that carries IPv6 for the background only."""
+    return address(default, f"background address on the {side} link")
+
+
+def negative_share(description: str) -> Any:
+    """Declare ``negative_percent``; the description defines the technology's negative traffic."""
+    return Field(0, ge=0, le=50, description=description)
+
+
+class Mixture(PluginParams):
+    """Shares of foreground and background, and fields of all test frames."""
+
+    reference: ClassVar[bool] = True
+    """Whether the background alone can be measured: native IPv6 through the device."""
+
+    bg_sport: SourcePorts = Field(
+        default_factory=source_range, description="background source ports"
+    )
+    bg_dport: DestinationPorts = Field(
+        default_factory=destination_range, description="background destination ports"
+    )
+    n: int = Field(2, ge=1, description="foreground is m of n frames")
+    m: int = Field(
+        2,
+        ge=0,
+        description="foreground is m of n frames; n = m: no background, m = 0: background only",
+    )
+    ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames")
+    df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames")
+
+    @property
+    def only_background(self) -> bool:
+        return self.m == 0
+
+    @property
+    def mixture(self) -> tuple[int, int]:
+        return self.n, self.m
+
+    @model_validator(mode="after")
+    def _shares(self) -> Mixture:
+        if self.m > self.n:
+            raise UsageError(
+                f"m = {self.m} of n = {self.n} frames cannot be foreground", code="out-of-range"
+            )
+        if 0 < self.m < self.n and math.gcd(self.m, self.n) != 1:
+            raise UsageError(
+                f"n = {self.n} and m = {self.m} have a common divisor",
+                f"write n = {self.n // math.gcd(self.m, self.n)}, "
+                f"m = {self.m // math.gcd(self.m, self.n)}",
+                code="out-of-range",
+            )
+        if self.m == 0 and not self.reference:
+            raise UsageError(
+                f"without foreground (m = 0) nothing of {self.measured} would be measured",
+                code="out-of-range",
+            )
+        return self
+
+
+class PortParams(Mixture):
+    """A mixture whose foreground ports follow RFC 4814 on both sides."""
+
+    fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
+    fw_dport: DestinationPorts = Field(
+        default_factory=destination_range, description="forward destination ports"
+    )
+    rv_sport: SourcePorts = Field(default_factory=source_range, description="reverse source ports")
+    rv_dport: DestinationPorts = Field(
+        default_factory=destination_range, description="reverse destination ports"
+    )
+
+    def udp(self, direction: Direction) -> tuple[Layer, list[Variable], list[Binding]]:
+        """Return the UDP header of a direction, its variables and their bindings."""
+        forward = direction == "forward"
+        source, destination = (
+            (self.fw_sport, self.fw_dport) if forward else (self.rv_sport, self.rv_dport)
+        )
+        sport, dport = source.variable("sport"), destination.variable("dport")
+        layer = Layer("UDP", {"sport": source.min, "dport": destination.min})
+        bindings = [*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport")]
+        return layer, [v for v in (sport, dport) if v], bindings
+
+
+class LinkParams(PortParams):
+    """Addresses of both links; all test hosts are routed through the tester's addresses."""
+
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
+
+    def link_intent(
+        self,
+        side: str,
+        link: Link,
+        ipv4: tuple[IPv4Interface, IPv4Address] | None,
+        routes: Mapping[Any, object] | None = None,
+    ) -> LinkIntent:
+        """Describe a link for a device intent.
+
+        Args:
+            side: ``left`` or ``right``.
+            link: the cable.
+            ipv4: the device's and the tester's address; None: the link carries IPv6 only.
+            routes: networks behind the tester, each with its next hop.
+        """
+        own, tester = getattr(self, f"dut_{side}_ipv6"), getattr(self, f"tester_{side}_ipv6")
+        if ipv4 is None:
+            return LinkIntent.describe(link, [own], [tester], routes)
+        return LinkIntent.describe(link, [ipv4[0], own], [ipv4[1], tester], routes)

@@ -1,0 +1,225 @@
+"""Ports: policies of RFC 4814 and of Mapperf, and port sets of RFC 7597, section 5.1.
+
+A port is ``A`` (``a`` bits), the PSID (``k`` bits) and ``j`` (``m`` bits). ``A`` and ``j`` together
+are the port's index within the port set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+from v6t.base.errors import InvalidValue
+from v6t.packets.address_layouts import PSID, port_layout
+from v6t.packets.bit_layout import BitLayout, variable_layout
+from v6t.plugins.base import PluginParams
+from v6t.profiles.model import Binding, Kind, Variable, bind_layout
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import U64, Mask
+
+
+Policy = Literal["fixed", "inc", "dec", "random"]
+
+KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
+
+FIXED_SOURCE = 0xC020
+"""Source port of RFC 2544 appendix C.2.6.4 (GEN-10)."""
+
+FIXED_DESTINATION = 7
+
+_CE_PORT, _PEER_PORT = "ce_port", "peer_port"
+
+Varying = tuple[list[Variable], list[Binding]]
+"""Variables of a traffic class and the header bits they go to."""
+
+
+class PortRange(PluginParams):
+    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
+
+    policy: Policy = "random"
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PortRange:
+        if self.min > self.max:
+            raise InvalidValue(
+                f"the smallest port {self.min} is larger than the largest {self.max}",
+                code="empty-range",
+            )
+        return self
+
+    def variable(self, name: str) -> Variable | None:
+        """Return the variable of a whole port field; None if the port never changes."""
+        if self.policy == "fixed" or self.min == self.max:
+            return None
+        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+
+
+class SourcePorts(PortRange):
+    """RFC 4814 section 4.5: 1024 to 65535; fixed: RFC 2544's."""
+
+    min: int = Field(1024, ge=1, le=65535)
+    max: int = Field(65535, ge=1, le=65535)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fixed(cls, value: Any) -> Any:
+        return _fixed_at(value, FIXED_SOURCE)
+
+
+class DestinationPorts(PortRange):
+    """RFC 4814 section 4.5: 1 to 49151; fixed: RFC 2544's."""
+
+    min: int = Field(1, ge=1, le=65535)
+    max: int = Field(49151, ge=1, le=65535)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fixed(cls, value: Any) -> Any:
+        return _fixed_at(value, FIXED_DESTINATION)
+
+
+def _fixed_at(value: Any, port: int) -> Any:
+    """Use RFC 2544's port if a fixed port has no value."""
+    if isinstance(value, Mapping) and value.get("policy") == "fixed" and "min" not in value:
+        return {**value, "min": port, "max": value.get("max", port)}
+    return value
+
+
+def source_range() -> SourcePorts:
+    """Random ports of RFC 4814 for sources."""
+    return SourcePorts()
+
+
+def destination_range() -> DestinationPorts:
+    """Random ports of RFC 4814 for destinations."""
+    return DestinationPorts()
+
+
+def bind_port(variable: Variable | None, field: str) -> list[Binding]:
+    """Bind a variable to a whole port field; None for a constant port."""
+    return [] if variable is None else [Binding(variable.name, field, 0, 15)]
+
+
+@dataclass(frozen=True)
+class PortSharing:
+    """How customers share the ports of an IPv4 address.
+
+    With ``a > 0`` no customer has the ports with ``A = 0``. Without a PSID (``k = 0``) one customer
+    has all ports with any ``a``.
+    """
+
+    psid_offset: int
+    psid_len: int
+
+    @property
+    def low_bits(self) -> int:
+        """``m``, the bits below the PSID; 16 without a PSID."""
+        return 16 - self.psid_offset - self.psid_len if self.psid_len else 16
+
+    @property
+    def lowest_port(self) -> int:
+        """The lowest port that a customer has."""
+        return 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
+
+    @cached_property
+    def layout(self) -> BitLayout:
+        """Index and PSID in a port."""
+        return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
+
+    def find_psid(self, port: int) -> int | None:
+        """Find the PSID that has a port, or None for a port that no customer has."""
+        return None if port < self.lowest_port else self.layout.decode(port)[PSID]
+
+    def find_psids(self, ports: U64) -> tuple[U64, Mask]:
+        """Find the PSID of each port, and whether a customer has the port."""
+        psids = self.layout.inverse(PSID).encode_words(field=ports)[0]
+        return psids, ports >= self.lowest_port
+
+
+@dataclass(frozen=True)
+class PortSet(PortSharing):
+    """Ports of one PSID."""
+
+    psid: int
+
+    @cached_property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """Inclusive port ranges in ascending order."""
+        if not self.psid_len:
+            return ((0, 65535),)
+        first, size = self.layout.encode(psid=self.psid, index=0), 1 << self.low_bits
+        tops = range(1, 1 << self.psid_offset) if self.psid_offset else range(1)
+        starts = (first + (top << 16 - self.psid_offset) for top in tops)
+        return tuple((start, start + size - 1) for start in starts)
+
+    @property
+    def count(self) -> int:
+        """Ports in the set."""
+        return sum(last - first + 1 for first, last in self.ranges)
+
+    def __contains__(self, port: object) -> bool:
+        return isinstance(port, int) and 0 <= port <= 65535 and self.find_psid(port) == self.psid
+
+
+def vary_ce_port(
+    sharing: PortSharing,
+    policy: Policy,
+    field: str,
+    *,
+    psid: int = 0,
+    psid_layout: BitLayout | None = None,
+) -> Varying:
+    """Vary the port of a customer within its port set.
+
+    Indices with ``A = 0`` are left out. Without an offset index 0 is left out, so that the customer
+    with PSID 0 never uses port 0 (MAP-15).
+
+    Args:
+        sharing: lengths of the port's parts.
+        policy: how ports follow each other.
+        field: of the port.
+        psid: of the only customer; 0 also where several customers send.
+        psid_layout: what the PSID is computed from; None: it does not vary.
+    """
+    index = _index_variable(sharing, policy, psid)
+    width = 16 - sharing.psid_len
+    layout = sharing.layout.compose(
+        index=variable_layout(index.name, width) if index else BitLayout(width, {}, ()),
+        psid=psid_layout or BitLayout(sharing.psid_len, {}, ()),
+    )
+    return ([index] if index else []), bind_layout(layout, field)
+
+
+def _index_variable(sharing: PortSharing, policy: Policy, psid: int) -> Variable | None:
+    """Return the variable of a port's index; None if the index does not vary."""
+    if policy == "fixed":
+        return None
+    if not sharing.psid_len:
+        wide = source_range()
+        return Variable(_CE_PORT, 16, KINDS[policy], low=wide.min, high=wide.max)
+    width = 16 - sharing.psid_len
+    low = 1 << sharing.low_bits if sharing.psid_offset else int(psid == 0)
+    top = (1 << width) - 1
+    if not width or low > top:
+        return None
+    return Variable(_CE_PORT, width, KINDS[policy], low=low, high=top)
+
+
+def choose_ce_port(ports: PortSet, *, source: bool) -> int:
+    """Choose the port of the template's customer; variables overwrite it in each frame."""
+    if not ports.psid_len:
+        return FIXED_SOURCE if source else FIXED_DESTINATION
+    first, last = ports.ranges[0]
+    return max(first, min(1, last))
+
+
+def vary_peer_port(policy: PortRange, field: str) -> Varying:
+    """Vary the port of the host beyond the relay."""
+    variable = policy.variable(_PEER_PORT)
+    return ([variable] if variable else []), bind_port(variable, field)

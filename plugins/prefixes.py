@@ -1,0 +1,127 @@
+"""Prefixes and addresses: read them from text, and find the longest prefix of arrays of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from v6t.base.errors import InvalidValue, UsageError
+from v6t.base.zones import refuse_zone
+from v6t.plugins.addresses import refuse_unforwarded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.packets.arrays import U8
+
+Network = TypeVar("Network", IPv4Network, IPv6Network)
+
+
+def network6(text: str, what: str, setting: str = "") -> IPv6Network:
+    """Read an IPv6 prefix.
+
+    Args:
+        text: as the user wrote it.
+        what: its name in messages.
+        setting: its parameter, if that is not ``what``.
+
+    Raises:
+        UsageError: it is not a prefix, or it contains addresses that no device forwards.
+    """
+    return _read_network(IPv6Network, text, what, setting, partly=True)
+
+
+def network4(text: str, what: str, setting: str = "") -> IPv4Network:
+    """Read an IPv4 prefix, which may contain addresses that no device forwards; see :func:`network6`."""
+    return _read_network(IPv4Network, text, what, setting, partly=False)
+
+
+def hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
+    """Read an IPv4 prefix whose addresses are all those of hosts; see :func:`network6`."""
+    return _read_network(IPv4Network, text, what, setting, partly=True)
+
+
+def _read_network(
+    kind: type[Network], text: str, what: str, setting: str, *, partly: bool
+) -> Network:
+    path = (setting or what,)
+    version, example = (4, "192.0.2.0/24") if kind is IPv4Network else (6, "2001:db8::/40")
+    try:
+        network = kind(text)
+    except ValueError as exc:
+        try:
+            hint = f"did you mean {kind(text, strict=False)}?"
+        except ValueError:
+            hint = f"write it as {example}"
+        raise UsageError(
+            f"{what} '{text}' is not an IPv{version} prefix: {exc}",
+            hint,
+            path=path,
+            code="not-a-prefix",
+        ) from exc
+    try:
+        refuse_unforwarded(refuse_zone(network), partly=partly)
+    except InvalidValue as exc:
+        raise UsageError(
+            f"{what}: {exc}", "choose another prefix", path=path, code=exc.code
+        ) from exc
+    return network
+
+
+def address4(text: str, what: str) -> IPv4Address:
+    """Read an IPv4 address; ``what`` names it in messages."""
+    try:
+        return IPv4Address(text)
+    except ValueError as exc:
+        raise UsageError(
+            f"{what} '{text}' is not an IPv4 address", path=(what,), code="not-an-address"
+        ) from exc
+
+
+def address6(text: str, what: str) -> IPv6Address:
+    """Read an IPv6 address; ``what`` names it in messages."""
+    try:
+        return refuse_zone(IPv6Address(text))
+    except ValueError as exc:
+        raise UsageError(
+            f"{what} '{text}' is not an IPv6 address", path=(what,), code="not-an-address"
+        ) from exc
+
+
+class LongestMatch:
+    """Prefixes of one IP version, ready to be looked up."""
+
+    def __init__(self, prefixes: Sequence[IPv4Network | IPv6Network]) -> None:
+        """Sort the prefixes by length.
+
+        Args:
+            prefixes: distinct; :meth:`find` returns positions in them.
+        """
+        by_length: dict[int, list[int]] = {}
+        for number, prefix in enumerate(prefixes):
+            by_length.setdefault(prefix.prefixlen, []).append(number)
+        self._levels: list[tuple[U8, NDArray[np.bytes_], NDArray[np.int64]]] = []
+        for length in sorted(by_length):
+            numbers = by_length[length]
+            packed = b"".join(prefixes[n].network_address.packed for n in numbers)
+            octets = prefixes[numbers[0]].max_prefixlen // 8
+            # fixed-length strings compare like big-endian numbers, of 128 bits too
+            keys = np.frombuffer(packed, dtype=f"S{octets}")
+            order = np.argsort(keys, kind="stable")
+            mask = np.frombuffer(prefixes[numbers[0]].netmask.packed, dtype=np.uint8)
+            self._levels.append((mask, keys[order], np.array(numbers, dtype=np.int64)[order]))
+
+    def find(self, addresses: U8) -> NDArray[np.int64]:
+        """Find the position of the longest prefix that contains each address; -1 for none.
+
+        Args:
+            addresses: ``(n, 4)`` or ``(n, 16)`` octets.
+        """
+        indices = np.full(len(addresses), -1, dtype=np.int64)
+        for mask, keys, numbers in self._levels:
+            wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            hit = keys[place] == wanted
+            indices[hit] = numbers[place[hit]]
+        return indices

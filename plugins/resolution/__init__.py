@@ -1,1 +1,0 @@
-"""Technologies that answer queries."""

@@ -1,1 +1,0 @@
-"""Plain IPv4 and IPv6 forwarding."""

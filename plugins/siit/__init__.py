@@ -1,1 +1,0 @@
-"""Stateless translation: SIIT and CLAT."""

@@ -1,1 +1,0 @@
-"""What stateful technologies share (RFC 9693)."""

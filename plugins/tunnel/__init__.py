@@ -1,1 +1,0 @@
-"""IPv4 in IPv6 tunnels (RFC 2473)."""

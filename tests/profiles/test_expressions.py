@@ -1,0 +1,100 @@
+"""Header fields whose values are expressions over variables."""
+
+from __future__ import annotations
+
+import numpy as np
+from v6t.packets.bit_layout import BitCopy, BitLayout
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import (
+    Expression,
+    Kind,
+    Layer,
+    Role,
+    Traffic,
+    TrafficClass,
+    Variable,
+    VariableBits,
+)
+from v6t.profiles.transform.entropy import held
+from v6t.tests.expect import expect_error
+
+ETHER = Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"})
+EA = Variable("ea", 8, Kind.LIST, values=(0x12, 0x34, 0xF7))
+PORT = Variable("port", 16, Kind.INC, low=7, high=9)
+SUFFIX = BitLayout(32, {"ea": 8, "host": 4}, (BitCopy("ea", 24, 4), BitCopy("host", 28, 4)))
+ADDRESS = BitLayout(128, {"ipv4": 32}, (BitCopy("ipv4", 96, 32),))
+SOURCE = Expression.from_layout(SUFFIX, "192.0.2.5", ea=EA, host=None)
+
+
+def traffic_class(src, sport=1024, **keys):
+    ip = Layer("IP", {"src": src, "dst": "198.51.100.1"})
+    return TrafficClass(
+        "fg", Role.FOREGROUND, (ETHER, ip, Layer("UDP", {"sport": sport, "dport": 2})), 84, **keys
+    )
+
+
+def frames(made, count=3):
+    streams = compile_traffic(Traffic("forward", (made,))).streams
+    return Expander(streams[0]).frames(0, count)
+
+
+def test_layout_applied_to_variable_keeps_other_bits_of_base():
+    assert frames(traffic_class(SOURCE))[:, 29].tolist() == [0x15, 0x35, 0xF5]
+
+
+def test_variable_as_field_value_fills_the_field():
+    made = traffic_class("192.0.2.5", PORT)
+    assert frames(made)[:, 34:36].tolist() == [[0, 7], [0, 8], [0, 9]]
+    assert made.layer("UDP").constants["sport"] == 7
+
+
+def test_variable_at_bit_varies_part_of_a_field():
+    assert frames(traffic_class(EA.at(16, "192.0.2.5")))[:, 28:30].tolist() == [
+        [0x12, 5],
+        [0x34, 5],
+        [0xF7, 5],
+    ]
+
+
+def test_plus_adds_only_where_bits_begin_in_range():
+    both = Expression("192.0.2.5", (VariableBits(EA, 0, 8), VariableBits(EA, 8, 8)))
+    made = traffic_class(both.plus(1, "ea", range(8, 32)))
+    assert frames(made)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
+
+
+def test_expression_within_a_layout_is_cut_and_joined():
+    nested = Expression.from_layout(ADDRESS, "2001:db8::", ipv4=SOURCE)
+    assert nested.bits == (VariableBits(EA, 120, 4),)
+    halves = BitLayout(8, {"a": 32}, (BitCopy("a", 0, 2, 24), BitCopy("a", 2, 2, 26)))
+    assert Expression.from_layout(halves, 0, a=SOURCE).bits == (VariableBits(EA, 0, 4),)
+
+
+def test_layout_with_variable_of_other_width_is_rejected():
+    with expect_error("invalid-traffic-model"):
+        Expression.from_layout(SUFFIX, 0, ea=PORT)
+
+
+def test_variables_are_drawn_in_the_order_of_the_layers_unless_given():
+    assert [v.name for v in traffic_class(SOURCE, PORT).drawn_variables()] == ["ea", "port"]
+    ordered = traffic_class(SOURCE, PORT, draw_order=("port", "unused"))
+    assert [v.name for v in ordered.drawn_variables()] == ["port", "ea"]
+
+
+def test_two_variables_of_one_name_are_rejected():
+    with expect_error("duplicate"):
+        frames(traffic_class(SOURCE, Variable("ea", 16)))
+
+
+def test_replace_fields_keeps_the_other_fields():
+    made = traffic_class(SOURCE, PORT)
+    layers = made.replace_fields("IP", src="192.0.2.9")
+    assert layers[1].fields == {"src": "192.0.2.9", "dst": "198.51.100.1"}
+    assert layers[2] is made.layers[2]
+
+
+def test_held_addresses_are_constant_while_ports_vary():
+    traffic = Traffic("forward", (traffic_class(SOURCE, PORT),))
+    made = frames(held(traffic, ports=False, addresses=True).classes[0])
+    assert np.unique(made[:, 29]).tolist() == [0x15]
+    assert made[:, 35].tolist() == [7, 8, 9]
