@@ -288,8 +288,8 @@ class NatSession:
 
     def is_valid(self, packet: Packet, flags: str, data: bytes) -> bool:
         """Return whether the checksum of a packet is right, and a segment's flags and data."""
-        if checksum_error(packet) or self.flow is not TCP_FLOW:
-            return not checksum_error(packet)
+        if self.flow is not TCP_FLOW or TCP not in packet or checksum_error(packet):
+            return self.flow is not TCP_FLOW and not checksum_error(packet)
         octets = transport_octets(packet)[4 * packet[TCP].dataofs :]
         return bool(packet[TCP].flags == flags and octets == data)
 
