@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, RoutingDevice
 from v6t.audit.packet_device.maps import MapDomain, MapSharing, PrefixMap, SoftwireSharing
@@ -75,7 +76,7 @@ def build_translator(ports: DeviceLinks, view: views.Translator) -> PacketDevice
     return StatelessTranslatingDevice(ports, view.six_side, view.lowest_ipv6_mtu, view.table)
 
 
-BUILDERS = {
+BUILDERS: dict[type, Callable[[DeviceLinks, Any], PacketDevice | None]] = {
     views.Nat: build_nat,
     views.SharedAddressRelay: build_relay,
     views.CustomerEdge: build_customer_edge,
