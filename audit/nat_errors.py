@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
 from scapy.packet import Packet, Raw
+from v6t.audit.hosts import data
 from v6t.audit.match import checksum_error, quoted_packet
 from v6t.audit.nat_hosts import (
     ICMP_QUERY,
@@ -22,7 +23,6 @@ from v6t.audit.nat_hosts import (
     icmp_error,
     ip_header,
 )
-from v6t.audit.translator_hosts import data
 from v6t.audit.wire import fragment_offset, icmp_type, is_icmp_error, ports_of, transport_octets
 
 FRAGMENT_AT = 400

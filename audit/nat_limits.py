@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
-from v6t.audit.clause import Send
+from v6t.audit.clause import Frame, Send
 from v6t.audit.nat_hosts import (
     ICMP_QUERY,
     TCP_FLOW,
@@ -19,7 +19,6 @@ from v6t.audit.nat_hosts import (
     NatSession,
     NotTestable,
 )
-from v6t.audit.probe import Frame
 from v6t.audit.wire import icmp_type
 from v6t.plugins.audit_views import (
     FEW_PORTS,

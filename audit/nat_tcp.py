@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from v6t.audit.clause import Send
+from v6t.audit.clause import Frame, Send
 from v6t.audit.nat_errors import check_error_in, check_error_keeps
 from v6t.audit.nat_hosts import (
     TCP_FLOW,
@@ -16,7 +16,6 @@ from v6t.audit.nat_hosts import (
     NotTestable,
 )
 from v6t.audit.nat_mapping import check_filtering
-from v6t.audit.probe import Frame
 from v6t.audit.wire import is_icmp_error
 
 RATE_LIMIT_PAUSE_S = 1.5

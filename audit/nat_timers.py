@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
-from v6t.audit.clause import Send
+from v6t.audit.clause import Frame, Send
+from v6t.audit.hosts import DATA
 from v6t.audit.nat_hosts import (
     ICMP_QUERY,
     TCP_FLOW,
@@ -17,8 +18,6 @@ from v6t.audit.nat_hosts import (
     NatSession,
     NotTestable,
 )
-from v6t.audit.probe import Frame
-from v6t.audit.translator_hosts import DATA
 from v6t.plugins.audit_views import SHORT_TIMEOUT_S, SideName
 
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440

@@ -1,4 +1,4 @@
-"""Explicit address mappings (RFC 7757): which IPv6 prefix stands for which IPv4 prefix."""
+"""Which IPv6 address stands for an IPv4 address: RFC 6052 prefixes and explicit mappings (RFC 7757)."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
             f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
         )
     return prefix
+
+
+def read_prefix(text: str, name: str) -> IPv6Network:
+    """Read the RFC 6052 prefix of a parameter; ``wkp`` and ``well-known`` are the well-known one.
+
+    Raises:
+        UsageError: IPv4 addresses cannot be embedded behind it.
+    """
+    named = str(WELL_KNOWN) if text in {"wkp", "well-known"} else text
+    return check_prefix(network6(named, name))
 
 
 def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
@@ -128,18 +138,17 @@ class Mappings:
     """A translator's address table: EAMs first, by longest prefix, then an RFC 6052 prefix.
 
     Attributes:
-        eams: explicit mappings; their order is of no importance.
-        prefix: for addresses no EAM holds (RFC 7757 section 3); None: they are not translated.
+        eams: explicit mappings, in any order.
+        prefix: for all other addresses (RFC 7757, section 3); None: they are not translated.
     """
 
     eams: tuple[Eam, ...] = ()
     prefix: Rfc6052 | None = None
 
     def __post_init__(self) -> None:
-        for what in ("ipv4", "ipv6"):
-            nets = [getattr(e, what) for e in self.eams]
-            if len(set(nets)) < len(nets):
-                twice = next(n for n in nets if nets.count(n) > 1)
+        for networks in ([e.ipv4 for e in self.eams], [e.ipv6 for e in self.eams]):
+            if len(set(networks)) < len(networks):
+                twice = next(net for net in networks if networks.count(net) > 1)
                 raise UsageError(
                     f"two explicit address mappings have the same prefix {twice}",
                     "leave one out; a longer prefix within another is fine",
@@ -153,51 +162,47 @@ class Mappings:
             )
 
     def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
-        """The mapping an IPv4 address falls under."""
-        hits = [e for e in self.eams if ipv4 in e.ipv4]
+        """Find the mapping of an IPv4 address."""
+        hits = (e for e in self.eams if ipv4 in e.ipv4)
         return max(hits, key=lambda e: e.ipv4.prefixlen, default=None) or self.prefix
 
     def of_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
-        """The mapping an IPv6 address falls under."""
-        hits = [e for e in self.eams if ipv6 in e.ipv6]
-        if hits:
-            return max(hits, key=lambda e: e.ipv6.prefixlen)
-        return self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
+        """Find the mapping of an IPv6 address."""
+        hits = (e for e in self.eams if ipv6 in e.ipv6)
+        prefix = self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
+        return max(hits, key=lambda e: e.ipv6.prefixlen, default=None) or prefix
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        """IPv6 form of an IPv4 address, None if there is none."""
+        """Compute the IPv6 address of an IPv4 address, or return None if it is not mapped."""
         mapping = self.of_ipv4(ipv4)
         return None if mapping is None else mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        """IPv4 form of an IPv6 address, None if there is none."""
+        """Compute the IPv4 address of an IPv6 address, or return None if it is not mapped."""
         mapping = self.of_ipv6(ipv6)
         return None if mapping is None else mapping.to_ipv4(ipv6)
 
     def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
-        """The one mapping that holds ``first..last`` both ways, None if several take part."""
+        """Find the only mapping of ``first..last`` both ways, or return None if there are several."""
         mapping = self.of_ipv4(first)
         if mapping is None or last not in mapping.ipv4:
             return None
         low, high = mapping.to_ipv6(first), mapping.to_ipv6(last)
         for other in self.eams:
-            if other is mapping:
-                continue
-            if _meets(other.ipv4, first, last) and _longer(other.ipv4, mapping.ipv4):
+            longer4 = other.ipv4.prefixlen > mapping.ipv4.prefixlen
+            longer6 = mapping is self.prefix or other.ipv6.prefixlen > mapping.ipv6.prefixlen
+            if longer4 and _overlaps(other.ipv4, first, last):
                 return None
-            if isinstance(mapping, Rfc6052) and _meets(other.ipv4, first, last):
-                return None
-            overlaps = _meets(other.ipv6, low, high)
-            if overlaps and (isinstance(mapping, Rfc6052) or _longer(other.ipv6, mapping.ipv6)):
+            if longer6 and _overlaps(other.ipv6, low, high):
                 return None
         return mapping
 
 
 def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
-    """A table from what a user writes.
+    """Read a table from pairs of an IPv4 and an IPv6 prefix.
 
     Raises:
-        UsageError: a prefix is none, has host bits, or the table is impossible.
+        UsageError: a prefix is invalid or has host bits, or the table is impossible.
     """
     eams = tuple(
         Eam(network4(four, "EAM IPv4 prefix"), network6(six, "EAM IPv6 prefix"))
@@ -207,12 +212,12 @@ def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Ma
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """IPv4 and IPv6 prefixes, one pair a line, in either order; ``#`` begins a comment.
+    """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order.
 
-    Blanks, a comma or ``=`` stand between the two.
+    Blanks, a comma or ``=`` separate both; ``#`` begins a comment.
 
     Raises:
-        UsageError: the file cannot be read, or a line is no pair.
+        UsageError: the file cannot be read, or a line is not a pair.
     """
     try:
         text = read_text(path)
@@ -234,13 +239,9 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     return pairs
 
 
-def _meets(
+def _overlaps(
     net: IPv4Network | IPv6Network,
     first: IPv4Address | IPv6Address,
     last: IPv4Address | IPv6Address,
 ) -> bool:
     return int(net.network_address) <= int(last) and int(first) <= int(net.broadcast_address)
-
-
-def _longer(net: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
-    return net.prefixlen > other.prefixlen

@@ -23,7 +23,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
-from v6t.packets.reference import Expected, ReferenceTranslation
+from v6t.packets.reference import DropReason, Expected, ReferenceTranslation
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.frame_sizes import (
     frame_mix,
@@ -39,7 +39,7 @@ from v6t.profiles.model import FramePair, Traffic
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
     from v6t.plugins.audit_views import AuditView
-    from v6t.plugins.reference_device import ReferenceDevice
+    from v6t.plugins.reference_device import Answer, ReferenceDevice
     from v6t.profiles.dns.zone import Zone
 
 __all__ = [
@@ -157,7 +157,8 @@ class Technology(ReferenceTranslation):
     """Benchmarks that are measured by default."""
     default_driver: ClassVar[str | None] = None
     """The lab's default device; None: the reference device, if it can be one."""
-    drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
+    drops: ClassVar[type[DropReason]] = DropReason
+    """Drop reasons of the reference translation besides the common ones."""
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``."""
     spread: ClassVar[Mapping[str, Any]] = {}
@@ -318,9 +319,23 @@ class Technology(ReferenceTranslation):
 class StatelessTechnology(Technology):
     """A technology that keeps no connections: its reference device answers each frame alone."""
 
-    @abstractmethod
+    def forward(self, packets: U8) -> Answer:
+        """Answer packets of the left link's IP version."""
+        raise NotImplementedError
+
+    def reverse(self, packets: U8) -> Answer:
+        """Answer packets of the right link's IP version."""
+        raise NotImplementedError
+
     def reference_device(self) -> ReferenceDevice:
-        """Build the device with these parameters; called once, for the first frame."""
+        """Build the device with these parameters: both translations, and routing of other IPv6."""
+        from v6t.plugins.reference_device import ReferenceDevice, route_all
+
+        left, right = self.ip_versions
+        native = {6: route_all(6)}
+        return ReferenceDevice(
+            self.links, {**native, left: self.forward}, {**native, right: self.reverse}
+        )
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         return self._device.expect(direction, frames)

@@ -1,13 +1,13 @@
-"""The conformance suite: everything that a plugin is checked for, in its author's tests and ours.
+"""The conformance suite: checks that every technology plugin must pass.
 
-A test of your own is one line::
+``v6t plugins --check`` runs it, and a test of a plugin's author is one line::
 
-    def test_it_conforms():
+    def test_my_technology_conforms():
         assert_conforms(MyTechnology)
 
-What it proves: frames are valid on both links, with VLAN on either, and as long as the plugin says;
-what must be dropped is dropped; the plugin is deterministic and can be sent to other processes. What
-it cannot prove: that the translation is the RFC's. Compare that with something independent.
+It proves that frames are valid on both links, with a VLAN on either, and as long as the plugin says; that
+what must be dropped is dropped; that the plugin is deterministic and can be sent to other processes. It
+cannot prove that the translation is the RFC's: compare that with something independent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import IPv6Address
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.headers import to_numbers
+from v6t.packets.reference import COMMON_REASONS
 from v6t.packets.unique import sort_unique
 from v6t.packets.walker import find_problems, locate_endpoints, walk
 from v6t.plugins.base import Links, PluginParams, Technology
@@ -37,7 +38,6 @@ from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
-from v6t.profiles.fields import bound_bits
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
@@ -45,32 +45,69 @@ from v6t.profiles.template import build
 from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.packets.arrays import U8
     from v6t.packets.reference import Expected
     from v6t.plugins.base import Link
 
 FRAMES = 48
-"""Frames of each class that are looked at."""
+"""Frames of each class that are checked."""
+NAMES = 1000
+"""Names of a zone that are checked."""
+FINDINGS_PER_CHECK = 5
 NONCE = 0x5A
 TIME_NS = 0x0123456789ABCDEF
 LEFT_VLAN, RIGHT_VLAN = 7, 4094
 FIRST_ID = {"forward": 0, "reverse": 64}
 SEED = 7
-MORE = "570x4,1518x1"
-"""Sizes of a mix beside the smallest."""
+LARGER_SIZES = "570x4,1518x1"
+"""Sizes of a mix besides the smallest."""
+VERSIONS = {"IPv4": 4, "IPv6": 6}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault of a plugin.
+
+    Attributes:
+        where: the check.
+        said: one sentence.
+    """
+
+    where: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.said}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Result of all checks of a plugin.
+
+    Attributes:
+        checks: number of checks.
+        findings: faults; none: the plugin conforms.
+        notes: what could not be checked.
+    """
+
+    checks: int
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Case:
     """A plugin with parameters and links, a frame size and a direction.
 
+    Its frames are those that a tester sends, with trailers. A stateful plugin gets the table of a device that
+    keeps the Initiator's ports and gives all connections one public address.
+
     Attributes:
-        plugin: ready to be asked.
+        plugin: the instance.
         size: the listed size, or a mix of sizes.
-        direction: which way.
-        what: is special about it, in words.
-        opposite: the same in the other direction, where it is at hand.
+        direction: of the frames.
+        what: description for messages.
+        opposite: the same in the other direction, if it exists already.
     """
 
     plugin: Technology
@@ -82,100 +119,93 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name in messages."""
         return f"{self.what}, {self.size} octets, {self.direction}"
 
     @cached_property
     def sizes(self) -> Sizes:
-        """On both sides."""
+        """Sizes on both sides."""
         return self.plugin.sizes_of(self.size)
 
     @cached_property
     def traffic(self) -> Traffic:
-        """As the plugin describes it."""
+        """The traffic as the plugin describes it."""
         return self.plugin.sized_traffic(self.direction, self.sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
-        """Compiled."""
+        """The compiled traffic."""
         return compile_traffic(self.traffic, first_stream_id=FIRST_ID[self.direction])
 
     @property
     def here(self) -> Link:
-        """The link its frames are sent on."""
+        """The link on which frames are sent."""
         return self.plugin.links.left if self.direction == "forward" else self.plugin.links.right
 
     @property
     def there(self) -> Link:
-        """The link they leave the device on."""
+        """The link on which frames leave the device."""
         return self.plugin.links.right if self.direction == "forward" else self.plugin.links.left
 
     @cached_property
     def octets(self) -> dict[int, int]:
-        """Of foreground frames as they come back, by those that are sent, FCS included."""
+        """Sizes of received foreground frames by those of sent ones, FCS included."""
         sides = (self.plugin.side_sizes(pair) for pair, _ in self.sizes.pairs)
         return dict(s if self.direction == "forward" else s[::-1] for s in sides)
 
     @property
     def versions(self) -> tuple[int, int]:
-        """IP version of foreground frames as sent, and as they come back."""
+        """IP version of foreground frames as sent, and as received."""
         left, right = self.plugin.ip_versions
         return (left, right) if self.direction == "forward" else (right, left)
 
     def first(self, stream: Stream) -> U8:
-        """The first frames of a stream of this case."""
+        """Return the first frames of a stream of this case."""
         if stream.stream_id not in self._expanders:
             self._expanders[stream.stream_id] = Expander(stream)
         return self._expanders[stream.stream_id].frames(0, FRAMES)
 
     def marked(self, stream: Stream) -> U8:
-        """The first frames of a stream, marked."""
+        """Return the first frames of a stream with trailers."""
         frames = self.first(stream)
-        trailer.stamp(
-            frames,
-            stream.checksum,
-            seq=np.arange(FRAMES),
-            stream_id=stream.stream_id,
-            nonce=NONCE,
-            time_ns=TIME_NS,
-        )
+        mark = {"stream_id": stream.stream_id, "nonce": NONCE, "time_ns": TIME_NS}
+        trailer.stamp(frames, stream.checksum, seq=np.arange(FRAMES), **mark)
         return frames
 
     def answer(self, stream: Stream, frames: U8) -> Expected:
-        """What a correct device makes of frames of a stream, the first one first."""
+        """Return what a correct device makes of the first frames of a stream."""
         plugin = self.plugin
         if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
             return plugin.expect(self.direction, frames)
         initial, learned = (rows[: len(frames)] for rows in self._connections)
         if self.direction == "reverse":
-            frames = _addressed(frames, learned)
+            frames = _write_learned_ports(frames, learned)
         return plugin.connected(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
-        """Frames that opened connections, and what the Responder learned of them."""
-        other: Direction = "reverse" if self.direction == "forward" else "forward"
-        ways = {
+        """Frames that opened connections, and the Responder's table."""
+        opposite: Direction = "reverse" if self.direction == "forward" else "forward"
+        both = {
             self.direction: self,
-            other: self.opposite or Case(self.plugin, self.size, other, self.what),
+            opposite: self.opposite or Case(self.plugin, self.size, opposite, self.what),
         }
-        initial, answer = (ways[way].first(foreground(ways[way].streams)) for way in DIRECTIONS)
-        answer = answer[:1]
-        here, there = locate_endpoints(initial[0]), locate_endpoints(answer[0])
+        initial, response = (_foreground_frames(both[direction]) for direction in DIRECTIONS)
+        response = response[:1]
+        here, there = locate_endpoints(initial[0]), locate_endpoints(response[0])
         learned = np.empty((FRAMES, len(there.swapped_row)), dtype=np.uint8)
-        learned[:] = answer[:, there.row][:, there.swapped_row]
+        learned[:] = response[:, there.row][:, there.swapped_row]
         if here.port(source=True) != here.port(source=False):
             learned[:, -2:] = initial[:, here.port(source=False)]
         return initial, learned
 
 
-def foreground(streams: StreamSet) -> Stream:
-    """The first foreground stream of a set."""
-    return next(s for s in streams.streams if s.role is Role.FOREGROUND)
+def _foreground_frames(case: Case) -> U8:
+    return case.first(next(s for s in case.streams.streams if s.role is Role.FOREGROUND))
 
 
-def _addressed(frames: U8, learned: U8) -> U8:
-    """The Responder's template with the ports of learned connections, checksums valid."""
+def _write_learned_ports(frames: U8, learned: U8) -> U8:
+    """Return the Responder's template with the ports of learned connections and valid checksums."""
     out = frames.copy()
     ends = locate_endpoints(out[0])
     out[:, ends.port(source=True)] = learned[:, -2:]
@@ -185,52 +215,46 @@ def _addressed(frames: U8, learned: U8) -> U8:
 
 
 def exhausted(frame: bytes) -> bytes:
-    """The same frame with a TTL and hop limit of 1 in every IP header."""
-    out = bytearray(frame)
+    """Return a frame with a TTL and hop limit of 1 in every IP header."""
+    out = np.frombuffer(frame, dtype=np.uint8)[None].copy()
     for header in walk(frame):
         if header.name == "IPv6":
-            out[header.start + 7] = 1
+            out[0, header.start + 7] = 1
         elif header.name == "IPv4":
-            out[header.start + 8] = 1
-            row = np.frombuffer(bytes(out), dtype=np.uint8)[None].copy()
-            write_ipv4_checksum(row, header.start)
-            out = bytearray(row.tobytes())
-    return bytes(out)
+            out[0, header.start + 8] = 1
+            write_ipv4_checksum(out, header.start)
+    return out.tobytes()
 
 
 def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
-    """Everything a plugin is tried with.
+    """Yield all cases of a plugin.
 
     Args:
         kind: the plugin.
-        params: instead of its defaults.
+        params: in place of its defaults.
     """
     plain = params if params is not None else kind.params_model()
-    sizes = sorted({*kind.default_frame_sizes[:1], *kind.rfc_frame_sizes[:1]})
-    sizes += kind.rfc_frame_sizes[-1:]
-    for size in dict.fromkeys(sizes):
-        yield from _both(kind(plain, Links()), size, "as it is")
-    usual = kind.default_frame_sizes[0]
-    yield from _both(kind(plain, Links()), f"imix:{usual}x7,{MORE}", "several sizes")
-    full, words = _everything(plain)
-    # room for background, which is IPv6 whatever the foreground is
-    roomy = usual + 100
-    yield from _both(kind(full, Links()), roomy, words)
-    for left, right in ((LEFT_VLAN, None), (None, RIGHT_VLAN)):
-        links = Links()
-        links = Links(replace(links.left, vlan=left), replace(links.right, vlan=right))
-        side = "left" if right is None else "right"
-        yield from _both(kind(full, links), roomy, f"VLAN on the {side}, {words}")
+    usual, plugin = kind.default_frame_sizes[0], kind(plain, Links())
+    sizes = sorted({usual, *kind.rfc_frame_sizes[:1]})
+    for size in dict.fromkeys([*sizes, *kind.rfc_frame_sizes[-1:]]):
+        yield from _both_directions(plugin, size, "as it is")
+    yield from _both_directions(plugin, f"imix:{usual}x7,{LARGER_SIZES}", "several sizes")
+    full, words = _with_all_classes(plain)
+    roomy = usual + 100  # for background, which is IPv6 whatever the foreground is
+    yield from _both_directions(kind(full, Links()), roomy, words)
+    for side, vlan in (("left", LEFT_VLAN), ("right", RIGHT_VLAN)):
+        links = replace(Links(), **{side: replace(getattr(Links(), side), vlan=vlan)})
+        yield from _both_directions(kind(full, links), roomy, f"VLAN on the {side}, {words}")
 
 
-def _both(plugin: Technology, size: int | str, what: str) -> Iterator[Case]:
+def _both_directions(plugin: Technology, size: int | str, what: str) -> Iterator[Case]:
     forward = Case(plugin, size, "forward", what)
     yield forward
     yield Case(plugin, size, "reverse", what, forward)
 
 
-def _everything(params: PluginParams) -> tuple[PluginParams, str]:
-    """The parameters with background and with frames that must be dropped, where there are any."""
+def _with_all_classes(params: PluginParams) -> tuple[PluginParams, str]:
+    """Add background and negative traffic to the parameters, if possible, and return a description."""
     names = type(params).model_fields
     more: dict[str, Any] = {name: 20 for name in names if name.endswith("_percent")}
     words = ["frames that must be dropped"] if more else []
@@ -239,29 +263,114 @@ def _everything(params: PluginParams) -> tuple[PluginParams, str]:
         try:
             return type(params)(**{**values, "n": 2, "m": 1}), " and ".join([*words, "background"])
         except UsageError:
-            pass  # some cannot have any (MIX-03)
+            pass  # background is impossible
     return type(params)(**values), " and ".join(words) or "as it is"
 
 
-def declared(kind: type[Technology]) -> Iterator[str]:
-    """What is missing or wrong in the class."""
+def check(
+    kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
+) -> Report:
+    """Check a plugin.
+
+    Args:
+        kind: its class.
+        params: in place of its defaults.
+        entry: name of its entry point.
+    """
+    findings: list[Finding] = []
+    checks = 0
+
+    def run(where: str, problems: Callable[[], Iterable[str]]) -> None:
+        nonlocal checks
+        checks += 1
+        told = islice(_catch_errors(problems, kind), FINDINGS_PER_CHECK)
+        findings.extend(Finding(where, problem) for problem in told)
+
+    run("declaration", partial(check_class, kind))
+    if entry is not None:
+        run("entry point", partial(_check_name, kind, entry))
+    if findings:
+        return Report(checks, tuple(findings))
+    try:
+        plugin = kind(params if params is not None else kind.params_model())
+        tried = list(cases(kind, params)) if plugin.exchange == "frames" else []
+    except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
+        return Report(checks, (Finding("construction", _describe_error(exc, kind)),))
+    run("description", partial(check_instance, plugin))
+    if plugin.exchange == "queries":
+        run("zone", partial(check_zone, plugin))
+        return Report(checks, tuple(findings))
+    run("pickling", partial(check_pickling, plugin))
+    for case in tried:
+        run(case.name, partial(check_traffic, case))
+        run(case.name, partial(check_answers, case))
+    notes = ()
+    if not any(map(_has_negative_traffic, tried)):
+        notes = ("it has no traffic that must be dropped (negative_percent)",)
+    return Report(checks, tuple(findings), notes)
+
+
+def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
+    """Fail a test with all findings.
+
+    Raises:
+        AssertionError: one line for each finding.
+    """
+    findings = check(kind, params).findings
+    if findings:
+        raise AssertionError("\n".join(map(str, findings)))
+
+
+def _check_name(kind: type[Technology], entry: str) -> Iterator[str]:
+    if kind.name != entry:
+        yield f"it is called '{kind.name}', its entry point '{entry}': users name the latter"
+
+
+def _has_negative_traffic(case: Case) -> bool:
+    try:
+        return any(c.role is Role.NEGATIVE for c in case.traffic.classes)
+    except Exception:  # noqa: BLE001  (reported by the check of the traffic)
+        return False
+
+
+def _catch_errors(problems: Callable[[], Iterable[str]], kind: type[Technology]) -> Iterator[str]:
+    try:
+        yield from problems()
+    except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
+        yield _describe_error(exc, kind)
+
+
+def _describe_error(exc: Exception, kind: type[Technology]) -> str:
+    """Describe an error with the last line of the plugin's package in its traceback."""
+    if not isinstance(exc, V6tError):
+        last = traceback.extract_tb(exc.__traceback__)[-1]
+        return blame(exc) or f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
+    package = kind.__module__.partition(".")[0]
+    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
+        module = frame.f_globals.get("__name__", "")
+        foreign = package != "v6t" and module.partition(".")[0] == package
+        if module == kind.__module__ or foreign:
+            return f"{exc.message} ({frame.f_code.co_filename}, line {line})"
+    return exc.message
+
+
+def check_class(kind: type[Technology]) -> Iterator[str]:
+    """Yield what is missing or wrong in the class."""
     for what, value in (("name", kind.name), ("title", kind.title), ("rfcs", kind.rfcs)):
         if not value:
             yield f"{what} is empty"
     if not kind.default_frame_sizes:
         yield "default_frame_sizes is empty"
-    if not kind.drop_reasons or kind.drop_reasons[0] != "forwarded":
-        yield "drop_reasons does not begin with 'forwarded'"
     words = descriptions(kind.params_model)
-    for name, model_field in kind.params_model.model_fields.items():
+    for name, param in kind.params_model.model_fields.items():
         if not words[name].strip():
             yield f"parameter '{name}' has no description"
-        if model_field.is_required():
+        if param.is_required():
             yield f"parameter '{name}' has no default"
 
 
-def described(plugin: Technology) -> Iterator[str]:
-    """What is missing or wrong in an instance with its default parameters."""
+def check_instance(plugin: Technology) -> Iterator[str]:
+    """Yield what is wrong with the frame sizes and the intent of an instance."""
     for size in (*plugin.default_frame_sizes, *plugin.rfc_frame_sizes):
         try:
             pair = plugin.frame_pair(size)
@@ -278,8 +387,8 @@ def described(plugin: Technology) -> Iterator[str]:
         yield f"the configuration of dut_intent() is {intent.configuration!r}, not a DeviceConfig"
 
 
-def pickled(plugin: Technology) -> Iterator[str]:
-    """A plugin goes to other processes: what arrives there must be the same."""
+def check_pickling(plugin: Technology) -> Iterator[str]:
+    """Yield differences of a plugin that was sent to another process."""
     try:
         other = pickle.loads(pickle.dumps(plugin))  # noqa: S301  (made here)
     except Exception as exc:  # noqa: BLE001  (anything may fail here, and is told)
@@ -302,53 +411,77 @@ def pickled(plugin: Technology) -> Iterator[str]:
                 return
 
 
-IPS = {"IPv4": 4, "IPv6": 6}
+def check_zone(plugin: Technology) -> Iterator[str]:
+    """Yield faults in the zone of a technology that answers queries."""
+    zone = plugin.zone
+    if zone is None:
+        yield "it is of queries, and has no zone"
+        return
+    numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
+    addresses = zone.addresses(numbers)
+    if len(sort_unique(addresses)) != len(numbers):
+        yield "two names spell the same address"
+    records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
+    if (records == own).all(axis=1).any():
+        yield "a record of a name's own equals the one the device makes: they cannot be distinguished"
+    hosts = (IPv6Address(record.tobytes()) for record in records)
+    for address in islice((a for a in hosts if a.is_multicast or a.is_unspecified), 1):
+        yield f"{address} is no address of a host"
+    if pickle.loads(pickle.dumps(plugin)).zone != zone:  # noqa: S301  (made here)
+        yield "its zone is another one after pickling"
+    intent = plugin.dut_intent()
+    for side, link, address in (
+        ("left", intent.left, zone.resolver),
+        ("right", intent.right, zone.asker),
+    ):
+        if address not in [interface.ip for interface in link.addresses]:
+            yield f"the device has no address {address} on the {side}, where the zone has it"
 
 
-def sent(case: Case) -> Iterator[str]:
-    """What is wrong with the traffic of one case."""
-    roles = {c.role for c in case.traffic.classes}
-    if Role.FOREGROUND not in roles:
+def check_traffic(case: Case) -> Iterator[str]:
+    """Yield faults in the traffic of one case."""
+    if all(c.role is not Role.FOREGROUND for c in case.traffic.classes):
         yield "traffic() has no foreground class"
     if case.traffic.direction != case.direction:
         yield f"traffic() is of direction {case.traffic.direction}"
     for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
-        frames = case.marked(stream)
-        who = f"class '{stream.name}'"
-        yield from (
-            f"{who}: {problem}" for problem in link_problems(frames, case.here, sending=True)
-        )
-        if stream.role is not Role.NEGATIVE:
-            yield from (f"{who}: frame {k}: {problem}" for k, problem in first_problem(frames))
-        if stream.role is Role.FOREGROUND:
-            octets = frames.shape[1] + FCS_OCTETS
-            if octets not in case.octets:
-                sizes = " or ".join(map(str, case.octets))
-                yield f"{who}: frames have {octets} octets, frame_pair says {sizes}"
-            version = outer_version(frames[0])
-            if version != case.versions[0]:
-                yield f"{who}: frames are IPv{version}, ip_versions says {case.versions[0]}"
-        yield from (f"{who}: {problem}" for problem in _as_described(described, frames))
-    yield from _the_same_again(case)
+        for problem in _check_sent(case, described, stream):
+            yield f"class '{stream.name}': {problem}"
+    yield from _check_repeatable(case)
 
 
-def first_problem(frames: U8) -> Iterator[tuple[int, str]]:
-    """The first frame with a wrong length or checksum, and the first thing that is wrong."""
-    for number, frame in enumerate(frames):
-        problems = find_problems(frame.tobytes())
-        if problems:
-            yield number, problems[0]
-            return
+def _check_sent(case: Case, described: TrafficClass, stream: Stream) -> Iterator[str]:
+    frames = case.marked(stream)
+    yield from _check_link(frames, case.here, sending=True)
+    if stream.role is not Role.NEGATIVE:
+        yield from _check_headers(frames)
+    if stream.role is Role.FOREGROUND:
+        octets, version = frames.shape[1] + FCS_OCTETS, _read_version(frames[0])
+        if octets not in case.octets:
+            sizes = " or ".join(map(str, case.octets))
+            yield f"frames have {octets} octets, frame_pair says {sizes}"
+        if version != case.versions[0]:
+            yield f"frames are IPv{version}, ip_versions says {case.versions[0]}"
+    yield from _check_variables(described, frames)
 
 
-def outer_version(frame: U8) -> int:
-    """IP version of a frame; 0: it carries none."""
-    versions = (IPS[h.name] for h in walk(frame.tobytes()) if h.name in IPS)
+def _check_headers(frames: U8) -> Iterator[str]:
+    """Yield the first problem of the first frame with a wrong length or checksum."""
+    problems = (
+        f"frame {number}: {problem}"
+        for number, frame in enumerate(frames)
+        for problem in find_problems(frame.tobytes())
+    )
+    yield from islice(problems, 1)
+
+
+def _read_version(frame: U8) -> int:
+    """Return the IP version of a frame, or 0 if it carries no IP."""
+    versions = (VERSIONS[h.name] for h in walk(frame.tobytes()) if h.name in VERSIONS)
     return next(versions, 0)
 
 
-def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
-    """Ethernet addresses and VLAN tag that are not the link's."""
+def _check_link(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
     ends = (link.dut_mac, link.tester_mac) if sending else (link.tester_mac, link.dut_mac)
     macs = np.frombuffer(bytes.fromhex("".join(ends).replace(":", "")), dtype=np.uint8)
     if (frames[:, :12] != macs).any():
@@ -361,26 +494,22 @@ def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
         yield f"frames are not tagged with VLAN {link.vlan}"
 
 
-def _as_described(described: TrafficClass, frames: U8) -> Iterator[str]:
-    """Every bound field holds the variable's value, within its bounds."""
-    layout, bindings = (
-        build(described.layers, described.frame_size).layout,
-        described.all_bindings(),
-    )
+def _check_variables(described: TrafficClass, frames: U8) -> Iterator[str]:
+    """Yield fields that do not hold their variable's bits, and values outside its bounds."""
+    layout = build(described.layers, described.frame_size).layout
+    copied = described.copied_bits()
     for variable in described.drawn_variables():
-        known: dict[int, NDArray[np.uint8]] = {}
-        for binding in (b for b in bindings if b.variable == variable.name):
-            first, last = bound_bits(layout, binding)
-            start = 0 if binding.var_first is None else binding.var_first
-            if binding.add:
+        known: dict[int, U8] = {}
+        for path, copy in copied:
+            if copy.variable is not variable or copy.add:
                 continue  # bits of a sum are not bits of the variable
+            first = layout.locate(path, copy)
+            last = first + copy.length - 1
             bits = np.unpackbits(frames[:, first // 8 : last // 8 + 1], axis=1)
-            bits = bits[:, first % 8 : first % 8 + last - first + 1]
-            for place in range(bits.shape[1]):
-                seen = known.setdefault(start + place, bits[:, place])
-                if (seen != bits[:, place]).any():
-                    yield f"{binding.field} does not hold the bits of variable '{variable.name}'"
-                    break
+            columns = bits[:, first % 8 : first % 8 + copy.length].T
+            seen = [known.setdefault(copy.source + n, column) for n, column in enumerate(columns)]
+            if (np.array(seen) != columns).any():
+                yield f"{path} does not hold the bits of variable '{variable.name}'"
         if known.keys() == set(range(variable.width)) and not len(variable.values):
             values = np.zeros(len(frames), dtype=np.uint64)  # the widest variable has 48 bits
             for place in range(variable.width):
@@ -390,8 +519,8 @@ def _as_described(described: TrafficClass, frames: U8) -> Iterator[str]:
                 yield f"variable '{variable.name}' takes the value {values[outside][0]}"
 
 
-def _the_same_again(case: Case) -> Iterator[str]:
-    """One seed is one traffic; single frames, all at once, and of a file are the same."""
+def _check_repeatable(case: Case) -> Iterator[str]:
+    """Yield differences between two traffics of one seed, and after export to a file."""
     again = compile_traffic(
         case.plugin.sized_traffic(case.direction, case.sizes, SEED),
         first_stream_id=case.streams.streams[0].stream_id,
@@ -406,21 +535,21 @@ def _the_same_again(case: Case) -> Iterator[str]:
             yield f"class '{stream.name}': frames of the exported stream are others"
 
 
-def answered(case: Case) -> Iterator[str]:
-    """What is wrong with the answers to the frames of one case."""
+def check_answers(case: Case) -> Iterator[str]:
+    """Yield faults in the answers to the frames of one case."""
     for stream in case.streams.streams:
-        who = f"class '{stream.name}'"
-        yield from (f"{who}: {problem}" for problem in _of_stream(case, stream))
-    yield from _strangers(case)
+        for problem in _check_stream(case, stream):
+            yield f"class '{stream.name}': {problem}"
+    yield from _check_strangers(case)
 
 
-def _of_stream(case: Case, stream: Stream) -> Iterator[str]:
+def _check_stream(case: Case, stream: Stream) -> Iterator[str]:
     frames = case.marked(stream)
     original = frames.copy()
     answer = case.answer(stream, frames)
     if (frames != original).any():
         yield "expect() changes the frames it is given"
-    shape = _shape(case, answer, len(frames))
+    shape = list(_check_shape(case, answer, len(frames)))
     yield from shape
     if shape:
         return
@@ -430,86 +559,73 @@ def _of_stream(case: Case, stream: Stream) -> Iterator[str]:
         return
     if not answer.length.all():
         row = int(answer.length.argmin())
-        why = case.plugin.drop_reasons[int(answer.reason[row])]
-        yield f"frame {row} is dropped: {why}"
+        yield f"frame {row} is dropped: {case.plugin.drops.describe(int(answer.reason[row]))}"
         return
-    yield from _valid(case, stream, frames, answer)
-    yield from _one_by_one(case, stream, frames, answer)
+    yield from _check_emitted(case, stream, frames, answer)
+    some = case.answer(stream, frames[:5])
+    width = int(some.length.max(initial=0))
+    same = (some.length == answer.length[:5]).all()
+    if not same or (some.frames[:, :width] != answer.frames[:5, :width]).any():
+        yield "expect() answers a frame otherwise when fewer are asked for"
     late = np.array([np.frombuffer(exhausted(f.tobytes()), dtype=np.uint8) for f in frames])
     if case.answer(stream, late).length.any():
         yield "frames with a TTL or hop limit of 1 are forwarded"
 
 
-def _shape(case: Case, answer: Expected, count: int) -> list[str]:
-    """Arrays as the contract has them."""
-    problems = []
+def _check_shape(case: Case, answer: Expected, count: int) -> Iterator[str]:
     if len({count, len(answer.frames), len(answer.length), len(answer.reason)}) > 1:
-        return [f"expect() answers {count} frames with {len(answer.length)}"]
+        yield f"expect() answers {count} frames with {len(answer.length)}"
+        return
     if answer.frames.dtype != np.uint8 or answer.frames.ndim != 2:
-        problems.append("expect() does not answer with rows of octets (uint8)")
+        yield "expect() does not answer with rows of octets (uint8)"
     if (answer.length > answer.frames.shape[1]).any() or (answer.length < 0).any():
-        problems.append("expect() gives lengths beyond its frames")
-    if (answer.reason >= len(case.plugin.drop_reasons)).any():
-        problems.append(
-            f"expect() gives drop reason {int(answer.reason.max())}, but drop_reasons has "
-            f"{len(case.plugin.drop_reasons)}"
-        )
+        yield "expect() gives lengths beyond its frames"
+    reasons = len(COMMON_REASONS) + len(case.plugin.drops)
+    if (answer.reason >= reasons).any():
+        highest = int(answer.reason.max())
+        yield f"expect() gives drop reason {highest}, but the technology has {reasons}"
     if ((answer.reason == 0) != (answer.length > 0)).any():
-        problems.append("a frame is dropped without a reason, or forwarded with one")
-    return problems
+        yield "a frame is dropped without a reason, or forwarded with one"
 
 
-def _valid(case: Case, stream: Stream, frames: U8, answer: Expected) -> Iterator[str]:
+def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> Iterator[str]:
     sizes = set(answer.length.tolist())
     if len(sizes) > 1:
         yield f"equal frames leave in different sizes: {sorted(sizes)}"
         return
     out = answer.frames[:, : sizes.pop()]
-    yield from (
-        f"out of expect(): {problem}" for problem in link_problems(out, case.there, sending=False)
-    )
-    yield from (f"out of expect(): frame {k}: {problem}" for k, problem in first_problem(out))
+    for problem in (*_check_link(out, case.there, sending=False), *_check_headers(out)):
+        yield f"out of expect(): {problem}"
     if (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any():
         yield "out of expect(): the last 16 octets, the tester's mark, are not those sent"
     if stream.role is Role.FOREGROUND:
-        octets = out.shape[1] + FCS_OCTETS
-        size = case.octets.get(frames.shape[1] + FCS_OCTETS)
-        if size is not None and octets != size:  # what is sent is looked at elsewhere
+        octets, version = out.shape[1] + FCS_OCTETS, _read_version(out[0])
+        size = case.octets.get(frames.shape[1] + FCS_OCTETS, octets)
+        if octets != size:
             yield f"frames leave with {octets} octets, frame_pair says {size}"
-        version = outer_version(out[0])
         if version != case.versions[1]:
             yield f"frames leave as IPv{version}, ip_versions says {case.versions[1]}"
 
 
-def _one_by_one(case: Case, stream: Stream, frames: U8, answer: Expected) -> Iterator[str]:
-    """Each row is answered for itself: what else is in the batch makes no difference."""
-    some = case.answer(stream, frames[:5])
-    width = int(some.length.max(initial=0))
-    if (some.length != answer.length[:5]).any() or (
-        some.frames[:, :width] != answer.frames[:5, :width]
-    ).any():
-        yield "expect() answers a frame otherwise when fewer are asked for"
-
-
-def _strangers(case: Case) -> Iterator[str]:
-    """What is not for the device, cut short, or no IP packet at all is dropped without an error."""
+def _check_strangers(case: Case) -> Iterator[str]:
+    """Yield frames of others, cut frames and frames without IP that are forwarded or have no reason."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
     frames = case.marked(stream)[:4]
-    other = frames.copy()
-    other[:, :6] ^= 0x10
-    arp = frames.copy()
     at = 12 if case.here.vlan is None else 16
-    arp[:, at : at + 2] = (0x08, 0x06)
+
+    def changed(octet: slice | int, value: Any) -> U8:
+        copy = frames.copy()
+        copy[:, octet] = value
+        return copy
+
     strange = {
-        "frames to another MAC address": other,
-        "frames that carry no IP": arp,
+        "frames to another MAC address": changed(slice(6), frames[:, :6] ^ 0x10),
+        "frames that carry no IP": changed(slice(at, at + 2), (0x08, 0x06)),
         "frames cut behind the Ethernet header": frames[:, : at + 2],
         "frames cut behind ten octets of IP": frames[:, : at + 12],
     }
     if case.here.vlan is not None:
-        untagged = frames.copy()
-        untagged[:, 14] ^= 1
-        strange["frames of another VLAN"] = untagged
+        strange["frames of another VLAN"] = changed(14, frames[:, 14] ^ 1)
     for what, stranger in strange.items():
         answer = case.plugin.expect(case.direction, np.ascontiguousarray(stranger))
         if answer.length.any():
@@ -518,161 +634,3 @@ def _strangers(case: Case) -> Iterator[str]:
             yield f"{what} are dropped without a reason"
     if len(case.plugin.expect(case.direction, frames[:0]).length):
         yield "no frames are answered with frames"
-
-
-NAMES = 1000
-
-
-def asked(plugin: Technology) -> Iterator[str]:
-    """What is wrong with its zone."""
-    zone = plugin.zone
-    if zone is None:
-        yield "it is of queries, and has no zone"
-        return
-    numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
-    addresses = zone.addresses(numbers)
-    if len(sort_unique(addresses)) != len(numbers):
-        yield "two names spell the same address"
-    records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
-    if (records == own).all(axis=1).any():
-        yield "a record of a name's own is the one the device makes: nobody could tell them apart"
-    for record in records:
-        record_address = IPv6Address(record.tobytes())
-        if record_address.is_multicast or record_address.is_unspecified:
-            yield f"{record_address} is no address of a host"
-            break
-    other = pickle.loads(pickle.dumps(plugin))  # noqa: S301  (made here)
-    if other.zone != zone:
-        yield "its zone is another one after pickling"
-    intent = plugin.dut_intent()
-    for side, address in (("left", zone.resolver), ("right", zone.asker)):
-        if address not in [own.ip for own in getattr(intent, side).addresses]:
-            yield f"the device has no address {address} on the {side}, where the zone has it"
-
-
-MOST = 5
-"""Sentences kept of one check: the rest mostly says the same."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something a plugin does wrong.
-
-    Attributes:
-        where: what was tried.
-        said: one sentence.
-    """
-
-    where: str
-    said: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.said}"
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a check found.
-
-    Attributes:
-        checks: how many were made.
-        findings: what is wrong; none: the plugin conforms.
-        notes: what could not be looked at.
-    """
-
-    checks: int
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
-
-
-def check(
-    kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
-) -> Report:
-    """Check a plugin.
-
-    Args:
-        kind: its class.
-        params: to check it with; its defaults otherwise.
-        entry: name of the entry point it was found by.
-    """
-    findings: list[Finding] = []
-    checks, negative = 0, False
-
-    def look(where: str, problems: Callable[[], Iterable[str]]) -> None:
-        nonlocal checks
-        checks += 1
-        findings.extend(
-            Finding(where, problem) for problem in islice(_safely(problems, kind), MOST)
-        )
-
-    look("declaration", lambda: declared(kind))
-    if entry is not None:
-        look("entry point", lambda: _named(kind, entry))
-    if findings:
-        return Report(checks, tuple(findings))
-    try:
-        plugin = kind(params if params is not None else kind.params_model())
-        tried = list(cases(kind, params)) if plugin.exchange == "frames" else []
-    except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        return Report(checks, (Finding("construction", _in_words(exc, kind)),))
-    look("description", lambda: described(plugin))
-    if plugin.exchange == "queries":
-        look("zone", lambda: asked(plugin))
-        return Report(checks, tuple(findings))
-    look("pickling", lambda: pickled(plugin))
-    for case in tried:
-        look(case.name, lambda case=case: sent(case))
-        look(case.name, lambda case=case: answered(case))
-        negative |= _has_negative(case)
-    notes = () if negative else ("it has no traffic that must be dropped (negative_percent)",)
-    return Report(checks, tuple(findings), notes)
-
-
-def _named(kind: type[Technology], entry: str) -> Iterator[str]:
-    if kind.name != entry:
-        yield f"it is called '{kind.name}', its entry point '{entry}': users name the latter"
-
-
-def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
-    """For tests: fail with everything that is wrong.
-
-    Raises:
-        AssertionError: one line for each finding.
-    """
-    findings = check(kind, params).findings
-    if findings:
-        raise AssertionError("\n".join(map(str, findings)))
-
-
-def _has_negative(case: Case) -> bool:
-    try:
-        return any(c.role is Role.NEGATIVE for c in case.traffic.classes)
-    except Exception:  # noqa: BLE001  (told where the traffic was looked at)
-        return False
-
-
-def _safely(problems: Callable[[], Iterable[str]], kind: type[Technology]) -> Iterator[str]:
-    try:
-        yield from problems()
-    except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        yield _in_words(exc, kind)
-
-
-def _in_words(exc: Exception, kind: type[Technology]) -> str:
-    """An error in words, with the line of the plugin (the last one on the way) it came from."""
-    if not isinstance(exc, V6tError):
-        message = blame(exc)
-        if message is not None:
-            return message
-        last = traceback.extract_tb(exc.__traceback__)[-1]
-        return f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
-    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
-        if _of_author(frame.f_globals.get("__name__", ""), kind.__module__):
-            return f"{exc.message} ({frame.f_code.co_filename}, line {line})"
-    return exc.message
-
-
-def _of_author(module: str, plugin: str) -> bool:
-    """Whether a module is the plugin's, or another of its package (v6t's own is everybody's)."""
-    package = plugin.partition(".")[0]
-    return module == plugin or (package != "v6t" and module.partition(".")[0] == package)

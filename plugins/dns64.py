@@ -1,4 +1,9 @@
-"""DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6."""
+"""DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
+
+A technology that answers queries has a zone in place of traffic. The tester asks for names of the
+zone on the left, answers what the device asks for them on the right, and computes the answer that each client
+must get. It has no stream sets, frame sizes or reference translation of frames.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import Dns64Config
 from v6t.packets.direction import Direction
-from v6t.plugins import address_mappings
+from v6t.plugins.address_mappings import read_prefix
 from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, Technology
-from v6t.plugins.params import device, tester
-from v6t.plugins.prefixes import network6
+from v6t.plugins.params import describe_link, device, tester
 from v6t.profiles.dns.messages import QUESTION_END
 from v6t.profiles.dns.zone import SUFFIX, Zone
 from v6t.profiles.model import FramePair
@@ -33,11 +36,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
-"""A query as a frame, untagged."""
+"""Size of an untagged query."""
+FEWEST_NAMES = 1 << 16
 
 
-class Resolving(Technology):
-    """Answers queries."""
+class QueryTechnology(Technology):
+    """A technology that answers queries."""
 
     exchange = "queries"
     modes = ("forward",)
@@ -51,7 +55,7 @@ class Resolving(Technology):
         """The names that are asked for and answered for."""
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """The size of a query; as device and authoritative server would exchange it.
+        """Return the size of a query between client and device, and between device and server.
 
         Raises:
             UsageError: another size.
@@ -65,11 +69,6 @@ class Resolving(Technology):
         return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
 
     def sizes_of(self, listed: int | str) -> FramePair:
-        """The same.
-
-        Raises:
-            UsageError: several sizes.
-        """
         if isinstance(listed, str):
             raise UsageError(
                 "name resolution cannot use a mix of frame sizes",
@@ -79,7 +78,7 @@ class Resolving(Technology):
         return self.frame_pair(listed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
-        """There is no translation of frames.
+        """Refuse to translate frames.
 
         Raises:
             UsageError: always.
@@ -89,7 +88,7 @@ class Resolving(Technology):
         )
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
-        """There are no streams.
+        """Refuse to describe streams.
 
         Raises:
             UsageError: always.
@@ -101,11 +100,8 @@ class Resolving(Technology):
         )
 
 
-FEWEST_NAMES = 1 << 16
-
-
 class Dns64Params(PluginParams):
-    """Everything ``dns64`` can be told."""
+    """Parameters of ``dns64``."""
 
     prefix: str = Field(
         "2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records the device makes"
@@ -138,16 +134,11 @@ class Dns64Params(PluginParams):
     @cached_property
     def servers(self) -> IPv6Network:
         """The checked prefix."""
-        named = (
-            str(address_mappings.WELL_KNOWN)
-            if self.prefix in ("wkp", "well-known")
-            else self.prefix
-        )
-        return address_mappings.check_prefix(network6(named, "prefix"))
+        return read_prefix(self.prefix, "prefix")
 
     @property
     def embedded_addresses(self) -> Embedded:
-        """Return the first address that a name spells."""
+        """The first address that a name spells."""
         return {"prefix": (self.servers, (self.names.network_address,))}
 
     @model_validator(mode="after")
@@ -173,7 +164,7 @@ class Dns64Params(PluginParams):
         return self
 
 
-class Dns64(Resolving):
+class Dns64(QueryTechnology):
     """Makes AAAA records of A records."""
 
     name = "dns64"
@@ -186,7 +177,7 @@ class Dns64(Resolving):
 
     @property
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        """Clients have IPv6 (RFC 8219 section 9.1)."""
+        """Clients have IPv6 (RFC 8219, section 9.1)."""
         return 6, 4 if self.params.upstream == "ipv4" else 6
 
     @cached_property
@@ -209,20 +200,12 @@ class Dns64(Resolving):
     def dut_intent(self) -> DeviceIntent:
         """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
-        return DeviceIntent(
-            technology=self.name,
-            configuration=Dns64Config(
-                prefix=p.servers,
-                resolver=p.dut_left_ipv6.ip,
-                clients=p.dut_left_ipv6.network,
-                zone=SUFFIX,
-                server=self.zone.server,
-            ),
-            links=links,
-            left=LinkIntent.describe(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
-            right=LinkIntent.describe(
-                links.right,
-                [p.dut_right_ipv4, p.dut_right_ipv6],
-                [p.tester_right_ipv4, p.tester_right_ipv6],
-            ),
+        configuration = Dns64Config(
+            prefix=p.servers,
+            resolver=p.dut_left_ipv6.ip,
+            clients=p.dut_left_ipv6.network,
+            zone=SUFFIX,
+            server=self.zone.server,
         )
+        left, right = (describe_link(p, links, side) for side in ("left", "right"))
+        return DeviceIntent(self.name, configuration, links, left, right)

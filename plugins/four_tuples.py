@@ -1,4 +1,4 @@
-"""Enumeration of four-tuples: every combination exactly once, on any number of cores (GEN-13).
+"""Enumeration of four-tuples: every combination exactly once, on any number of cores.
 
 A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields
 and the rest from a list. A list may serve several fields, and lengths of lists are coprime to each
@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.compiler.mixing import LISTED_BITS
-from v6t.profiles.model import Binding, Kind, Variable
+from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+LOW_BITS = 32
+"""Addresses of a range differ within these bits: an enumerated field is not wider."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,11 @@ class TupleField:
     """Consecutive values of one header field.
 
     Attributes:
-        name: of the field, in messages and variables.
+        name: in messages and variables.
         field: in scapy's names, for example ``UDP.sport``.
         last: bit of the field that is the least significant one of the value.
         first: smallest value.
-        count: how many.
+        count: number of values.
         address: the first address, where the values are the last bits of addresses.
     """
 
@@ -48,18 +51,42 @@ class TupleField:
     address: str = ""
 
     @property
-    def top(self) -> int:
-        """Largest value."""
-        return self.first + self.count - 1
-
-    @property
     def bits(self) -> int:
         """Low bits that differ between the values."""
-        return (self.first ^ self.top).bit_length()
+        return (self.first ^ self.first + self.count - 1).bit_length()
 
 
-LOW_BITS = 32
-"""Addresses of a range differ within these bits: an enumerated field is not wider."""
+@dataclass
+class FourTuples:
+    """Variables that take all combinations of fields together.
+
+    Attributes:
+        variables: in the order in which they are drawn.
+        bits: of each field.
+    """
+
+    variables: list[Variable] = field(default_factory=list)
+    bits: dict[str, list[VariableBits]] = field(default_factory=dict)
+
+    def copy(self, to: TupleField, variable: Variable, above: int, length: int, end: int) -> None:
+        """Copy ``length`` bits before bit ``end`` of a variable to a field, ``above`` its lowest bits."""
+        copies = self.bits.setdefault(to.field, [])
+        copies.append(VariableBits(variable, to.last - above - length + 1, length, end - length))
+
+    @property
+    def draw_order(self) -> tuple[str, ...]:
+        """Names of the variables."""
+        return tuple(variable.name for variable in self.variables)
+
+    def vary(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+        """Return layers whose enumerated fields take all combinations."""
+        layers = list(layers)
+        for path, bits in self.bits.items():
+            name, _, value = path.partition(".")
+            place = next(n for n, layer in enumerate(layers) if layer.name == name)
+            varied = Expression(layers[place].fields[value], tuple(bits))
+            layers[place] = layers[place].replace(**{value: varied})
+        return tuple(layers)
 
 
 def last_address(
@@ -87,53 +114,45 @@ def last_address(
     return first + (count - 1)
 
 
-def consecutive(name: str, field: str, first: IPv4Address | IPv6Address, count: int) -> TupleField:
+def consecutive(name: str, path: str, first: IPv4Address | IPv6Address, count: int) -> TupleField:
     """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary.
 
     Raises:
         UsageError: the addresses do not lie within these bits.
     """
     last_address(name, first, count)
-    return TupleField(
-        name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count, str(first)
-    )
-
-
-Varied = tuple[list[Variable], list[Binding]]
+    low = int(first) & 0xFFFFFFFF
+    return TupleField(name, path, first.max_prefixlen - 1, low, count, str(first))
 
 
 def combinations(fields: Sequence[TupleField]) -> int:
-    """Number of combinations, exact however large."""
+    """Count the combinations, exactly however many there are."""
     return math.prod(f.count for f in fields)
 
 
-def shuffled_tuples(fields: Sequence[TupleField], seed: int) -> Varied:
-    """All combinations in pseudorandom order.
+def shuffled_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
+    """Return all combinations in pseudorandom order.
 
     Raises:
         UsageError: a list would be too long for TRex.
     """
-    varying = [_Split.of(f) for f in fields if f.count > 1]
-    even = sum(s.even for s in varying)
-    bits = even + sum(s.low for s in varying)
-    variables, bindings = _bits([s for s in varying if s.low], even, seed)
-    for number, group in enumerate(_groups([s for s in varying if s.rest > 1])):
-        more, bound = _listed(group, bits, f"{seed}/{number}")
-        variables += more
-        bindings += bound
-    return variables, bindings
+    splits = [_Split.of(f) for f in fields if f.count > 1]
+    bits = sum(s.even + s.low for s in splits)
+    tuples = FourTuples()
+    _add_bits(tuples, [s for s in splits if s.low], sum(s.even for s in splits), seed)
+    for number, group in enumerate(_groups([s for s in splits if s.rest > 1])):
+        _add_list(tuples, group, bits, f"{seed}/{number}")
+    return tuples
 
 
-def linear_tuples(fields: Sequence[TupleField], down: bool) -> Varied:
-    """All combinations in order, the first field's values changing slowest.
+def linear_tuples(fields: Sequence[TupleField], down: bool) -> FourTuples:
+    """Return all combinations in order, the first field's values changing slowest.
 
     Raises:
         UsageError: a counter of TRex cannot carry from field to field.
     """
     varying = [f for f in fields if f.count > 1]
-    if not varying:
-        return [], []
-    for f in varying[1:] if len(varying) > 1 else ():
+    for f in varying[1:]:
         if f.count & (f.count - 1) or f.first % f.count:
             raise UsageError(
                 f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
@@ -141,24 +160,19 @@ def linear_tuples(fields: Sequence[TupleField], down: bool) -> Varied:
                 "enumerate in pseudorandom order (3), or choose such a range",
                 code="beyond-trex",
             )
-    top = varying[0]
-    below = sum(f.bits for f in varying[1:])
-    width = top.bits + below
+    tuples = FourTuples()
+    if not varying:
+        return tuples
+    top, below = varying[0], sum(f.bits for f in varying[1:])
     base = top.first % (1 << top.bits) << below
-    variable = Variable(
-        "tuple",
-        width,
-        Kind.DEC if down else Kind.INC,
-        low=base,
-        high=base + (top.count << below) - 1,
-    )
-    bindings, used = [], 0
+    kind, high = Kind.DEC if down else Kind.INC, base + (top.count << below) - 1
+    variable = Variable("tuple", top.bits + below, kind, low=base, high=high)
+    tuples.variables.append(variable)
+    end = 0
     for f in varying:
-        bindings.append(
-            Binding("tuple", f.field, f.last - f.bits + 1, f.last, used, used + f.bits - 1)
-        )
-        used += f.bits
-    return [variable], bindings
+        end += f.bits
+        tuples.copy(f, variable, 0, f.bits, end)
+    return tuples
 
 
 @dataclass(frozen=True)
@@ -187,24 +201,20 @@ def _zeros(value: int) -> int:
     return (value & -value).bit_length() - 1
 
 
-def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
-    """The low bits of all fields; ``even`` further bits tell the place in the even list."""
+def _add_bits(tuples: FourTuples, splits: Sequence[_Split], even: int, seed: int) -> None:
+    """Enumerate the low bits of all fields; ``even`` further bits select a place in the even list."""
     width = sum(s.low for s in splits)
     if not width:
-        return [], []
-    period = width + even
-    if period > LISTED_BITS:
+        return
+    if width + even > LISTED_BITS:
         variable = Variable("tuple_bits", width, Kind.PERMUTATION, apart=even, order=2)
     else:
         variable = Variable("tuple_bits", width, Kind.LIST, values=_shuffled(width, even, seed))
-    bindings, used = [], 0
+    tuples.variables.append(variable)
+    end = 0
     for s in splits:
-        f = s.field
-        bindings.append(
-            Binding(variable.name, f.field, f.last - s.low + 1, f.last, used, used + s.low - 1)
-        )
-        used += s.low
-    return [variable], bindings
+        end += s.low
+        tuples.copy(s.field, variable, 0, s.low, end)
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
@@ -215,7 +225,7 @@ def _shuffled(width: int, even: int, seed: int) -> tuple[int, ...]:
 
 
 def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
-    """Fields whose lists must be one: those with a common factor, and all with an even one."""
+    """Group fields whose lists must be one: those with a common factor, and all with an even one."""
     groups: list[list[_Split]] = []
     for s in splits:
         related = [
@@ -226,11 +236,11 @@ def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
     return groups
 
 
-@lru_cache(maxsize=8)  # every frame size and both phases ask for the same order
+@lru_cache(maxsize=8)  # every frame size and both phases use the same order
 def _rows(
     counts: tuple[int, ...], even: int, doublings: int, seed: str
 ) -> tuple[NDArray[np.int64], ...]:
-    """Places of each field's values in their list, one a combination."""
+    """Return the place of each field's value in its list, for each combination."""
     rows = list(range(math.prod(counts)))  # numbers of combinations, the last field's fastest
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
     if doublings > even:
@@ -244,8 +254,8 @@ def _rows(
     return positions
 
 
-def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
-    """Generate the values of a group.
+def _add_list(tuples: FourTuples, group: Sequence[_Split], bits: int, seed: str) -> None:
+    """List the values of a group.
 
     If ``bits`` of the frame number follow from the rest, the values are repeated as often as they fit,
     each time in another order. Otherwise a few values would only rotate.
@@ -264,15 +274,10 @@ def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
     rows = _rows(tuple(s.rest for s in group), even, doublings, seed)
-    variables, bindings = [], []
-    for place, s in enumerate(group):
-        f = s.field
-        first = f.first >> s.low
+    for places, s in zip(rows, group, strict=True):
+        first = s.field.first >> s.low
         width = (first ^ (first + s.rest - 1)).bit_length()
-        ones = (1 << width) - 1
-        name = f"tuple_{f.name}"
-        values = tuple(((first + rows[place]) & ones).tolist())
-        variables.append(Variable(name, width, Kind.LIST, values=values, order=order))
-        low = f.last - s.low
-        bindings.append(Binding(name, f.field, low - width + 1, low, 0, width - 1))
-    return variables, bindings
+        values = tuple((first + places & (1 << width) - 1).tolist())
+        variable = Variable(f"tuple_{s.field.name}", width, Kind.LIST, values=values, order=order)
+        tuples.variables.append(variable)
+        tuples.copy(s.field, variable, s.low, width, width)

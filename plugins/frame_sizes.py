@@ -1,4 +1,4 @@
-"""Frame sizes on both sides of a device (GEN-04 to GEN-06), FCS and VLAN tags included."""
+"""Frame sizes on both sides of a device, FCS and VLAN tags included, of one size or of a mix (RFC 6985)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ ETHERNET_OCTETS = 14
 TAG_OCTETS = 4
 IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
 """Smallest IPv6 test frame: UDP with room for the tester's trailer."""
-
+LOWEST_IPV6_MTU = 1280
+"""Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
+LARGEST_HEADERS = 128
+"""A size of a mix that cannot exist is changed by fewer octets than this."""
 
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
-"""Frame sizes of RFC 8219 section 5.1.1 where a link carries IPv4 on both sides (GEN-04)."""
+"""Frame sizes of RFC 8219, section 5.1.1 for a link that carries IPv4 on both sides."""
 IPV6_SIZES = (84, *IPV4_SIZES[1:])
-"""Where the larger frame is plain IPv6."""
+"""The sizes for plain IPv6 as the larger frame."""
 TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)
-"""Where the larger frame is IPv4 in IPv6: the inner ones are those of IPv4."""
+"""The sizes for IPv4 in IPv6 as the larger frame; the inner packets are those of IPv4."""
 
 
 def tag_octets(link: Link) -> int:
-    """Octets of the link's VLAN tag."""
+    """Return the octets of the link's VLAN tag."""
     return 0 if link.vlan is None else TAG_OCTETS
 
 
 def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
-    """Sizes of a packet that is ``overhead`` octets longer in (or as) IPv6.
+    """Return the sizes of a packet that is ``overhead`` octets longer in (or as) IPv6.
 
     Args:
         size: the listed size, of the IPv6 frame.
@@ -46,14 +49,8 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
     Raises:
         UsageError: one of the frames cannot exist.
     """
-    smallest = IPV6_UDP_OCTETS + tag_octets(ipv6)
-    if overhead < 0 and size < smallest:
-        raise UsageError(
-            f"an IPv6 test frame of {size} octets cannot be: UDP and the tester's "
-            f"{TRAILER_OCTETS} octets of mark need {smallest}",
-            "sizes are those of the IPv6 frame, FCS included",
-            code="frame-too-small",
-        )
+    if overhead < 0:
+        _check_udp_fits(size, IPV6_UDP_OCTETS + tag_octets(ipv6), 6)
     ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
     if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
         raise UsageError(
@@ -69,24 +66,27 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
 
 
 def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
-    """Sizes of a routed packet: ``ipv6`` is the left frame's, ``ipv4`` the right one's.
+    """Return the sizes of a routed packet: ``ipv6`` is the left frame's, ``ipv4`` the right one's.
 
     Raises:
         UsageError: one of the frames cannot exist.
     """
     smallest = MIN_FRAME_OCTETS if version == 4 else IPV6_UDP_OCTETS
-    smallest += tag_octets(left)
+    _check_udp_fits(size, smallest + tag_octets(left), version)
+    right_size = size - tag_octets(left) + tag_octets(right)
+    check_mtu(size, left, f"IPv{version}")
+    check_mtu(right_size, right, f"IPv{version}")
+    return FramePair(size, right_size)
+
+
+def _check_udp_fits(size: int, smallest: int, version: int) -> None:
     if size < smallest:
         raise UsageError(
-            f"an IPv{version} test frame of {size} octets cannot be: UDP and the tester's "
-            f"{TRAILER_OCTETS} octets of mark need {smallest}",
+            f"an IPv{version} test frame of {size} octets is too short for UDP and the tester's "
+            f"trailer of {TRAILER_OCTETS} octets",
             f"choose {smallest} octets or more, FCS included",
             code="frame-too-small",
         )
-    other = size - tag_octets(left) + tag_octets(right)
-    check_mtu(size, left, f"IPv{version}")
-    check_mtu(other, right, f"IPv{version}")
-    return FramePair(size, other)
 
 
 def check_mtu(size: int, link: Link, version: str) -> None:
@@ -102,13 +102,13 @@ def check_mtu(size: int, link: Link, version: str) -> None:
 
 
 def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
-    """Refuse IPv4 test packets that a correct translator would fragment (GEN-07).
+    """Refuse IPv4 test packets that a correct translator would fragment.
 
     Args:
         df: whether they have Don't Fragment set.
         ipv6_frame: size of the translated frame, FCS and tag included.
         link: that carries it.
-        lowest_ipv6_mtu: of the translator (RFC 7915 section 4).
+        lowest_ipv6_mtu: of the translator (RFC 7915, section 4).
 
     Raises:
         UsageError: they would be fragmented.
@@ -125,33 +125,31 @@ def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> 
         )
 
 
-MOVED = 128
-"""A listed size is changed by no more octets: headers of all technologies are shorter."""
-
-
 def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
-    """The pairs of a mix; a size too small for the technology is raised to its smallest.
+    """Return the pairs of a mix; a size that cannot exist becomes the nearest one that can.
 
-    So the 64 octets that every Internet mix begins with are an IPv6 frame of 84 or 104 octets where
-    RFC 8219 section 5.1.1 has that in place of 64. One that is too large by no more than headers
-    is lowered: IPv6 in IPv4 has no room for 1518 octets. Sizes that become the same are one.
+    The 64 octets of an Internet mix become an IPv6 frame of 84 or 104 octets, as in RFC 8219, section 5.1.1,
+    and 1518 octets of IPv6 in IPv4 become fewer. Sizes that become the same are one.
 
     Args:
         text: as listed.
-        pair: the technology's sizes for a listed one.
+        pair: returns the technology's sizes for a listed one.
 
     Raises:
-        UsageError: a size cannot exist, nor one near it.
+        UsageError: neither a size nor one near it can exist.
     """
     counts: dict[FramePair, int] = {}
     for size, count in mixes.parts(text):
-        frame_pair = _fitted(size, pair)
+        frame_pair = _find_pair(size, pair)
         counts[frame_pair] = counts.get(frame_pair, 0) + count
     return FrameMix(tuple(counts.items()))
 
 
-def _fitted(size: int, pair: Callable[[int], FramePair]) -> FramePair:
-    for octets in (*range(size, size + MOVED), *range(size - 1, size - MOVED, -1)):
+def _find_pair(size: int, pair: Callable[[int], FramePair]) -> FramePair:
+    for octets in (
+        *range(size, size + LARGEST_HEADERS),
+        *range(size - 1, size - LARGEST_HEADERS, -1),
+    ):
         try:
             return pair(octets)
         except UsageError:
@@ -162,36 +160,28 @@ def _fitted(size: int, pair: Callable[[int], FramePair]) -> FramePair:
 def mixed_traffic(
     sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
 ) -> Traffic:
-    """One traffic of all sizes; a class of each is called by its octets, ``fg-84``.
+    """Combine the traffic of all sizes of a mix; the names of its classes end in their octets, ``fg-84``.
 
     Args:
-        sizes: in which proportion.
-        make: the technology's traffic of one of them.
+        sizes: with their proportions.
+        make: returns the technology's traffic of one size.
         connections: foreground classes enumerate the same connections in the same order, so that
-            frames of every size belong to those that the first of them opened.
+            frames of every size belong to connections that the first class opened.
     """
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     whole = math.lcm(*totals)
+
+    def sized(c: TrafficClass, weight: int) -> TrafficClass:
+        shared = connections and c.role is Role.FOREGROUND
+        name, draws = f"{c.name}-{c.frame_size}", c.name if shared else c.draws
+        return replace(c, name=name, weight=weight, draws=draws)
+
     classes = [
-        _sized(c, c.weight * count * whole // total, connections)
+        sized(c, c.weight * count * whole // total)
         for (traffic, count), total in zip(parts, totals, strict=True)
         for c in traffic.classes
     ]
     common = math.gcd(*(c.weight for c in classes)) or 1
-    traffic = parts[0][0]
-    return replace(traffic, classes=tuple(replace(c, weight=c.weight // common) for c in classes))
-
-
-def _sized(traffic_class: TrafficClass, weight: int, connections: bool) -> TrafficClass:
-    draws = (
-        traffic_class.name
-        if connections and traffic_class.role is Role.FOREGROUND
-        else traffic_class.draws
-    )
-    return replace(
-        traffic_class,
-        name=f"{traffic_class.name}-{traffic_class.frame_size}",
-        weight=weight,
-        draws=draws,
-    )
+    classes = [replace(c, weight=c.weight // common) for c in classes]
+    return replace(parts[0][0], classes=tuple(classes))

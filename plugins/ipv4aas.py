@@ -1,12 +1,12 @@
-"""IPv4 as a service with two devices, CE and PE: together they are a stateful NAT44 (DD-01).
+"""IPv4 as a service with two devices, CE and PE: together they are a stateful NAT44.
 
 The tester sends IPv4 on both sides (Lencse and Bazsó 2024). Sizes are those of the IPv6 frame on
-the link between the devices, so the medium's rate is that link's (DD-02).
+the link between the devices, so the medium's rate is that link's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import (
@@ -19,7 +19,6 @@ from ipaddress import (
 )
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import Address, LinkIntent, Network, PartIntent
@@ -33,8 +32,7 @@ from v6t.intent.families import (
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import embed_network
+from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.chain import (
     CHAIN,
@@ -48,40 +46,31 @@ from v6t.plugins.chain import (
 from v6t.plugins.dslite import B4, SoftwireEnd
 from v6t.plugins.frame_sizes import (
     IPV6_SIZES,
+    LOWEST_IPV6_MTU,
     TUNNEL_SIZES,
     check_whole,
     tag_octets,
     translated_pair,
 )
 from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
-from v6t.plugins.map_ce import (
-    LwB4,
-    LwB4Params,
-    MapECe,
-    MapECeParams,
-    MapTCe,
-    MapTCeParams,
-    checked_ports,
-)
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, check_ports
 from v6t.plugins.map_domains import ALL_CES, RuleParams
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat64 import Nat64, Nat64Params
-from v6t.plugins.params import address, tester
+from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.siit import LOWEST_IPV6_MTU
 from v6t.plugins.stateful import (
     LOWEST_PORT,
     ConnectionParams,
-    Packets,
     Ports,
     PublicPool,
     StatefulTechnology,
+    TranslatedPackets,
     networks,
-    pool_reasons,
-    translated_ends,
+    rewrite_endpoint,
 )
 from v6t.plugins.translation import DF_FROM
 from v6t.profiles.model import FramePair
@@ -93,7 +82,8 @@ Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
 HEADROOM = 0.9
-"""Share of a port set above which a NAPT was seen to degrade (DD-03)."""
+"""Share of a port set above which a NAPT was seen to degrade."""
+_DEVICES = 2
 WIDEST = 96
 """Length of the prefixes that hold a whole IPv4 address in their last bits."""
 
@@ -103,7 +93,7 @@ DEFAULT_PSID_LEN = 3
 
 
 class Ipv4aasParams(ConnectionParams, RuleParams):
-    """Everything ``ipv4aas`` can be told."""
+    """Parameters of ``ipv4aas``."""
 
     ranges: ClassVar[Mapping[str, str]] = {
         "initiator_ipv4": "initiator_count",
@@ -174,7 +164,6 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def embedded_addresses(self) -> Embedded:
-        """Return the Responder's addresses, where the variant translates."""
         last = self.responder_ipv4 + (self.responder_count - 1)
         name = {"464xlat": "prefix", "map-t": "dmr"}.get(self.variant)
         if name is None:
@@ -183,7 +172,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def ce_stateful(self) -> bool:
-        """Whether the CE keeps the connections (DD-04)."""
+        """Whether the CE keeps the connections."""
         return self.variant in CE_STATEFUL
 
     @property
@@ -200,7 +189,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def outside(self) -> Ports:
-        """Ports the connections leave from."""
+        """Ports that connections leave from."""
         if not self.ce_stateful:
             return self.public_ports
         first, last = self.port_set.ranges[0]
@@ -220,25 +209,24 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def only_psid(self) -> int:
-        """Return the CE's PSID."""
         return self.psid
 
     @property
     def softwire_psid_len(self) -> int:
-        """Return the PSID length of lw4o6."""
+        """PSID length of lw4o6."""
         return DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
 
     @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant == "lw4o6":
-            return checked_ports(self.psid_offset, self.softwire_psid_len, self.psid)
+            return check_ports(self.psid_offset, self.softwire_psid_len, self.psid)
         return self.rule.port_set(self.psid)
 
     @property
     def plat_prefix(self) -> IPv6Network:
         """The checked prefix of the PLAT."""
-        return address_mappings.check_prefix(network6(self.prefix, "prefix"))
+        return check_prefix(network6(self.prefix, "prefix"))
 
     @property
     def clat_prefix(self) -> IPv6Network:
@@ -247,7 +235,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def used_ports(self) -> float:
-        """Share of the NAPT's ports that the Initiator's sources take (DD-03); 0: no port set."""
+        """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
         return self.endpoints / self.outside.count if self.ce_stateful else 0.0
 
     @model_validator(mode="after")
@@ -314,267 +302,222 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
     @property
     def tunnel_ipv6(self) -> IPv6Address:
-        """Where the PE's tunnels end."""
+        """Address at which the PE's tunnels end."""
         return self.pe_middle_ipv6.ip
+
+    @property
+    def middle(self) -> tuple[Link, Link]:
+        """The middle link as the CE and as the PE sees it."""
+        return between(self.ce_mac, self.pe_mac, self.middle_mtu)
+
+    @property
+    def servers(self) -> list[IPv4Network]:
+        """Networks that hold exactly the Responder's addresses."""
+        return networks(self.responder_ipv4, self.responder_count)
 
 
 CE, PE = "CE", "PE"
 _INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
-_INNER_LEFT, _INNER_RIGHT = "192.168.20.1/30", "192.168.20.2/30"
+_INNER_LEFT, _INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
+"""The cable between two parts of one device."""
 
 
-def parts_of(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    """The parts from left to right."""
-    return _VARIANTS[params.variant](params, links)
+def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    """Return the parts from left to right."""
+    variants = {"464xlat": _464xlat, "ds-lite": _ds_lite, "lw4o6": _lw4o6}
+    return variants.get(p.variant, _map)(p, links)
 
 
-def alternatives_of(params: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
+def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
     """Return the parts that can stand for several others: an AFTR in one piece."""
-    if params.variant != "ds-lite":
+    if p.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
-    _, near = _middle(params)
     nat44 = cast(Nat44Config, nat.intent.configuration)
     intent = DeviceIntent(
         "dslite-aftr",
         DsLiteAftrConfig(
-            aftr=params.tunnel_ipv6,
-            first_b4=params.ce_middle_ipv6.ip,
+            aftr=p.tunnel_ipv6,
+            first_b4=p.ce_middle_ipv6.ip,
             b4_count=1,
             **{name: getattr(nat44, name) for name in nat44.model_fields_set},
         ),
-        Links(near, links.right),
+        Links(p.middle[1], links.right),
         softwire.intent.left,
         nat.intent.right,
     )
-    covered = (softwire.name, nat.name)
-    return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=covered),)
+    return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
-def covering(first: Any, count: int) -> IPv4Network:
-    """The smallest network that holds so many addresses from the first on."""
-    bits = (int(first) ^ (int(first) + count - 1)).bit_length()
-    return IPv4Network((int(first) >> bits << bits, 32 - bits))
-
-
-def _connections(p: Ipv4aasParams) -> dict[str, Any]:
-    """What a NAT calls the public addresses and ports."""
+def _pool(p: Ipv4aasParams) -> dict[str, Any]:
+    """Return the public addresses and ports as parameters of a NAT."""
     return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
 
 
-def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
-    return between(p.ce_mac, p.pe_mac, p.middle_mtu)
-
-
 def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DeviceIntent:
-    """The NAT44 of either device; IPv4 only."""
-    params = part_params(Nat44Params, p, **_connections(p), **fields)
+    """Describe the NAT44 of either device; IPv4 only."""
+    params = part_params(Nat44Params, p, **_pool(p), **fields)
     return without_ipv6(Nat44(params, links).dut_intent())
 
 
-def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Any]:
-    """The CE's NAPT to its port set, and the cable behind it as the next part sees it."""
+def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Link]:
+    """Return the CE's NAPT to its port set, and the cable behind it as the next part sees it."""
     here, there = between(*_INNER, links.left.mtu)
-    intent = _nat44(
-        p,
-        Links(links.left, here),
-        dut_right_ipv4=_INNER_LEFT,
-        tester_right_ipv4=_INNER_RIGHT.partition("/")[0],
-    )
+    inner = Links(links.left, here)
+    intent = _nat44(p, inner, dut_right_ipv4=_INNER_LEFT, tester_right_ipv4=_INNER_RIGHT.ip)
     return Part("napt", CE, intent, "nftables", stateful=True), there
 
 
 def _ce(
     p: Ipv4aasParams,
-    inner: Any,
-    kind: type[Technology],
-    params: Any,
+    inner: Link,
+    technology: type[Technology],
+    *,
+    routes: Mapping[Network, Address] | None = None,
     to_ipv4: Direction | None = None,
-    behind: Mapping[Network, Address] | None = None,
+    **fields: Any,
 ) -> Part:
-    """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here.
+    """Return the CE without its NAPT, which is the plugin mirrored: its IPv6 is on the right here.
 
     Args:
         p: of both devices.
         inner: the cable from the NAPT.
-        kind, params: the plugin.
+        technology: the plugin.
+        routes: of its IPv6 side in place of the plugin's.
         to_ipv4: see :class:`Part`.
-        behind: routes of its IPv6 side in place of the plugin's.
+        fields: parameters of the plugin in place of those of both devices.
     """
-    near, _ = _middle(p)
-    technology = kind(params, Links(near, inner))
-    single = technology.dut_intent()
-    to_napt = {IPv4Network(p.public_first): IPv4Interface(_INNER_LEFT).ip}
+    near, model = p.middle[0], technology.params_model
+    params = part_params(
+        model,
+        p,
+        server_ipv4=p.responder_ipv4,
+        dut_left_ipv6=p.ce_middle_ipv6,
+        tester_left_ipv6=p.pe_middle_ipv6.ip,
+        dut_right_ipv4=_INNER_RIGHT,
+        tester_right_ipv4=_INNER_LEFT.ip,
+        **fields,
+    )
+    plugin = technology(params, Links(near, inner))
+    single = plugin.dut_intent()
     intent = replace(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes=to_napt),
-        right=replace(single.left, routes=behind or single.left.routes),
+        left=replace(single.right, routes={IPv4Network(p.public_first): _INNER_LEFT.ip}),
+        right=replace(single.left, routes=routes or single.left.routes),
     )
-    named = {name: name for name in shared_names(kind.params_model, p)}
-    return Part(
-        "ce", CE, intent, reference=technology, mirrored=True, to_ipv4=to_ipv4, params=named
-    )
+    named = {name: name for name in shared_names(model, p)}
+    return Part("ce", CE, intent, reference=plugin, mirrored=True, to_ipv4=to_ipv4, params=named)
 
 
 def _pe(
     p: Ipv4aasParams,
     links: Links,
     name: str,
-    kind: type[Technology],
-    params: Any,
+    plugin: Technology,
     to_ipv4: Direction | None = None,
 ) -> Part:
-    """A stateless PE."""
-    _, near = _middle(p)
-    technology = kind(params, Links(near, links.right))
-    servers = networks(p.responder_ipv4, p.responder_count)
-    right = LinkIntent.describe(
-        links.right,
-        [p.dut_right_ipv4],
-        [p.tester_right_ipv4],
-        dict.fromkeys(servers, p.tester_right_ipv4),
-    )
-    intent = replace(technology.dut_intent(), right=right)
-    named = {name: name for name in shared_names(kind.params_model, p)}
-    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4, params=named)
+    """Return a stateless PE."""
+    intent = replace(plugin.dut_intent(), right=describe_link(p, links, "right", p.servers))
+    named = {name: name for name in shared_names(plugin.params_model, p)}
+    return Part(name, PE, intent, reference=plugin, to_ipv4=to_ipv4, params=named)
 
 
-def _relay(p: Ipv4aasParams) -> dict[str, Any]:
-    """What a MAP relay has beside the parameters of the rule: all CEs of it."""
-    return {
+def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
+    napt, inner = _napt(p, links)
+    own: dict[str, Any] = {"ce_ipv4": p.public_first, "ce_psid": p.psid}
+    relay = {
         "ces": ALL_CES,
         "psid": 0 if p.ea_len else p.psid,
         "server_ipv4": p.responder_ipv4,
         "tester_left_ipv6": p.ce_middle_ipv6.ip,
+        "dut_left_ipv6": p.pe_middle_ipv6,
     }
-
-
-def _map_ce(p: Ipv4aasParams) -> dict[str, Any]:
-    """What a MAP CE has beside the parameters of the rule."""
-    own = {"ce_ipv4": p.public_first, "ce_psid": p.psid, "server_ipv4": p.responder_ipv4}
-    return {**own, **_ce_link(p)}
-
-
-def _ce_link(p: Ipv4aasParams) -> dict[str, Any]:
-    return {
-        "dut_left_ipv6": p.ce_middle_ipv6,
-        "tester_left_ipv6": p.pe_middle_ipv6.ip,
-        "dut_right_ipv4": _INNER_RIGHT,
-        "tester_right_ipv4": _INNER_LEFT.partition("/")[0],
-    }
-
-
-def _map_e(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    napt, inner = _napt(p, links)
-    ce = part_params(MapECeParams, p, **_map_ce(p), br_address=p.tunnel_ipv6)
-    br = part_params(
-        MapEParams, p, **_relay(p), br_address=p.tunnel_ipv6, dut_left_ipv6=p.pe_middle_ipv6
-    )
-    return napt, _ce(p, inner, MapECe, ce), _pe(p, links, "br", MapEBorderRelay, br)
-
-
-def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    napt, inner = _napt(p, links)
-    ce = part_params(MapTCeParams, p, **_map_ce(p))
-    br = part_params(MapTParams, p, **_relay(p), dut_left_ipv6=p.pe_middle_ipv6)
+    far = Links(p.middle[1], links.right)
+    if p.variant == "map-e":
+        end = {"br_address": p.tunnel_ipv6}
+        br = MapEBorderRelay(part_params(MapEParams, p, **relay, **end), far)
+        return napt, _ce(p, inner, MapECe, **own, **end), _pe(p, links, "br", br)
+    params = part_params(MapTParams, p, **relay)
+    # the servers behind the DMR, rather than all of it: a translator may take that for itself
+    routes = {embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers}
     return (
         napt,
-        _ce(p, inner, MapTCe, ce, to_ipv4="reverse", behind=_servers(p, ce)),
-        _pe(p, links, "br", MapTBorderRelay, br, to_ipv4="forward"),
+        _ce(p, inner, MapTCe, routes=routes, to_ipv4="reverse", **own),
+        _pe(p, links, "br", MapTBorderRelay(params, far), to_ipv4="forward"),
     )
-
-
-def _servers(p: Ipv4aasParams, ce: MapTCeParams) -> dict[Network, Address]:
-    """The servers behind the DMR, rather than all of it: a translator may take that for itself."""
-    servers = networks(p.responder_ipv4, p.responder_count)
-    return {embed_network(ce.dmr_prefix, net): p.pe_middle_ipv6.ip for net in servers}
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     napt, inner = _napt(p, links)
-    both = {
-        "psid_len": p.softwire_psid_len,
-        "br_address": p.tunnel_ipv6,
-        "server_ipv4": p.responder_ipv4,
-    }
-    aftr = part_params(
+    both = {"psid_len": p.softwire_psid_len, "br_address": p.tunnel_ipv6}
+    params = part_params(
         LwAftrParams,
         p,
         **both,
+        server_ipv4=p.responder_ipv4,
         softwires=1 << p.softwire_psid_len,
         simulated=ALL,
         ipv4_pool=f"{p.public_first}/32",
         dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
-    _, _, address, _ = aftr.table().softwire(p.psid)
-    b4 = part_params(
-        LwB4Params, p, **both, **_ce_link(p), b4_address=address, ipv4_address=p.public_first
+    _, _, b4, _ = params.table().softwire(p.psid)
+    aftr = LightweightAftr(params, Links(p.middle[1], links.right))
+    return (
+        napt,
+        _ce(p, inner, LwB4, **both, b4_address=b4, ipv4_address=p.public_first),
+        _pe(p, links, "lwaftr", aftr),
     )
-    return napt, _ce(p, inner, LwB4, b4), _pe(p, links, "lwaftr", LightweightAftr, aftr)
 
 
 def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    near, far = _middle(p)
+    near, far = p.middle
     here, there = between(*_INNER, links.right.mtu)
     b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
-    tunnel = AftrTunnelConfig(
-        aftr=aftr,
-        first_b4=b4,
-        b4_count=1,
-        customer=p.initiator_ipv4,
-        internal=p.initiator_ipv4,
-    )
-    b4_tunnel = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
-    left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
-    cable = _cable(p)
-    ce = Part(
+    middle_ce, middle_pe = _describe_middle(p)
+    customers = networks(p.initiator_ipv4, p.initiator_count)
+    b4_intent = DeviceIntent(
         "b4",
-        CE,
-        DeviceIntent("b4", b4_tunnel, Links(links.left, near), left, cable[0]),
-        reference=B4(b4, aftr, Links(near, links.left)),
-        mirrored=True,
+        B4Config(aftr=aftr, b4=b4, ipv6_side="right"),
+        Links(links.left, near),
+        describe_link(p, links, "left", customers),
+        middle_ce,
+    )
+    tunnels = AftrTunnelConfig(
+        aftr=aftr, first_b4=b4, b4_count=1, customer=p.initiator_ipv4, internal=p.initiator_ipv4
     )
     own = Links(far, here)
-    nat_ipv4 = _INNER_RIGHT.partition("/")[0]
-    servers = networks(p.responder_ipv4, p.responder_count)
-    inner = LinkIntent.describe(here, [_INNER_LEFT], [nat_ipv4], dict.fromkeys(servers, nat_ipv4))
-    softwire = Part(
-        "softwire",
-        PE,
-        DeviceIntent("softwire", tunnel, own, cable[1], inner),
-        reference=SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own),
+    to_servers = dict.fromkeys(p.servers, _INNER_RIGHT.ip)
+    inner = LinkIntent.describe(here, [_INNER_LEFT], [_INNER_RIGHT.ip], to_servers)
+    nat_links = Links(there, links.right)
+    nat = _nat44(p, nat_links, dut_left_ipv4=_INNER_RIGHT, tester_left_ipv4=_INNER_LEFT.ip)
+    b4_reference = B4(b4, aftr, Links(near, links.left))
+    end = SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own)
+    softwire = DeviceIntent("softwire", tunnels, own, middle_pe, inner)
+    return (
+        Part("b4", CE, b4_intent, reference=b4_reference, mirrored=True),
+        Part("softwire", PE, softwire, reference=end),
+        Part("nat", PE, nat, "nftables", stateful=True),
     )
-    nat = _nat44(
-        p,
-        Links(there, links.right),
-        dut_left_ipv4=_INNER_RIGHT,
-        tester_left_ipv4=_INNER_LEFT.partition("/")[0],
-    )
-    return ce, softwire, Part("nat", PE, nat, "nftables", stateful=True)
 
 
-def _customers(p: Ipv4aasParams, links: Links, inside: Sequence[IPv4Network]) -> LinkIntent:
-    """The left link: the customer's networks behind the tester."""
-    ways = dict.fromkeys(inside, p.tester_left_ipv4)
-    return LinkIntent.describe(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
-
-
-def _cable(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
-    """The middle link as CE and PE have it, without routes."""
+def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
+    """Describe the middle link as CE and PE have it, without routes."""
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
-    near, far = _middle(p)
+    near, far = p.middle
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    near, far = _middle(p)
-    inside = covering(p.initiator_ipv4, p.initiator_count)
+    near, far = p.middle
+    first = int(p.initiator_ipv4)
+    bits = (first ^ first + p.initiator_count - 1).bit_length()
+    inside = IPv4Network((first >> bits << bits, 32 - bits))
     clients = embed_network(p.clat_prefix, inside)
-    servers = networks(p.responder_ipv4, p.responder_count)
-    to_servers = {embed_network(p.plat_prefix, net): p.pe_middle_ipv6.ip for net in servers}
+    to_servers = {embed_network(p.plat_prefix, net): p.pe_middle_ipv6.ip for net in p.servers}
     clat = DeviceIntent(
         "clat",
         ClatConfig(
@@ -584,43 +527,28 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
             lowest_ipv6_mtu=LOWEST_IPV6_MTU,
         ),
         Links(links.left, near),
-        _customers(p, links, [inside]),
-        replace(_cable(p)[0], routes=to_servers),
+        describe_link(p, links, "left", [inside]),
+        replace(_describe_middle(p)[0], routes=to_servers),
     )
     plat = part_params(
         Nat64Params,
         p,
-        **_connections(p),
-        initiator_ipv6=clients[int(p.initiator_ipv4) - int(inside.network_address)],
+        **_pool(p),
+        initiator_ipv6=clients[first - int(inside.network_address)],
         dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
-    intent = Nat64(plat, Links(far, links.right)).dut_intent()
+    nat64 = Nat64(plat, Links(far, links.right)).dut_intent()
+    prefix = {"plat_prefix": "prefix"}
     return (
+        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse", params=prefix),
         Part(
-            *("clat", CE, clat, "tayga", TAYGA),
-            to_ipv4="reverse",
-            params={"plat_prefix": "prefix"},
-        ),
-        Part(
-            *("plat", PE, intent, "tayga-nftables", TAYGA),
+            *("plat", PE, nat64, "tayga-nftables", TAYGA),
             stateful=True,
             to_ipv4="forward",
             params={"prefix": "prefix"},
         ),
     )
-
-
-_VARIANTS: Mapping[str, Callable[[Ipv4aasParams, Links], tuple[Part, ...]]] = {
-    "464xlat": _464xlat,
-    "ds-lite": _ds_lite,
-    "lw4o6": _lw4o6,
-    "map-e": _map_e,
-    "map-t": _map_t,
-}
-
-
-_DEVICES = 2
 
 
 class Ipv4aas(StatefulTechnology):
@@ -641,7 +569,7 @@ class Ipv4aas(StatefulTechnology):
     params: Ipv4aasParams
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
-        """Variants that encapsulate are a class of their own."""
+        """Create an :class:`Ipv4aasTunnelled` for variants that encapsulate."""
         tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
 
@@ -661,14 +589,14 @@ class Ipv4aas(StatefulTechnology):
         for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
             if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
                 continue
-            own = own or self._parts_of(p)
+            own = own or self._part_intents(p)
             rest = {n: value for n, value in given.items() if n != name}
             changed = [rest]
             if isinstance(given[name], (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
                 changed.append({**rest, name: given[name] + 1})
             try:
-                alike = all(self._parts_of(type(p)(**params)) == own for params in changed)
+                alike = all(self._part_intents(type(p)(**params)) == own for params in changed)
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
@@ -678,25 +606,22 @@ class Ipv4aas(StatefulTechnology):
                     code="setting-without-effect",
                 )
 
-    def _parts_of(self, params: Ipv4aasParams) -> list[PartIntent]:
-        parts = parts_of(params, self.links)
-        every = (*parts, *alternatives_of(params, parts, self.links))
-        return [part.part_intent for part in every]
+    def _part_intents(self, params: Ipv4aasParams) -> list[PartIntent]:
+        parts = list_parts(params, self.links)
+        alternatives = list_alternatives(params, parts, self.links)
+        return [part.part_intent for part in (*parts, *alternatives)]
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The devices' parts from left to right."""
-        return parts_of(self.params, self.links)
+        return list_parts(self.params, self.links)
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
-        """Which of both is stateful (DD-04)."""
         ce, variant = self.params.ce_stateful, self.params.variant
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
     def hops(self) -> int:
-        """One for each device."""
         return _DEVICES
 
     @property
@@ -706,7 +631,6 @@ class Ipv4aas(StatefulTechnology):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What must be said beside the results (DD-03, DD-04)."""
         p, cautions = self.params, []
         if p.used_ports > HEADROOM:
             cautions.append(
@@ -727,15 +651,12 @@ class Ipv4aas(StatefulTechnology):
         return tuple(cautions)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
-        """IPv4 on both links, with their VLAN tags."""
-        return (
-            sizes.ipv4 + tag_octets(self.links.left),
-            sizes.ipv4 + tag_octets(self.links.right),
-        )
+        left, right = self.links.left, self.links.right
+        return sizes.ipv4 + tag_octets(left), sizes.ipv4 + tag_octets(right)
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """The frame between the devices, and the tester's own without VLAN tag."""
-        middle = Link("", "", mtu=self.params.middle_mtu)
+        """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""
+        middle = self.params.middle[0]
         for link in (self.links.left, self.links.right):
             plain = replace(link, vlan=None)
             pair = translated_pair(
@@ -743,44 +664,42 @@ class Ipv4aas(StatefulTechnology):
             )
         return pair
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        """See the base class; a hop for each device, DF as two translators leave it."""
-        out = translated_ends(direction, self._crossed(packets), initial, learned, hops=_DEVICES)
-        return Packets(out, 4, pool_reasons(self.params.public, learned))
-
-    def dut_intent(self) -> DeviceIntent:
-        """Both devices, part by part."""
-        alternatives = alternatives_of(self.params, self.parts, self.links)
-        return chain_intent(self.name, self.parts, self.links, alternatives)
-
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        """Whole on the middle link; see the base class."""
-        middle = Link("", "", mtu=self.params.middle_mtu)
-        check_whole(self.params.df, sizes.ipv6, middle, LOWEST_IPV6_MTU)
+        check_whole(self.params.df, sizes.ipv6, self.params.middle[0], LOWEST_IPV6_MTU)
 
-    def _crossed(self, packets: U8) -> U8:
-        """Translation to IPv6 and back loses identification and DF (RFC 7915 section 5.1)."""
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> TranslatedPackets:
+        packets = self._cross_middle(packets)
+        out = rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
+        return TranslatedPackets(out, 4)
+
+    def _cross_middle(self, packets: U8) -> U8:
+        """Change what translation to IPv6 and back loses: identification and DF (RFC 7915, section 5.1)."""
         out = packets.copy()
         header = view(out, IPV4)
         header["id"] = 0
         header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
         return out
 
+    def dut_intent(self) -> DeviceIntent:
+        """Describe both devices, part by part."""
+        alternatives = list_alternatives(self.params, self.parts, self.links)
+        return chain_intent(self.name, self.parts, self.links, alternatives)
+
 
 class Ipv4aasTunnelled(Ipv4aas):
-    """Variants whose packets cross the middle link within IPv6."""
+    """Variants whose packets cross the middle link within IPv6: nothing is fragmented or changed."""
 
     overhead = 40
     rfc_frame_sizes = TUNNEL_SIZES
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """What was put in is taken out again."""
         return HeaderPolicy()
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        """Nothing is fragmented: the sizes fit the middle link."""
+        pass
 
-    def _crossed(self, packets: U8) -> U8:
-        """A tunnel changes nothing."""
-        return np.asarray(packets)
+    def _cross_middle(self, packets: U8) -> U8:
+        return packets

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat44Config
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import TWO_HOSTS, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
-    Packets,
     PoolParams,
     StatefulTechnology,
+    TranslatedPackets,
     networks,
-    pool_reasons,
-    translated_ends,
+    rewrite_endpoint,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Nat44Params(PoolParams):
-    """Everything ``nat44`` can be told."""
+    """Parameters of ``nat44``."""
 
     ranges: ClassVar[Mapping[str, str]] = {
         **PoolParams.ranges,
@@ -66,53 +64,33 @@ class Nat44(StatefulTechnology):
 
     @property
     def ends(self) -> tuple[IPv6Address, IPv6Address]:
-        """The tester's own."""
         return self.params.tester_left_ipv6, self.params.tester_right_ipv6
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        out = translated_ends(direction, packets, initial, learned)
-        return Packets(out, 4, pool_reasons(self.params.public, learned))
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> TranslatedPackets:
+        return TranslatedPackets(rewrite_endpoint(direction, packets, initial, learned), 4)
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe clients, public addresses and ports, and both links with routes to all test hosts."""
+        p = self.params
+        clients = networks(p.initiator_ipv4, p.initiator_count)
+        return DeviceIntent(
+            self.name,
+            Nat44Config(inside4=tuple(clients), pool4=p.pool, ports=p.public.span, **p.limits),
+            self.links,
+            describe_link(p, self.links, "left", clients),
+            describe_link(p, self.links, "right", p.responder_networks),
+        )
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        return (
-            Nat(
-                hosts=first_hosts(p.initiator_ipv4, p.initiator_count),
-                servers=first_hosts(p.responder_ipv4, p.responder_count),
-                pool=p.pool,
-                **p.audit_limits,
-            ),
-        )
+        hosts = first_hosts(p.initiator_ipv4, p.initiator_count)
+        servers = first_hosts(p.responder_ipv4, p.responder_count)
+        return (Nat(hosts, servers, p.pool, **p.audit_limits),)
 
     def audit_params(self) -> Mapping[str, Any]:
         return TWO_HOSTS
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return self.params.audit_variants()
-
-    def dut_intent(self) -> DeviceIntent:
-        """Clients, public addresses and ports, both links with routes to all test hosts."""
-        p, links = self.params, self.links
-        inside = networks(p.initiator_ipv4, p.initiator_count)
-        return DeviceIntent(
-            technology=self.name,
-            configuration=Nat44Config(
-                inside4=tuple(inside),
-                pool4=p.pool,
-                ports=p.public.span,
-                **p.limits,
-            ),
-            links=links,
-            left=LinkIntent.describe(
-                links.left,
-                [p.dut_left_ipv4, p.dut_left_ipv6],
-                [p.tester_left_ipv4, p.tester_left_ipv6],
-                dict.fromkeys(inside, p.tester_left_ipv4),
-            ),
-            right=LinkIntent.describe(
-                links.right,
-                [p.dut_right_ipv4, p.dut_right_ipv6],
-                [p.tester_right_ipv4, p.tester_right_ipv6],
-                dict.fromkeys(p.responder_networks(), p.tester_right_ipv4),
-            ),
-        )

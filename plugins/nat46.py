@@ -1,7 +1,7 @@
 """Stateful NAT46: IPv4 clients left, IPv6 servers right, behind public IPv6 addresses and ports.
 
 There is no RFC of it. The clients know each server by an IPv4 address that is mapped to the
-server's own (RFC 7757); what leaves has a public IPv6 source. RFC 8219 section 4.2 counts it among
+server's own (RFC 7757); what leaves has a public IPv6 source. RFC 8219, section 4.2 counts it among
 the single translations.
 """
 
@@ -12,31 +12,27 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
-from v6t.packets.headers import IPV4, IPV6, to_octets, view
-from v6t.plugins import address_mappings
+from v6t.packets.headers import IPV4, IPV6, view
+from v6t.plugins.address_mappings import Eam, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent
-from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
-from v6t.plugins.siit import LOWEST_IPV6_MTU
 from v6t.plugins.stateful import (
-    Packets,
     Pool6Params,
     StatefulTechnology,
+    TranslatedPackets,
     learned_source,
     networks,
-    pool_reasons,
-    renumbered,
     source_of,
-    span,
+    write_ports,
 )
-from v6t.plugins.translation import four_to_six, six_to_four
+from v6t.plugins.translation import EamArray, four_to_six, six_to_four
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -44,11 +40,12 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
-_HERE, _THERE = "2001:2:0:f002::1", "2001:2:0:f002::2"
+_TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
+"""Addresses of both parts on the link between them."""
 
 
 class Nat46Params(Pool6Params):
-    """Everything ``nat46`` can be told."""
+    """Parameters of ``nat46``."""
 
     measured: ClassVar[str] = "NAT46"
     ranges: ClassVar[Mapping[str, str]] = {
@@ -58,8 +55,8 @@ class Nat46Params(Pool6Params):
     }
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
-    responder_ipv4: IPv4Address = Field(
-        IPv4Address("198.19.0.2"), description="the Responder's first address as clients know it"
+    responder_ipv4: IPv4Address = address(
+        "198.19.0.2", "the Responder's first address as clients know it"
     )
     clients_prefix: str = Field(
         "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
@@ -73,26 +70,24 @@ class Nat46Params(Pool6Params):
 
     @property
     def server(self) -> IPv4Address:
-        """Mapped to its own."""
         return self.responder_ipv4
 
     @property
     def prefix(self) -> IPv6Network:
-        """The checked prefix."""
-        return address_mappings.check_prefix(network6(self.clients_prefix, "clients_prefix"))
+        """The checked prefix of the clients."""
+        return check_prefix(network6(self.clients_prefix, "clients_prefix"))
 
     @property
     def embedded_addresses(self) -> Embedded:
-        """Return the Initiator's addresses."""
         last = self.initiator_ipv4 + (self.initiator_count - 1)
         return {"clients_prefix": (self.prefix, (self.initiator_ipv4, last))}
 
     @property
-    def mapping(self) -> tuple[IPv4Network, IPv6Network]:
-        """The servers' IPv4 network and the IPv6 network it stands for."""
-        six = span(self.responder_ipv6, self.responder_count, "responder_ipv6")
-        bits = 128 - six.prefixlen
-        return IPv4Network((int(self.responder_ipv4) >> bits << bits, 32 - bits)), six
+    def mapping(self) -> Eam:
+        """The servers' IPv4 network and the IPv6 network that it stands for."""
+        (six,) = self.responder_networks
+        four = IPv4Network((self.responder_ipv4, six.prefixlen - 96), strict=False)
+        return Eam(four, six)
 
     @model_validator(mode="after")
     def _mapped(self) -> Nat46Params:
@@ -100,14 +95,12 @@ class Nat46Params(Pool6Params):
             raise UsageError(
                 f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"
             )
-        four, six = self.mapping
-        if int(self.responder_ipv4) - int(four.network_address) != int(self.responder_ipv6) - int(
-            six.network_address
-        ):
+        mapping = self.mapping
+        if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
             raise UsageError(
                 f"responder_ipv4 {self.responder_ipv4} and responder_ipv6 {self.responder_ipv6} "
-                f"end differently in the last {32 - four.prefixlen} bits, so {self.responder_count}"
-                " of them are not mapped by one pair of prefixes",
+                f"end differently in the last {32 - mapping.ipv4.prefixlen} bits, so "
+                f"{self.responder_count} of them are not mapped by one pair of prefixes",
                 "let both end alike",
                 code="not-enough-addresses",
             )
@@ -132,71 +125,50 @@ class Nat46(StatefulTechnology):
         if direction == "forward":
             check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        p = self.params
-        reason = pool_reasons(p.public, learned)
-        four, six = p.mapping
+    @cached_property
+    def _servers(self) -> EamArray:
+        return EamArray((self.params.mapping,))
+
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> TranslatedPackets:
         if direction == "forward":
             source, port = learned_source(learned)
-            server = np.empty((len(packets), 16), dtype=np.uint8)
-            server[:] = np.frombuffer(six.network_address.packed, dtype=np.uint8)
-            low = view(packets, IPV4)["dst"].astype(np.uint64) - np.uint64(
-                int(four.network_address)
-            )
-            server[:, 12:] = to_octets(low + np.uint64(int(six.network_address) & 0xFFFFFFFF), 4)
+            server, _ = self._servers.to_ipv6(view(packets, IPV4)["dst_octets"])
             outgoing = four_to_six(packets, source, server)
-            return Packets(renumbered(outgoing, source=port), 6, reason)
+            return TranslatedPackets(write_ports(outgoing, source=port), 6)
         client, port = source_of(initial)
-        low = (view(packets, IPV6)["src_low"] & 0xFFFFFFFF).astype(np.uint64) - np.uint64(
-            int(six.network_address) & 0xFFFFFFFF
-        )
-        outgoing = six_to_four(
-            packets, to_octets(low + np.uint64(int(four.network_address)), 4), client
-        )
-        return Packets(renumbered(outgoing, destination=port), 4, reason)
+        server, _ = self._servers.to_ipv4(view(packets, IPV6)["src_octets"])
+        outgoing = six_to_four(packets, server, client)
+        return TranslatedPackets(write_ports(outgoing, destination=port), 4)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """A stateless translator, and a NAT66 behind it."""
         p, links = self.params, self.links
-        here, there = between(*_MACS, links.right.mtu)
-        four, six = p.mapping
+        near, far = between(*_MACS, links.right.mtu)
         inside = networks(p.initiator_ipv4, p.initiator_count)
-        left = LinkIntent.describe(
-            links.left,
-            [p.dut_left_ipv4],
-            [p.tester_left_ipv4],
-            dict.fromkeys(inside, p.tester_left_ipv4),
-        )
-        middle = LinkIntent.describe(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
+        clients = [embed_network(p.prefix, net) for net in inside]
         siit = DeviceIntent(
             "siit",
             SiitConfig(
-                eam=((four, six),),
+                eam=((p.mapping.ipv4, p.mapping.ipv6),),
                 prefix=p.prefix,
                 ipv6_side="right",
                 lowest_ipv6_mtu=LOWEST_IPV6_MTU,
             ),
-            Links(links.left, here),
-            left,
-            middle,
+            Links(links.left, near),
+            describe_link(p, links, "left", inside),
+            LinkIntent.describe(near, [f"{_TRANSLATOR}/64"], [_NAT], {p.mapping.ipv6: _NAT}),
         )
-        clients = [
-            IPv6Network(
-                (int(p.prefix.network_address) | int(net.network_address), 96 + net.prefixlen)
-            )
-            for net in inside
-        ]
         nat = DeviceIntent(
             "nat66",
-            Nat66Config(
-                inside6=tuple(clients),
-                pool6=p.pool,
-                ports=p.public.span,
+            Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public.span),
+            Links(far, links.right),
+            LinkIntent.describe(
+                far, [f"{_NAT}/64"], [_TRANSLATOR], dict.fromkeys(clients, _TRANSLATOR)
             ),
-            Links(there, links.right),
-            LinkIntent.describe(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
-            p.right_side(links),
+            describe_link(p, links, "right", p.responder_networks),
         )
         return (
             Part("siit", self.name, siit, "tayga", TAYGA, to_ipv4="reverse"),
@@ -204,5 +176,5 @@ class Nat46(StatefulTechnology):
         )
 
     def dut_intent(self) -> DeviceIntent:
-        """The translation and the public addresses, part by part."""
+        """Describe the translation and the public addresses, part by part."""
         return chain_intent(self.name, self.parts, self.links)

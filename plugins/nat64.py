@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, view
-from v6t.plugins import address_mappings
+from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
 from v6t.plugins.audit_views import (
     GLOBAL_HOST,
     TWO_HOSTS,
@@ -29,18 +28,15 @@ from v6t.plugins.audit_views import (
 )
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.four_tuples import TupleField
-from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
-from v6t.plugins.params import address, background_address, device, tester
-from v6t.plugins.prefixes import network6
-from v6t.plugins.siit import LOWEST_IPV6_MTU
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
-    Packets,
     PoolParams,
     StatefulTechnology,
+    TranslatedPackets,
     learned_source,
-    pool_reasons,
-    renumbered,
     source_of,
+    write_ports,
 )
 from v6t.plugins.translation import Rfc6052Array, four_to_six, six_to_four
 from v6t.profiles.model import FramePair
@@ -58,13 +54,11 @@ TIMERS_S = {
     "FRAGMENT_MIN": 2,
     "ICMP_DEFAULT": 60,
 }
-"""Lifetimes of sessions (RFC 6146 section 4) [s]."""
-WELL_KNOWN = str(address_mappings.WELL_KNOWN)
-_NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
+"""Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
 class Nat64Params(PoolParams):
-    """Everything ``nat64`` can be told."""
+    """Parameters of ``nat64``."""
 
     measured: ClassVar[str] = "NAT64"
     ranges: ClassVar[Mapping[str, str]] = {
@@ -94,9 +88,7 @@ class Nat64Params(PoolParams):
     @cached_property
     def servers(self) -> IPv6Network:
         """The checked prefix."""
-        return address_mappings.check_prefix(
-            network6(_NAMES.get(self.prefix, self.prefix), "prefix")
-        )
+        return read_prefix(self.prefix, "prefix")
 
     @property
     def initiator(self) -> IPv6Address:
@@ -108,20 +100,34 @@ class Nat64Params(PoolParams):
         return 1 << 8 * (14 - self.initiator_offset)
 
     @property
-    def last_initiator(self) -> IPv6Address:
-        """Last address of the Initiator."""
-        return self.initiator_ipv6 + (self.initiator_count - 1) * self.initiator_step
+    def first_number(self) -> int:
+        """Number of the Initiator's first address in the 16 bits that count them."""
+        return int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
+
+    @property
+    def clients(self) -> IPv6Network:
+        """The smallest network with all addresses of the Initiator."""
+        first = int(self.initiator_ipv6)
+        bits = (first ^ first + (self.initiator_count - 1) * self.initiator_step).bit_length()
+        return IPv6Network((first >> bits << bits, 128 - bits))
+
+    @property
+    def last_responder(self) -> IPv4Address:
+        """Last address of the Responder."""
+        return self.responder_ipv4 + (self.responder_count - 1)
 
     @property
     def embedded_addresses(self) -> Embedded:
-        """Return the Responder's addresses."""
-        last = self.responder_ipv4 + (self.responder_count - 1)
-        return {"prefix": (self.servers, (self.responder_ipv4, last))}
+        return {"prefix": (self.servers, (self.responder_ipv4, self.last_responder))}
 
     @property
     def server(self) -> IPv6Address:
-        """Within the prefix."""
-        return address_mappings.embed(self.servers, self.responder_ipv4)
+        return embed(self.servers, self.responder_ipv4)
+
+    @property
+    def server_layout(self) -> BitLayout:
+        """How an IPv6 address holds the IPv4 address of a server."""
+        return embedded_address_layout(self.servers)
 
     @model_validator(mode="after")
     def _prefix(self) -> Nat64Params:
@@ -132,16 +138,14 @@ class Nat64Params(PoolParams):
                     "choose an address outside",
                     code="address-conflict",
                 )
-        counted = int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
-        if self.initiator_offset != 14 and counted + self.initiator_count > 1 << 16:
+        if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
             raise UsageError(
                 f"{self.initiator_count} addresses from initiator_ipv6 {self.initiator_ipv6} on do "
                 f"not fit the 16 bits at octet {self.initiator_offset}",
                 "choose a first address with a smaller number there",
                 code="not-enough-addresses",
             )
-        last = self.responder_ipv4 + (self.responder_count - 1)
-        varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
+        varying = (int(self.responder_ipv4) ^ int(self.last_responder)).bit_length()
         if varying > self.server_layout.copies[-1].length:
             raise UsageError(
                 f"{self.responder_count} addresses of the Responder do not lie together behind a "
@@ -150,11 +154,6 @@ class Nat64Params(PoolParams):
                 code="not-enough-addresses",
             )
         return self
-
-    @property
-    def server_layout(self) -> BitLayout:
-        """How an IPv6 address holds the IPv4 address of a server."""
-        return embedded_address_layout(self.servers)
 
 
 class Nat64(StatefulTechnology):
@@ -174,47 +173,61 @@ class Nat64(StatefulTechnology):
 
     @property
     def ends(self) -> tuple[IPv6Address, IPv6Address]:
-        """The tester's own."""
         return self.params.tester_left_ipv6, self.params.tester_right_ipv6
 
     def address_fields(self) -> list[TupleField]:
-        """The Responder's addresses within the prefix, which may not be a /96."""
+        """Return destinations within the prefix, which may not be a /96, and sources."""
         p = self.params
         suffix, source = p.server_layout.copies[-1], super().address_fields()[1]
-        behind = suffix.destination + suffix.length - 1
         if p.initiator_offset != 14:
-            counted = int(p.initiator_ipv6) // p.initiator_step & 0xFFFF
-            last_bit = 8 * p.initiator_offset + 15
-            source = replace(source, last=last_bit, first=counted)
-        responders = TupleField(
-            "responders", "IPv6.dst", behind, int(p.responder_ipv4), p.responder_count,
-            str(p.server),
-        )  # fmt: skip
-        return [responders, source]
+            source = replace(source, last=8 * p.initiator_offset + 15, first=p.first_number)
+        last, first = suffix.destination + suffix.length - 1, int(p.responder_ipv4)
+        servers = (last, first, p.responder_count, str(p.server))
+        return [TupleField("responders", "IPv6.dst", *servers), source]
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         if direction == "reverse":
             check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        reason = pool_reasons(self.params.public, learned)
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> TranslatedPackets:
         servers = Rfc6052Array(self.params.servers)
         if direction == "forward":
             source, port = learned_source(learned)
             destination, _ = servers.to_ipv4(view(packets, IPV6)["dst_octets"])
             outgoing = six_to_four(packets, source, destination)
-            return Packets(renumbered(outgoing, source=port), 4, reason)
+            return TranslatedPackets(write_ports(outgoing, source=port), 4)
         client, port = source_of(initial)
         server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
         outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
-        return Packets(renumbered(outgoing, destination=port), 6, reason)
+        return TranslatedPackets(write_ports(outgoing, destination=port), 6)
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe prefix, public addresses and ports, and both links with routes to all test hosts."""
+        p = self.params
+        configuration = Nat64Config(
+            prefix=p.servers,
+            clients=p.initiator_count,
+            inside6=(p.clients,),
+            pool4=p.pool,
+            ports=p.public.span,
+            **p.limits,
+        )
+        return DeviceIntent(
+            self.name,
+            configuration,
+            self.links,
+            describe_link(p, self.links, "left", [p.clients]),
+            describe_link(p, self.links, "right", p.responder_networks),
+        )
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
         nat = Nat(
-            hosts=first_hosts(p.initiator_ipv6, p.initiator_count, p.initiator_step),
-            servers=first_hosts(p.responder_ipv4, p.responder_count),
-            pool=p.pool,
+            first_hosts(p.initiator_ipv6, p.initiator_count, p.initiator_step),
+            first_hosts(p.responder_ipv4, p.responder_count),
+            p.pool,
             prefix=p.servers,
             lowest_ipv6_mtu=LOWEST_IPV6_MTU,
             **p.audit_limits,
@@ -240,38 +253,6 @@ class Nat64(StatefulTechnology):
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {
             **prefix_variants("prefix"),
-            WELL_KNOWN_PREFIX: {"prefix": WELL_KNOWN, "responder_ipv4": GLOBAL_HOST},
+            WELL_KNOWN_PREFIX: {"prefix": str(WELL_KNOWN), "responder_ipv4": GLOBAL_HOST},
             **self.params.audit_variants(),
         }
-
-    def dut_intent(self) -> DeviceIntent:
-        """The prefix, public addresses and ports, both links with routes to all test hosts."""
-        p, links = self.params, self.links
-        clients = _covering(p.initiator_ipv6, p.last_initiator)
-        return DeviceIntent(
-            technology=self.name,
-            configuration=Nat64Config(
-                prefix=p.servers,
-                clients=p.initiator_count,
-                inside6=(clients,),
-                pool4=p.pool,
-                ports=p.public.span,
-                **p.limits,
-            ),
-            links=links,
-            left=LinkIntent.describe(
-                links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}
-            ),
-            right=LinkIntent.describe(
-                links.right,
-                [p.dut_right_ipv4, p.dut_right_ipv6],
-                [p.tester_right_ipv4, p.tester_right_ipv6],
-                dict.fromkeys(p.responder_networks(), p.tester_right_ipv4),
-            ),
-        )
-
-
-def _covering(first: IPv6Address, last: IPv6Address) -> IPv6Network:
-    """The smallest network that holds both addresses."""
-    bits = (int(first) ^ int(last)).bit_length()
-    return IPv6Network((int(first) >> bits << bits, 128 - bits))

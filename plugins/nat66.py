@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config
 from v6t.plugins.audit_views import TWO_HOSTS, TWO_PUBLIC_ADDRESSES, Nat, first_hosts
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV6_SIZES
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import (
-    Packets,
     Pool6Params,
     StatefulTechnology,
-    pool_reasons,
+    TranslatedPackets,
+    rewrite_endpoint,
     span,
-    translated_ends,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Nat66Params(Pool6Params):
-    """Everything ``nat66`` can be told."""
+    """Parameters of ``nat66``."""
 
     ranges: ClassVar[Mapping[str, str]] = {
         **Pool6Params.ranges,
@@ -58,45 +56,31 @@ class Nat66(StatefulTechnology):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        out = translated_ends(direction, packets, initial, learned)
-        return Packets(out, 6, pool_reasons(self.params.public, learned))
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> TranslatedPackets:
+        return TranslatedPackets(rewrite_endpoint(direction, packets, initial, learned), 6)
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe clients, public addresses and ports, and both links with routes to all test hosts."""
+        p = self.params
+        clients = span(p.initiator_ipv6, p.initiator_count, "initiator_ipv6")
+        return DeviceIntent(
+            self.name,
+            Nat66Config(inside6=(clients,), pool6=p.pool, ports=p.public.span),
+            self.links,
+            describe_link(p, self.links, "left", [clients]),
+            describe_link(p, self.links, "right", p.responder_networks),
+        )
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        return (
-            Nat(
-                hosts=first_hosts(p.initiator_ipv6, p.initiator_count),
-                servers=first_hosts(p.responder_ipv6, p.responder_count),
-                pool=p.pool,
-                public=p.public.span,
-            ),
-        )
+        hosts = first_hosts(p.initiator_ipv6, p.initiator_count)
+        servers = first_hosts(p.responder_ipv6, p.responder_count)
+        return (Nat(hosts, servers, p.pool, public=p.public.span),)
 
     def audit_params(self) -> Mapping[str, Any]:
         return TWO_HOSTS
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        count = max(2, self.params.pool_count)
-        return {TWO_PUBLIC_ADDRESSES: {"pool_count": count}}
-
-    def dut_intent(self) -> DeviceIntent:
-        """Clients, public addresses and ports, both links with routes to all test hosts."""
-        p, links = self.params, self.links
-        clients = span(p.initiator_ipv6, p.initiator_count, "initiator_ipv6")
-        return DeviceIntent(
-            technology=self.name,
-            configuration=Nat66Config(
-                inside6=(clients,),
-                pool6=p.pool,
-                ports=p.public.span,
-            ),
-            links=links,
-            left=LinkIntent.describe(
-                links.left,
-                [p.dut_left_ipv6],
-                [p.tester_left_ipv6],
-                {clients: p.tester_left_ipv6},
-            ),
-            right=p.right_side(links),
-        )
+        return {TWO_PUBLIC_ADDRESSES: {"pool_count": max(2, self.params.pool_count)}}

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
 from v6t.packets.checksum import sum_words
-from v6t.packets.reference import list_drop_reasons
+from v6t.packets.headers import IPV6, view
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, routed_pair
+from v6t.plugins.frame_sizes import IPV6_SIZES
 from v6t.plugins.params import LinkParams, negative_share
-from v6t.plugins.ports import KINDS
 from v6t.plugins.prefixes import network6
-from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, choose_reasons, route
+from v6t.plugins.reference_device import Handled, ReferenceDevice, choose_reasons, route
 from v6t.plugins.router import HostBits, RouterDrop
-from v6t.plugins.traffic import background_of, ethernet, ipv6, mixed, negative_like, replaced
-from v6t.profiles.model import Binding, Role, Traffic, TrafficClass, Variable
+from v6t.plugins.traffic import change_header, combine, foreground, ipv6
+from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
     from v6t.profiles.model import FramePair
 
-SOURCE, DESTINATION = 8, 24
-"""Octets at which the addresses of an IPv6 header begin."""
 LENGTH = 48
+OCTETS = LENGTH // 8
 
 
 class Nptv6Params(LinkParams):
-    """Everything ``nptv6`` can be told."""
+    """Parameters of ``nptv6``."""
 
     internal: str = Field("fd01:203:405::/48", description="prefix of the inside, on the left")
     external: str = Field("2001:db8:1::/48", description="prefix of the outside, on the right")
@@ -68,7 +65,7 @@ class Nptv6Params(LinkParams):
                 f"choose prefixes of /{LENGTH}",
                 code="not-a-prefix",
             )
-        if self.hosts.policy != "fixed" and not LENGTH // 8 + 2 <= self.hosts.offset <= 14:
+        if self.hosts.policy != "fixed" and not OCTETS + 2 <= self.hosts.offset <= 14:
             raise UsageError(
                 f"hosts.offset is {self.hosts.offset}: before octet 8 are prefix and subnet, and 16 "
                 "bits fit no later than octet 14",
@@ -78,17 +75,21 @@ class Nptv6Params(LinkParams):
         return self
 
     @property
+    def first_host(self) -> IPv6Address:
+        """The inside host of the template."""
+        return self.inside.network_address + 2
+
+    @property
     def adjustment(self) -> int:
-        """What is added to the subnet word on the way out, in one's complement (RFC 6296 section 3.1)."""
-        return (_sum(self.inside) - _sum(self.outside)) % 0xFFFF
-
-
-def _sum(net: IPv6Network) -> int:
-    return sum_words(net.network_address.packed[: LENGTH // 8])
+        """One's complement number added to the subnet word on the way out (RFC 6296, section 3.1)."""
+        inside, outside = (
+            sum_words(net.network_address.packed[:OCTETS]) for net in (self.inside, self.outside)
+        )
+        return (inside - outside) % 0xFFFF
 
 
 class Nptv6(StatelessTechnology):
-    """Left is the inside; checksums stay right because the subnet word makes up for the prefix."""
+    """Left is the inside; the subnet word makes up for the prefix in checksums."""
 
     name = "nptv6"
     title = "NPTv6: a site's IPv6 prefix translated statelessly to a provider's"
@@ -97,111 +98,79 @@ class Nptv6(StatelessTechnology):
     overhead = 0
     ip_versions = (6, 6)
     sides = ("inside", "outside")
-    drop_reasons = list_drop_reasons(RouterDrop)
+    drops = RouterDrop
     rfc_frame_sizes = IPV6_SIZES
-    default_frame_sizes = (84,)
     params: Nptv6Params
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """The same on both sides."""
-        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, 6)
-
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Hosts of the inside and a server: outwards from internal, inwards to external addresses."""
+        """Describe hosts of the inside and a server: internal addresses forward, external ones in reverse."""
         p = self.params
-        forward = direction == "forward"
-        inside = IPv6Address(int(p.inside.network_address) | 2)
-        host = inside if forward else self._outer(inside)
-        src, dst = (host, p.server) if forward else (p.server, host)
-        udp, variables, bindings = p.udp(direction)
-        if p.hosts.policy != "fixed":
-            field, first = "IPv6.src" if forward else "IPv6.dst", 8 * p.hosts.offset
-            kind = KINDS[p.hosts.policy]
-            variables.append(Variable("host", 16, kind, low=p.hosts.min, high=p.hosts.max))
-            bindings.append(Binding("host", field, first, first + 15))
-        made = TrafficClass(
-            "fg",
-            Role.FOREGROUND,
-            (*ethernet(self.links, direction), ipv6(p, src, dst), udp),
-            sizes.ipv6 if forward else sizes.ipv4,
-            tuple(variables),
-            tuple(bindings),
-        )
-        ends = (p.tester_left_ipv6, p.tester_right_ipv6)
-        behind = background_of(p, self.links, direction, sizes, ends, self.links.left)
-        expired = negative_like(made, "expired", layers=replaced(made, "IPv6", hlim=1))
-        return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
+        if direction == "forward":
+            header = ipv6(p, p.hosts.vary("host", p.first_host), p.server)
+        else:
+            outer = IPv6Address(self._translate_outwards(p.first_host))
+            header = ipv6(p, p.server, p.hosts.vary("host", outer))
+        made = foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
+        expired = change_header(made, "expired", "IPv6", hlim=1)
+        return combine(self, made, [expired], direction, sizes, seed)
+
+    def reference_device(self) -> ReferenceDevice:
+        """Translate sources on the way out and destinations on the way in; route all other packets."""
+        return ReferenceDevice(self.links, {6: self._outwards}, {6: self._inwards})
+
+    def _outwards(self, packets: U8) -> Handled:
+        p = self.params
+        handled = _route_to(packets, p.server.packed, p.tester_right_ipv6.packed)
+        for part in handled.leaving:
+            _translate(view(part.packets, IPV6)["src_octets"], p.inside, p.outside, p.adjustment)
+        return handled
+
+    def _inwards(self, packets: U8) -> Handled:
+        p = self.params
+        prefix = p.outside.network_address.packed[:OCTETS]
+        handled = _route_to(packets, prefix, p.tester_left_ipv6.packed)
+        for part in handled.leaving:
+            addresses = view(part.packets, IPV6)["dst_octets"]
+            _translate(addresses, p.outside, p.inside, -p.adjustment % 0xFFFF)
+        return handled
+
+    def _translate_outwards(self, inside: IPv6Address) -> bytes:
+        p = self.params
+        address = np.frombuffer(inside.packed, np.uint8)[None].copy()
+        _translate(address, p.inside, p.outside, p.adjustment)
+        return address.tobytes()
 
     def dut_intent(self) -> DeviceIntent:
-        """Both prefixes, and the ways to the inside and to the server."""
-        p = self.params
-        to_inside = {p.inside: p.tester_left_ipv6}
-        to_server = {p.server: p.tester_right_ipv6}
+        """Describe both prefixes, and the routes to the inside and to the server."""
+        p, links = self.params, self.links
         return DeviceIntent(
-            technology=self.name,
-            configuration=NptConfig(internal=p.inside, external=p.outside),
-            links=self.links,
-            left=p.link_intent("left", self.links.left, None, to_inside),
-            right=p.link_intent("right", self.links.right, None, to_server),
+            self.name,
+            NptConfig(internal=p.inside, external=p.outside),
+            links,
+            p.link_intent("left", links.left, None, {p.inside: p.tester_left_ipv6}),
+            p.link_intent("right", links.right, None, {p.server: p.tester_right_ipv6}),
         )
 
     def audit_views(self) -> tuple[PrefixTranslator]:
         p = self.params
-        host = IPv6Address(int(p.inside.network_address) | 2)
-        return (PrefixTranslator(p.inside, p.outside, host, p.server),)
-
-    def reference_device(self) -> ReferenceDevice:
-        """Translates sources on the way out and destinations on the way in; forwards all else."""
-        p = self.params
-        outwards = _translator(SOURCE, p.inside, p.outside, p.adjustment)
-        inwards = _translator(DESTINATION, p.outside, p.inside, -p.adjustment % 0xFFFF)
-        to_right = [p.server.packed, p.tester_right_ipv6.packed]
-        to_left = [p.outside.network_address.packed[: LENGTH // 8], p.tester_left_ipv6.packed]
-        return ReferenceDevice(
-            self.links, {6: _handler(outwards, to_right)}, {6: _handler(inwards, to_left)}
-        )
-
-    def _outer(self, inside: IPv6Address) -> IPv6Address:
-        """The external address of an inside host."""
-        packed = np.frombuffer(bytes(SOURCE) + inside.packed, np.uint8)[None, :].copy()
-        p = self.params
-        _translator(SOURCE, p.inside, p.outside, p.adjustment)(packed)
-        return IPv6Address(packed[0, SOURCE:].tobytes())
+        return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
 
 
-def _translator(
-    at: int, old: IPv6Network, new: IPv6Network, adjustment: int
-) -> Callable[[U8], None]:
-    """Changes addresses at octet ``at`` that have the old prefix, in place."""
-    end = at + LENGTH // 8
+def _route_to(packets: U8, *prefixes: bytes) -> Handled:
+    """Route packets whose destination begins with one of the prefixes."""
+    destinations, known = view(packets, IPV6)["dst_octets"], np.zeros(len(packets), bool)
+    for prefix in prefixes:
+        known |= (destinations[:, : len(prefix)] == np.frombuffer(prefix, np.uint8)).all(axis=1)
+    return route(packets, 6, choose_reasons(len(packets), (RouterDrop.NO_ROUTE, ~known)))
+
+
+def _translate(addresses: U8, old: IPv6Network, new: IPv6Network, adjustment: int) -> None:
+    """Replace the prefix of addresses ``(n, 16)`` in place, where it is the old one."""
     before, after = (
-        np.frombuffer(n.network_address.packed[: LENGTH // 8], np.uint8) for n in (old, new)
+        np.frombuffer(net.network_address.packed[:OCTETS], np.uint8) for net in (old, new)
     )
-
-    def translate(packets: U8) -> None:
-        mine = (packets[:, at:end] == before).all(axis=1)
-        word = packets[:, end : end + 2].view(">u2")[:, 0]
-        # one's complement has two zeros: 0xFFFF is written as 0
-        word[mine] = (word[mine].astype(int) + adjustment) % 0xFFFF
-        packets[mine, at:end] = after
-
-    return translate
-
-
-def _handler(translate: Callable[[U8], None], known: list[bytes]) -> Callable[[Any], Handled]:
-    """Forwards packets to destinations that begin so, translated."""
-    starts = [np.frombuffer(start, np.uint8) for start in known]
-
-    def handler(packets: U8) -> Handled:
-        there = np.zeros(len(packets), bool)
-        for start in starts:
-            to = packets[:, DESTINATION : DESTINATION + len(start)]
-            there |= (to == start).all(axis=1)
-        handled = route(packets, 6, choose_reasons(len(packets), (RouterDrop.NO_ROUTE, ~there)))
-        parts = []
-        for part in handled.leaving:
-            translate(part.packets)
-            parts.append(Leaving(part.rows, part.packets, 6))
-        return Handled(handled.reason, tuple(parts))
-
-    return handler
+    mine = (addresses[:, :OCTETS] == before).all(axis=1)
+    word = addresses[:, OCTETS : OCTETS + 2].view(">u2")[:, 0]
+    # one's complement has two zeros: 0xFFFF is written as 0
+    word[mine] = (word[mine].astype(int) + adjustment) % 0xFFFF
+    addresses[mine, :OCTETS] = after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -18,15 +18,15 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Link, PluginParams
+from v6t.plugins.base import Link, Links, PluginParams
 from v6t.plugins.ports import (
     DestinationPorts,
     SourcePorts,
-    bind_port,
     destination_range,
     source_range,
+    udp_header,
 )
-from v6t.profiles.model import Binding, Layer, Variable
+from v6t.profiles.model import Layer
 
 SideName = Literal["left", "right"]
 
@@ -121,16 +121,13 @@ class PortParams(Mixture):
         default_factory=destination_range, description="reverse destination ports"
     )
 
-    def udp(self, direction: Direction) -> tuple[Layer, list[Variable], list[Binding]]:
-        """Return the UDP header of a direction, its variables and their bindings."""
+    def udp(self, direction: Direction) -> Layer:
+        """Return the UDP header of a direction."""
         forward = direction == "forward"
         source, destination = (
             (self.fw_sport, self.fw_dport) if forward else (self.rv_sport, self.rv_dport)
         )
-        sport, dport = source.variable("sport"), destination.variable("dport")
-        layer = Layer("UDP", {"sport": source.min, "dport": destination.min})
-        bindings = [*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport")]
-        return layer, [v for v in (sport, dport) if v], bindings
+        return udp_header(source, "sport", destination, "dport")
 
 
 class LinkParams(PortParams):
@@ -160,3 +157,27 @@ class LinkParams(PortParams):
         if ipv4 is None:
             return LinkIntent.describe(link, [own], [tester], routes)
         return LinkIntent.describe(link, [ipv4[0], own], [ipv4[1], tester], routes)
+
+
+def describe_link(
+    params: PluginParams, links: Links, side: SideName, networks: Iterable[object] = ()
+) -> LinkIntent:
+    """Describe a link by the parameters ``dut_<side>_ipv4``, ``tester_<side>_ipv6`` and so on.
+
+    Args:
+        params: of a technology.
+        links: both cables.
+        side: of the link.
+        networks: behind the tester; the first of its addresses is the next hop.
+    """
+    device, tester = (
+        [
+            getattr(params, f"{who}_{side}_ipv{version}")
+            for version in (4, 6)
+            if f"{who}_{side}_ipv{version}" in type(params).model_fields
+        ]
+        for who in ("dut", "tester")
+    )
+    return LinkIntent.describe(
+        getattr(links, side), device, tester, dict.fromkeys(networks, tester[0])
+    )

@@ -92,7 +92,54 @@ class Handled:
     leaving: tuple[Leaving, ...]
 
 
-Handler: TypeAlias = Callable[["U8"], Handled]
+Checks: TypeAlias = "Sequence[tuple[Reasons | int, Mask | bool]]"
+"""Drop reasons with their conditions; the first condition that holds decides."""
+
+
+def _build_nothing(_: Mask) -> U8:
+    raise AssertionError("all packets are dropped")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a device makes of a batch of packets.
+
+    Attributes:
+        drops: drop reasons with their conditions, in order of precedence.
+        build: makes the packets that leave, given the rows without a drop reason.
+        version: IP version of these packets.
+        native: ``(n,)``, packets that are routed as they are, whatever ``drops`` says.
+    """
+
+    drops: Checks
+    build: Callable[[Mask], U8] = _build_nothing
+    version: int = 6
+    native: Mask | None = None
+
+    def settle(self, packets: U8) -> Handled:
+        """Apply the drop reasons, route native packets and build the others."""
+        reason = choose_reasons(len(packets), *self.drops)
+        good = reason == FORWARDED
+        leaving = []
+        if self.native is not None and self.native.any():
+            version = int(packets[0, 0] >> 4)
+            alive = read_hops(packets, version) > 1
+            rows = self.native & alive
+            reason[rows], reason[self.native & ~alive] = FORWARDED, EXHAUSTED
+            good &= ~self.native
+            if rows.any():
+                routed = packets[rows]
+                decrement_hops(routed, version)
+                leaving.append(Leaving(rows, routed, version))
+        if good.any():
+            leaving.append(Leaving(good, self.build(good), self.version))
+        return Handled(reason, tuple(leaving))
+
+
+DROP_ALL = Answer([(NOT_FORWARDED, True)])
+"""The answer to packets that no device forwards."""
+
+Handler: TypeAlias = "Callable[[U8], Handled | Answer]"
 """Takes equally long IP packets of one version, ``(n, length)``, at least a header long."""
 
 
@@ -146,6 +193,8 @@ class ReferenceDevice:
                     continue
             rows = np.flatnonzero(mine)
             handled = handler(packets)
+            if isinstance(handled, Answer):
+                handled = handled.settle(packets)
             reason[rows] = handled.reason
             parts += [(rows[part.rows], part) for part in handled.leaving]
         return Expected(_assemble(departure, count, length, parts), length, reason)
@@ -210,8 +259,8 @@ def route(packets: U8, version: int, reason: Reasons) -> Handled:
 def route_all(version: int) -> Handler:
     """Return a handler that forwards all packets natively."""
 
-    def handler(packets: U8) -> Handled:
-        return route(packets, version, np.zeros(len(packets), dtype=np.uint8))
+    def handler(packets: U8) -> Answer:
+        return Answer((), native=np.ones(len(packets), dtype=bool), version=version)
 
     return handler
 

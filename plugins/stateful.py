@@ -1,9 +1,14 @@
-"""Which connections a stateful device sees: ranges, enumeration, public addresses (GEN-13)."""
+"""What NATs share: parameters of connections, their traffic, and frames that belong to a connection.
+
+Forward is from the Initiator (left) to the Responder (right). The forward foreground enumerates
+four-tuples, so its first N frames are N connections; the reverse foreground is a template whose
+addresses and ports come from the Responder's table (see ``v6t.drivers.oracle.replay``).
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import (
@@ -19,7 +24,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.intent.device import LinkIntent, Links
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import read_hops, to_numbers
@@ -30,28 +34,26 @@ from v6t.packets.reference import (
     NOT_OURS,
     DropReason,
     Expected,
-    list_drop_reasons,
 )
 from v6t.packets.walker import FrameLayout, locate_endpoints
-from v6t.plugins import four_tuples
+from v6t.plugins import audit_views as views
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.audit_views import (
-    FEW_PORTS,
-    FEW_PUBLIC_PORTS,
-    PORT_BLOCKS,
-    SHORT_TIMEOUT,
-    SHORT_TIMEOUT_S,
-    SMALL_TABLE,
-    SMALL_TABLE_SESSIONS,
-    TWO_PUBLIC_ADDRESSES,
-)
 from v6t.plugins.base import PluginParams, Technology
-from v6t.plugins.four_tuples import TupleField, consecutive, last_address
+from v6t.plugins.four_tuples import (
+    FourTuples,
+    TupleField,
+    combinations,
+    consecutive,
+    last_address,
+    linear_tuples,
+    shuffled_tuples,
+)
 from v6t.plugins.params import Mixture, address, device, tester
 from v6t.plugins.reference_device import (
     ETHERTYPE,
     LinkHeaders,
     ReferenceDevice,
+    choose_reasons,
     is_forwardable,
     link_headers,
     route_all,
@@ -64,13 +66,13 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
 
-def _number(value: Any) -> Any:
+def _read_number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 Address = IPv4Address | IPv6Address
-Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
-"""siitperf's: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
+Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
+"""Modes of siitperf: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
 LOWEST_PORT = 1024
 
 
@@ -91,8 +93,11 @@ class Ports(PluginParams):
 
     @property
     def count(self) -> int:
-        """Ports in it."""
+        """Number of ports."""
         return self.max - self.min + 1
+
+
+ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class PublicPool:
 
     Attributes:
         first, count: of the addresses; those of IPv6 differ in their last 64 bits.
-        ports: of each.
+        ports: of each address.
     """
 
     first: Address
@@ -113,13 +118,24 @@ class PublicPool:
         """Lowest and highest port."""
         return self.ports.min, self.ports.max
 
+    def contains(self, rows: U8) -> Mask:
+        """Select the rows of a Responder's table whose source is a public address and port."""
+        addresses, ports = learned_source(rows)
+        value, first = to_numbers(ports), int(self.first)
+        good: Mask = (value >= np.uint64(self.ports.min)) & (value <= np.uint64(self.ports.max))
+        if self.first.version == 6:
+            good &= to_numbers(addresses[:, :8]) == np.uint64(first >> 64)
+            addresses = addresses[:, 8:]
+        low = np.uint64(first & (1 << 64) - 1)
+        return good & (to_numbers(addresses) - low < np.uint64(self.count))
+
 
 class ConnectionParams(Mixture):
-    """What all stateful technologies can be told."""
+    """Parameters of all stateful technologies."""
 
     reference: ClassVar[bool] = False
     transport: ClassVar[str] = "UDP"
-    """Scapy's name of the header with the ports; what has none gives :meth:`port_fields` itself."""
+    """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
     ranges: ClassVar[Mapping[str, str]] = {}
     """Parameters that are the first address of a range, with the parameter that is its length."""
 
@@ -163,31 +179,22 @@ class ConnectionParams(Mixture):
     @model_validator(mode="after")
     def _enumerated(self) -> ConnectionParams:
         ports, ips = self.enumerate_ports, self.enumerate_ips
+        several = [self.initiator_count > 1, self.responder_count > 1]
+        problem = ""
         if ports and ips and ports != ips:
-            raise UsageError(
-                f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes",
-                "four-tuples are enumerated in one order: write the same number for both",
-                code="conflict",
-            )
-        varied = self.initiator_count > 1 or self.responder_count > 1
-        if ips and not (self.initiator_count > 1 and self.responder_count > 1):
-            raise UsageError(
-                "enumerate_ips needs more than one address on both sides",
-                "raise initiator_count and responder_count, or set enumerate_ips to 0",
-                code="conflict",
-            )
-        if varied and not ips:
-            raise UsageError(
-                "several addresses without enumerate_ips would repeat four-tuples",
-                f"set enumerate_ips to {ports or 3}, or both counts to 1",
-                code="conflict",
-            )
-        if not ports and not ips:
-            raise UsageError(
-                "with enumerate_ports = 0 and enumerate_ips = 0 all frames are one connection",
-                "set one of them to 3",
-                code="conflict",
-            )
+            problem = f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes"
+            hint = "four-tuples are enumerated in one order: write the same number for both"
+        elif ips and not all(several):
+            problem = "enumerate_ips needs more than one address on both sides"
+            hint = "raise initiator_count and responder_count, or set enumerate_ips to 0"
+        elif any(several) and not ips:
+            problem = "several addresses without enumerate_ips would repeat four-tuples"
+            hint = f"set enumerate_ips to {ports or 3}, or both counts to 1"
+        elif not ports and not ips:
+            problem = "with enumerate_ports = 0 and enumerate_ips = 0 all frames are one connection"
+            hint = "set one of them to 3"
+        if problem:
+            raise UsageError(problem, hint, code="conflict")
         if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
             raise UsageError(
                 f"initiator ports from {self.initiator_ports.min} on: a NAT maps ports below "
@@ -199,8 +206,9 @@ class ConnectionParams(Mixture):
 
     @property
     def combinations(self) -> int:
-        """Four-tuples there are (ST-04)."""
-        return four_tuples.combinations(self.port_fields()) * self._addresses
+        """Number of four-tuples."""
+        addresses = self.initiator_count * self.responder_count if self.enumerate_ips else 1
+        return combinations(self.port_fields()) * addresses
 
     @property
     def endpoints(self) -> int:
@@ -225,7 +233,7 @@ class ConnectionParams(Mixture):
 
     @property
     def public(self) -> PublicPool:
-        """What the Responder sees as source."""
+        """Source addresses and ports that the Responder sees."""
         raise NotImplementedError
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
@@ -269,27 +277,20 @@ class ConnectionParams(Mixture):
             UsageError: with the value that is large enough.
         """
 
-    @property
-    def _addresses(self) -> int:
-        return self.initiator_count * self.responder_count if self.enumerate_ips else 1
-
-    def port_fields(self) -> list[four_tuples.TupleField]:
-        """Destination port, source port: the slower first."""
+    def port_fields(self) -> list[TupleField]:
+        """Return destination port and source port, the slower one first."""
         if not self.enumerate_ports:
             return []
         return [
-            four_tuples.TupleField(
-                "responder_ports", f"{self.transport}.dport", 15, self.responder_ports.min,
-                self.responder_ports.count,
-            ),
-            four_tuples.TupleField(
-                "initiator_ports", f"{self.transport}.sport", 15, self.initiator_ports.min,
-                self.initiator_ports.count,
-            ),
-        ]  # fmt: skip
+            TupleField(name, f"{self.transport}.{field}", 15, ports.min, ports.count)
+            for name, field, ports in (
+                ("responder_ports", "dport", self.responder_ports),
+                ("initiator_ports", "sport", self.initiator_ports),
+            )
+        ]
 
-    def varied(self, addresses: list[four_tuples.TupleField], seed: int) -> four_tuples.Varied:
-        """Variables and bindings of the Initiator's frames.
+    def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
+        """Enumerate what varies in the Initiator's frames.
 
         Args:
             addresses: fields of destination and source address.
@@ -301,12 +302,12 @@ class ConnectionParams(Mixture):
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
-            return four_tuples.shuffled_tuples(fields, seed)
-        return four_tuples.linear_tuples(fields, down=mode == 2)
+            return shuffled_tuples(fields, seed)
+        return linear_tuples(fields, down=mode == 2)
 
 
 class PoolParams(ConnectionParams):
-    """A device with public IPv4 addresses."""
+    """Parameters of a device with public IPv4 addresses."""
 
     ranges: ClassVar[Mapping[str, str]] = {
         "pool_first": "pool_count",
@@ -315,9 +316,7 @@ class PoolParams(ConnectionParams):
 
     pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
-    pool_ports: Ports = Field(
-        Ports(min=LOWEST_PORT, max=65535), description="public ports of each address"
-    )
+    pool_ports: Ports = Field(ALL_PORTS, description="public ports of each address")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     port_block: int = Field(
         0,
@@ -339,12 +338,10 @@ class PoolParams(ConnectionParams):
     )
 
     @property
-    def limits(self) -> dict[str, Any]:
-        """What the device is told of them, where it is told."""
-        values = {
-            name: getattr(self, name) for name in ("port_block", "udp_timeout_s", "session_limit")
-        }
-        return {name: value for name, value in values.items() if value}
+    def limits(self) -> dict[str, int]:
+        """Configured limits of the device."""
+        names = ("port_block", "udp_timeout_s", "session_limit")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property
     def public(self) -> PublicPool:
@@ -371,7 +368,6 @@ class PoolParams(ConnectionParams):
         return self.session_limit or None
 
     def check_limits(self) -> None:
-        """Refuse source ports of a client that do not fit its block."""
         used = self.initiator_ports.count if self.enumerate_ports else 1
         if 0 < self.port_block < used:
             raise UsageError(
@@ -390,7 +386,7 @@ class PoolParams(ConnectionParams):
 
     @property
     def audit_limits(self) -> dict[str, Any]:
-        """What the audit view of a NAT has of these parameters."""
+        """Public ports and limits in the audit view of a NAT."""
         return {
             "public": self.public.span,
             "block": self.port_block,
@@ -400,37 +396,32 @@ class PoolParams(ConnectionParams):
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         """Return the further configurations of a NAT that an audit has clauses for."""
-        few = {"min": 1024, "max": 1023 + FEW_PORTS}
+        shared = {"port_block": 0, "session_limit": 0}
         return {
-            TWO_PUBLIC_ADDRESSES: {
+            views.TWO_PUBLIC_ADDRESSES: {
                 "pool_first": "198.19.1.1",
                 "pool_count": max(2, self.pool_count),
             },
-            PORT_BLOCKS: {"port_block": FEW_PORTS, "session_limit": 0},
-            FEW_PUBLIC_PORTS: {
-                "pool_ports": few,
+            views.PORT_BLOCKS: {"port_block": views.FEW_PORTS, "session_limit": 0},
+            views.FEW_PUBLIC_PORTS: {
+                "pool_ports": {"min": 1024, "max": 1023 + views.FEW_PORTS},
                 "initiator_ports": {"min": 1024, "max": 1031},
                 "initiator_count": 2,
                 "pool_count": 1,
-                "port_block": 0,
-                "session_limit": 0,
+                **shared,
             },
-            SMALL_TABLE: {"session_limit": SMALL_TABLE_SESSIONS, "port_block": 0},
-            SHORT_TIMEOUT: {"udp_timeout_s": SHORT_TIMEOUT_S},
+            views.SMALL_TABLE: {**shared, "session_limit": views.SMALL_TABLE_SESSIONS},
+            views.SHORT_TIMEOUT: {"udp_timeout_s": views.SHORT_TIMEOUT_S},
         }
 
+    @property
     def responder_networks(self) -> list[IPv4Network]:
         """Networks that hold exactly the Responder's addresses."""
         return networks(self.responder_ipv4, self.responder_count)
 
 
-def networks(first: IPv4Address, count: int) -> list[IPv4Network]:
-    """Networks that hold exactly these addresses."""
-    return list(summarize_address_range(first, first + (count - 1)))
-
-
 class Pool6Params(ConnectionParams):
-    """Public IPv6 addresses on the right, and the Responder there."""
+    """Parameters of a device with public IPv6 addresses: NAT66 and NAT46."""
 
     ranges: ClassVar[Mapping[str, str]] = {
         "pool_first": "pool_count",
@@ -439,9 +430,7 @@ class Pool6Params(ConnectionParams):
 
     pool_first: IPv6Address = address("2001:2:0:2::1", "first public address of the device")
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
-    pool_ports: Ports = Field(
-        Ports(min=LOWEST_PORT, max=65535), description="public ports of each address"
-    )
+    pool_ports: Ports = Field(ALL_PORTS, description="public ports of each address")
     responder_ipv6: IPv6Address = address("2001:2:0:1::2", "first address of the Responder")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
@@ -470,17 +459,19 @@ class Pool6Params(ConnectionParams):
     def responder(self) -> IPv6Address:
         return self.responder_ipv6
 
-    def right_side(self, links: Links) -> LinkIntent:
-        """The right link of an intent: addresses, neighbours, the way to the Responder."""
-        servers = span(self.responder_ipv6, self.responder_count, "responder_ipv6")
-        testers = [self.tester_right_ipv6]
-        return LinkIntent.describe(
-            links.right, [self.dut_right_ipv6], testers, dict.fromkeys([servers], testers[0])
-        )
+    @property
+    def responder_networks(self) -> list[IPv6Network]:
+        """The network of the Responder's addresses."""
+        return [span(self.responder_ipv6, self.responder_count, "responder_ipv6")]
+
+
+def networks(first: IPv4Address, count: int) -> list[IPv4Network]:
+    """Return the networks that hold exactly these addresses."""
+    return list(summarize_address_range(first, first + (count - 1)))
 
 
 def span(first: IPv6Address, count: int, name: str) -> IPv6Network:
-    """The smallest network that holds so many addresses from the first on.
+    """Return the smallest network that holds consecutive addresses.
 
     Raises:
         UsageError: they differ in more than their last 32 bits.
@@ -497,26 +488,40 @@ class StatefulDrop(DropReason):
     UNMARKED = UNMARKABLE
 
 
+@dataclass(frozen=True)
+class TranslatedPackets:
+    """Packets that leave a device.
+
+    Attributes:
+        packets: ``(n, length)`` uint8.
+        version: of IP.
+        drops: reasons in order of precedence, each with its condition.
+    """
+
+    packets: U8
+    version: int
+    drops: Sequence[tuple[int, Mask]] = ()
+
+
 _HEADER = {4: ("IP", ipv4), 6: ("IPv6", ipv6)}
-"""scapy's name of a header, and what makes it."""
+"""Scapy's name of a header, and the function that builds it."""
 
 
 class StatefulTechnology(Technology):
-    """A device that makes a state for every connection."""
+    """A device that keeps a state for every connection."""
 
     stateful = True
     sides = ("Initiator", "Responder")
-    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(StatefulDrop)
+    drops = StatefulDrop
     mapping: ClassVar[str] = ""
-    """What the technology's RFC asks of address and port mapping, for the report (ST-15)."""
+    """Address and port mapping that the technology's RFC requires, for the report."""
     usual_timeout_s: ClassVar[float] = 300.0
-    """UDP connections live so long unless the device is told otherwise: RFC 4787 section 4.3
-    recommends 5 minutes (the same as RFC 6146 section 4)."""
+    """Lifetime of UDP connections unless configured: RFC 4787, section 4.3 recommends 5 minutes (the
+    same as RFC 6146, section 4)."""
     params: ConnectionParams
 
     @property
     def combinations(self) -> int:
-        """Connections there are four-tuples for."""
         return self.params.combinations
 
     @property
@@ -529,33 +534,37 @@ class StatefulTechnology(Technology):
 
     @property
     def most_sessions(self) -> int | None:
-        """The parameter of the device's table."""
         return self.params.most_sessions
 
     def check_limits(self) -> None:
-        """The clients' limits are parameters."""
         self.params.check_limits()
 
     @property
     def ends(self) -> tuple[IPv6Address, IPv6Address] | None:
-        """Background addresses left and right; None: there is no background (MIX-03)."""
+        """Background addresses left and right; None: background traffic is impossible."""
         return None
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """The Initiator's connections or the Responder's template, and background."""
+        """Describe the Initiator's connections or the Responder's template, and background."""
         self.check_traffic(direction, sizes)
-        foreground = (
-            self.initiator(sizes, seed) if direction == "forward" else self.responder(sizes)
-        )
+        p, size = self.params, self.side_sizes(sizes)[0 if direction == "forward" else 1]
+        layers = ethernet(self.links, direction)
+        if direction == "forward":
+            tuples = p.enumerate_tuples(self.address_fields(), seed)
+            layers = tuples.vary([*layers, *self.client_layers(), self.client_transport()])
+            foreground = TrafficClass(
+                "fg", Role.FOREGROUND, layers, size, draw_order=tuples.draw_order
+            )
+        else:
+            layers = (*layers, *self.server_layers(), self.server_transport())
+            foreground = TrafficClass("fg", Role.FOREGROUND, layers, size)
         behind = []
         if self.ends is not None:
-            behind = background_of(
-                self.params, self.links, direction, sizes, self.ends, self.links.left
-            )
-        return mixed(self.params, direction, [(foreground, 1)], behind, [], 0, seed)
+            behind = background_of(p, self.links, direction, sizes, self.ends, self.links.left)
+        return mixed(p, direction, [(foreground, 1)], behind, [], 0, seed)
 
     def address_fields(self) -> list[TupleField]:
-        """Destination and source of the Initiator's frames; each takes all its addresses."""
+        """Return destination and source of the Initiator's frames; each takes all its addresses."""
         p, name = self.params, _HEADER[self.ip_versions[0]][0]
         return [
             consecutive("responders", f"{name}.dst", p.server, p.responder_count),
@@ -563,70 +572,46 @@ class StatefulTechnology(Technology):
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
-        """Headers of the Initiator's frames between Ethernet and transport."""
+        """Return the headers of the Initiator's frames between Ethernet and transport."""
         p = self.params
         return (_HEADER[self.ip_versions[0]][1](p, p.initiator, p.server),)
 
     def server_layers(self) -> tuple[Layer, ...]:
-        """Headers of the Responder's frames between Ethernet and transport."""
+        """Return the headers of the Responder's frames between Ethernet and transport."""
         p = self.params
         return (_HEADER[self.ip_versions[1]][1](p, p.responder, p.public.first),)
 
     def client_transport(self) -> Layer:
-        """The header with the Initiator's and the Responder's port; of ICMP, the query."""
+        """Return the header with the Initiator's and the Responder's port, or the ICMP query."""
         p = self.params
         return Layer(p.transport, {"sport": p.initiator_ports.min, "dport": p.responder_ports.min})
 
     def server_transport(self) -> Layer:
-        """The same of the Responder's frames; of ICMP, the answer."""
+        """Return the same of the Responder's frames, or the ICMP answer."""
         p = self.params
         return Layer(p.transport, {"sport": p.responder_ports.min, "dport": p.public.ports.min})
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
 
-    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
-        """Class ``fg`` of the forward direction: every connection once per cycle."""
-        p = self.params
-        variables, bindings = p.varied(self.address_fields(), seed)
-        return TrafficClass(
-            "fg",
-            Role.FOREGROUND,
-            (
-                *ethernet(self.links, "forward"),
-                *self.client_layers(),
-                self.client_transport(),
-            ),
-            self.side_sizes(sizes)[0],
-            tuple(variables),
-            tuple(bindings),
-        )
-
-    def responder(self, sizes: FramePair) -> TrafficClass:
-        """Class ``fg`` of the reverse direction: a template without variables."""
-        layers = (
-            *ethernet(self.links, "reverse"),
-            *self.server_layers(),
-            self.server_transport(),
-        )
-        return TrafficClass("fg", Role.FOREGROUND, layers, self.side_sizes(sizes)[1])
-
     @abstractmethod
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
-        """What a correct device makes of packets of known connections.
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> TranslatedPackets:
+        """Translate packets of known connections.
 
         Args:
-            direction: which way.
+            direction: of the packets.
             packets: ``(n, length)`` IP packets as sent.
             initial: ``(n, length)`` IP packets with which the Initiator opened the connections.
             learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
         """
 
     def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Expected:
-        """The reference translation of frames that belong to known connections.
+        """Return the reference translation of frames that belong to known connections.
 
         Args:
-            direction: which way.
+            direction: of the frames.
             frames: ``(n, length)`` as sent.
             initial: ``(n, length)`` frames that opened the connections.
             learned: ``(n, octets)`` rows of the Responder's table.
@@ -635,23 +620,26 @@ class StatefulTechnology(Technology):
             return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
         left, right = self._sides
         here, there = (left, right) if direction == "forward" else (right, left)
-        translation = self.translate(
-            direction, frames[:, here.l3 :], initial[:, left.l3 :], learned
-        )
-        head = np.frombuffer(there.leaving + ETHERTYPE[translation.version], dtype=np.uint8)
-        out = np.empty((len(frames), len(head) + translation.packets.shape[1]), dtype=np.uint8)
+        packets = frames[:, here.l3 :]
+        leaving = self.translate(direction, packets, initial[:, left.l3 :], learned)
+        head = np.frombuffer(there.leaving + ETHERTYPE[leaving.version], dtype=np.uint8)
+        out = np.empty((len(frames), len(head) + leaving.packets.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
-        out[:, len(head) :] = translation.packets
-        reason = translation.reason.copy()
+        out[:, len(head) :] = leaving.packets
         version = self.ip_versions[0 if direction == "forward" else 1]
-        reason[~is_forwardable(frames[:, here.l3 :], version)] = NOT_FORWARDED
-        reason[~here.is_destination(frames)] = NOT_OURS
-        reason[(reason == FORWARDED) & _exhausted(frames, out)] = EXHAUSTED
+        reason = choose_reasons(
+            len(frames),
+            (NOT_OURS, ~here.is_destination(frames)),
+            (NOT_FORWARDED, ~is_forwardable(packets, version)),
+            (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
+            *leaving.drops,
+            (EXHAUSTED, _is_exhausted(frames, out)),
+        )
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Without a connection only native IPv6 is forwarded."""
+        """Return the answers without a connection: only native IPv6 is forwarded."""
         return self._native.expect(direction, frames)
 
     @cached_property
@@ -664,74 +652,53 @@ class StatefulTechnology(Technology):
         return ReferenceDevice(self.links, handlers, handlers)
 
 
-def _exhausted(before: U8, after: U8) -> Mask:
-    """Rows whose TTL or hop limit ends on the way: it became 0, or passed it.
-
-    In a tunnel the inner one counts.
-    """
-    entered, left = _hops(before), _hops(after)
+def _is_exhausted(before: U8, after: U8) -> Mask:
+    """Select rows whose inner TTL or hop limit became 0 or passed it."""
+    entered, left = (
+        read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)
+    )
     ended: Mask = (left == 0) | (left > entered)
     return ended
 
 
-def _hops(frames: U8) -> U8:
-    version, at = locate_endpoints(frames[0]).networks[-1]
-    return read_hops(frames, version, at)
-
-
-@dataclass(frozen=True)
-class Packets:
-    """Packets that leave a device.
-
-    Attributes:
-        packets: ``(n, length)`` uint8.
-        version: of IP.
-        reason: ``(n,)`` uint8, 0 where it is forwarded.
-    """
-
-    packets: U8
-    version: int
-    reason: U8
-
-
-Numbered = tuple["U8", "U8"]
-"""Addresses ``(n, 4)`` or ``(n, 16)``, and ports ``(n, 2)`` or what stands for them."""
+Endpoints = tuple["U8", "U8"]
+"""Addresses ``(n, 4)`` or ``(n, 16)``, and ports or identifiers ``(n, 2)``."""
 
 
 def _locate(packets: U8) -> FrameLayout:
     return locate_endpoints(packets[0], f"IPv{packets[0, 0] >> 4}")
 
 
-def source_of(packets: U8) -> Numbered:
-    """Source address and port of IP packets."""
+def source_of(packets: U8) -> Endpoints:
+    """Return source address and port of IP packets."""
     layout = _locate(packets)
     return packets[:, layout.address(source=True)], packets[:, layout.port(source=True)]
 
 
-def learned_source(rows: U8) -> Numbered:
-    """Source address and port of rows of a Responder's table."""
+def learned_source(rows: U8) -> Endpoints:
+    """Return source address and port of rows of a Responder's table."""
     size = (rows.shape[1] - 4) // 2
     return rows[:, :size], rows[:, -4:-2]
 
 
-def renumbered(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
-    """The same packets with other ports, transport checksums valid."""
+def write_ports(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
+    """Write ports and valid transport checksums into packets, and return the packets."""
     layout = _locate(packets)
-    for ports, place in ((source, True), (destination, False)):
+    for ports, is_source in ((source, True), (destination, False)):
         if ports is not None:
-            packets[:, layout.port(source=place)] = ports
+            packets[:, layout.port(source=is_source)] = ports
     layout.write_checksum(packets)
     return packets
 
 
-def rewritten(
+def rewrite(
     packets: U8,
     *,
-    source: Numbered | None = None,
-    destination: Numbered | None = None,
+    source: Endpoints | None = None,
+    destination: Endpoints | None = None,
     hops: int = 1,
 ) -> U8:
-    """Copies with another source or destination, TTL or hop limit less, checksums valid.
+    """Return copies with another source or destination, fewer hops to live and valid checksums.
 
     Args:
         packets: ``(n, length)`` IP packets.
@@ -741,47 +708,30 @@ def rewritten(
     """
     out = packets.copy()
     layout = _locate(out)
-    for endpoint, place in ((source, True), (destination, False)):
+    for endpoint, is_source in ((source, True), (destination, False)):
         if endpoint is not None:
-            out[:, layout.address(source=place)], out[:, layout.port(source=place)] = endpoint
-    header_hops = read_hops(out, layout.version)
-    header_hops -= np.uint8(hops)
+            addresses, ports = layout.address(source=is_source), layout.port(source=is_source)
+            out[:, addresses], out[:, ports] = endpoint
+    remaining = read_hops(out, layout.version)
+    remaining -= np.uint8(hops)
     if layout.version == 4:
         write_ipv4_checksum(out)
     layout.write_checksum(out)
     return out
 
 
-def translated_ends(
+def rewrite_endpoint(
     direction: Direction, packets: U8, initial: U8, learned: U8, *, hops: int = 1
 ) -> U8:
-    """Packets of known connections with their other source (forward) or destination (reverse).
+    """Rewrite the source (forward) or destination (reverse) of packets of known connections.
 
     Args:
-        direction: which way.
-        packets: see :func:`rewritten`.
+        direction: of the packets.
+        packets: see :func:`rewrite`.
         initial: packets with which the Initiator opened the connections.
         learned: rows of the Responder's table.
         hops: that the packets take.
     """
     if direction == "forward":
-        return rewritten(packets, source=learned_source(learned), hops=hops)
-    return rewritten(packets, destination=source_of(initial), hops=hops)
-
-
-def pool_reasons(pool: PublicPool, rows: U8) -> U8:
-    """0 for rows of a table whose source is a public address and port, else the reason."""
-    address, port = learned_source(rows)
-    value = to_numbers(port)
-    first = int(pool.first)
-    if pool.first.version == 4:
-        number, good = to_numbers(address), np.ones(len(rows), dtype=bool)
-    else:
-        number, good = (
-            to_numbers(address[:, 8:]),
-            to_numbers(address[:, :8]) == np.uint64(first >> 64),
-        )
-    low = np.uint64(first & (1 << 64) - 1)
-    good &= number - low < np.uint64(pool.count)
-    good &= (value >= np.uint64(pool.ports.min)) & (value <= np.uint64(pool.ports.max))
-    return np.where(good, 0, StatefulDrop.OUTSIDE_POOL).astype(np.uint8)
+        return rewrite(packets, source=learned_source(learned), hops=hops)
+    return rewrite(packets, destination=source_of(initial), hops=hops)

@@ -8,11 +8,11 @@ from ipaddress import IPv6Address
 
 from v6t.base.errors import UsageError
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Link, Links
+from v6t.plugins.base import Link, Links, Technology
 from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.plugins.params import Mixture
-from v6t.plugins.ports import bind_port
-from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
+from v6t.plugins.ports import CE_PORT, PEER_PORT, PortRange, udp_header
+from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
 def sending_link(links: Links, direction: Direction) -> Link:
@@ -38,16 +38,19 @@ def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> lis
 
 
 def ipv4(params: Mixture, src: object, dst: object) -> Layer:
-    """Return the IPv4 header of test frames."""
+    """Return the IPv4 header of test frames; addresses may be expressions."""
     flags = 2 if params.df else 0
-    return Layer(
-        "IP", {"src": str(src), "dst": str(dst), "ttl": params.ttl, "id": 0, "flags": flags}
-    )
+    addresses = {"src": _field(src), "dst": _field(dst)}
+    return Layer("IP", {**addresses, "ttl": params.ttl, "id": 0, "flags": flags})
 
 
 def ipv6(params: Mixture, src: object, dst: object) -> Layer:
-    """Return the IPv6 header of test frames."""
-    return Layer("IPv6", {"src": str(src), "dst": str(dst), "hlim": params.ttl})
+    """Return the IPv6 header of test frames; addresses may be expressions."""
+    return Layer("IPv6", {"src": _field(src), "dst": _field(dst), "hlim": params.ttl})
+
+
+def _field(address: object) -> object:
+    return address if isinstance(address, Expression) else str(address)
 
 
 def background(
@@ -84,15 +87,12 @@ def background(
         ends = IPv6Address(vlans[0].tester), IPv6Address(vlans[1].tester)
         vlan = vlans[0 if direction == "forward" else 1].vlan
     src, dst = ends if direction == "forward" else ends[::-1]
-    sport, dport = params.bg_sport.variable("bg_sport"), params.bg_dport.variable("bg_dport")
     layers = (
         *ethernet(links, direction, vlan),
         ipv6(params, src, dst),
-        Layer("UDP", {"sport": params.bg_sport.min, "dport": params.bg_dport.min}),
+        udp_header(params.bg_sport, "bg_sport", params.bg_dport, "bg_dport"),
     )
-    variables = tuple(v for v in (sport, dport) if v)
-    bindings = (*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport"))
-    return TrafficClass("bg", Role.BACKGROUND, layers, size, variables, bindings)
+    return TrafficClass("bg", Role.BACKGROUND, layers, size)
 
 
 def background_of(
@@ -140,6 +140,61 @@ def mixed(
     return Traffic(direction, tuple(classes), seed)
 
 
+def foreground(
+    technology: Technology,
+    direction: Direction,
+    sizes: FramePair,
+    *headers: Layer,
+    draw_order: tuple[str, ...] = (),
+) -> TrafficClass:
+    """Return the foreground class of a technology with :class:`LinkParams`.
+
+    Args:
+        technology: with its parameters and links.
+        direction: of the frames.
+        sizes: on both sides.
+        headers: between Ethernet and UDP.
+        draw_order: see :class:`~v6t.profiles.model.TrafficClass`.
+    """
+    layers = (*ethernet(technology.links, direction), *headers, technology.params.udp(direction))
+    size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
+    return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
+
+
+def combine(
+    technology: Technology,
+    foreground: TrafficClass,
+    negative: Sequence[TrafficClass],
+    direction: Direction,
+    sizes: FramePair,
+    seed: int,
+    ends: tuple[IPv6Address, IPv6Address] | None = None,
+) -> Traffic:
+    """Combine foreground, background and negative classes of a technology with :class:`LinkParams`.
+
+    Args:
+        technology: with its parameters and links.
+        foreground: the only class.
+        negative: classes to be dropped.
+        direction: of the frames.
+        sizes: on both sides.
+        seed: of the pseudorandom numbers.
+        ends: background addresses left and right; None: the tester's.
+    """
+    p, links = technology.params, technology.links
+    ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
+    ends = ends or (p.tester_left_ipv6, p.tester_right_ipv6)
+    behind = background_of(p, links, direction, sizes, ends, ipv6_link)
+    return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
+
+
+def change_header(
+    foreground: TrafficClass, name: str, layer: str, **fields: object
+) -> TrafficClass:
+    """Return a negative class: the foreground class with other fields in one header."""
+    return negative_like(foreground, name, layers=foreground.replace_fields(layer, **fields))
+
+
 def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:
     """Return a class that must be dropped: a foreground class with changes."""
     return replace(traffic_class, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]
@@ -147,7 +202,32 @@ def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> 
 
 def replaced(traffic_class: TrafficClass, layer: str, **fields: object) -> tuple[Layer, ...]:
     """Return the layers of a class with some fields of one header changed."""
-    return tuple(
-        Layer(each.name, {**each.fields, **fields}) if each.name == layer else each
-        for each in traffic_class.layers
-    )
+    return traffic_class.replace_fields(layer, **fields)
+
+
+def customer_class(
+    name: str,
+    ethernet_headers: Sequence[Layer],
+    ip_headers: Sequence[Layer],
+    ports: tuple[Expression, PortRange],
+    size: int,
+    variables: Sequence[str],
+    *,
+    from_customer: bool,
+) -> TrafficClass:
+    """Return a class of foreground between customers and a host beyond the relay.
+
+    Args:
+        name: of the class.
+        ethernet_headers: Ethernet and VLAN.
+        ip_headers: IPv6, IPv4 or both.
+        ports: of the customers and of the host.
+        size: of the frames.
+        variables: names of the customers' variables, which are drawn first, in this order.
+        from_customer: whether customers send.
+    """
+    customer, peer = ports
+    fields: tuple[object, object] = (customer, peer.variable(PEER_PORT) or peer.min)
+    sport, dport = fields if from_customer else fields[::-1]
+    layers = (*ethernet_headers, *ip_headers, Layer("UDP", {"sport": sport, "dport": dport}))
+    return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=(*variables, CE_PORT))

@@ -1,7 +1,8 @@
-"""IPv4/IPv6 header translation of UDP (RFC 7915 sections 4 and 5) for arrays of packets.
+"""Translation of arrays: addresses by RFC 6052 and RFC 7757, headers of UDP datagrams by RFC 7915.
 
-Only whole UDP datagrams with a checksum are translated. TTL and hop limit decrease by one. Checksums are
-updated, not recomputed (RFC 1624), so a wrong one stays wrong.
+Addresses are rows of octets, ``(n, 4)`` and ``(n, 16)``. Only whole UDP datagrams with a checksum are
+translated. TTL and hop limit decrease by one. Checksums are updated, not recomputed (RFC 1624), so a wrong
+one stays wrong.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.address_layouts import IPV4 as IPV4_VARIABLE
-from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets import address_layouts
 from v6t.packets.bit_layout import BitCopy
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import (
@@ -26,40 +26,34 @@ from v6t.packets.headers import (
     view,
     write_traffic_class,
 )
-from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import Eam, Mappings
+from v6t.plugins.address_mappings import Eam, Mappings, check_prefix
 from v6t.plugins.prefixes import LongestMatch
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
-_NONE = BitCopy(IPV4_VARIABLE, 128, 0)
-"""The copy of a mapping without a suffix."""
+DF_FROM = 1261
+"""Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
 
 
 class Rfc6052Array:
-    """RFC 6052 addresses behind one prefix."""
+    """Addresses behind one RFC 6052 prefix."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        """Find the octets that hold the IPv4 address.
-
-        Args:
-            prefix: of a length that RFC 6052 defines.
-        """
-        layout = embedded_address_layout(address_mappings.check_prefix(prefix))
-        self._places = layout.octet_places(IPV4_VARIABLE)
+        layout = address_layouts.embedded_address_layout(check_prefix(prefix))
+        self._places = layout.octet_places(address_layouts.IPV4)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """``(n, 4)`` to ``(n, 16)``; every address has a form."""
+        """Return IPv6 addresses, and that all rows have one."""
         out = np.empty((len(ipv4), 16), dtype=np.uint8)
         out[:] = self._prefix
         out[:, self._places] = ipv4
         return out, np.ones(len(ipv4), dtype=bool)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """``(n, 16)`` to ``(n, 4)``; octets behind the embedded address are ignored."""
+        """Return IPv4 addresses, and which rows have one; octets behind the embedded address are ignored."""
         inside: Mask = (ipv6[:, : self._octets] == self._prefix[: self._octets]).all(axis=1)
         return ipv6[:, self._places], inside
 
@@ -71,11 +65,7 @@ class EamArray:
     """
 
     def __init__(self, eams: tuple[Eam, ...]) -> None:
-        """Arrange the table in columns.
-
-        Args:
-            eams: at least one.
-        """
+        """Arrange at least one mapping in columns."""
         self._by_ipv4 = LongestMatch([e.ipv4 for e in eams])
         self._by_ipv6 = LongestMatch([e.ipv6 for e in eams])
         layouts = [e.layout for e in eams]
@@ -85,21 +75,17 @@ class EamArray:
         self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
         self._mask = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
         # NumPy computes 0 for shifts by 64 bits and more, which includes shifts below 0, as these
-        # become huge unsigned numbers.
-        shift = np.array(
-            [
-                128 - c.destination - c.length
-                for layout in layouts
-                for c in layout.copies or (_NONE,)
-            ],
-            dtype=np.int64,
-        )
+        # become huge unsigned numbers. A mapping without a suffix copies nothing.
+        no_suffix = (BitCopy(address_layouts.IPV4, 128, 0),)
+        copies = [layout.copies or no_suffix for layout in layouts]
+        shifts = [128 - c.destination - c.length for each in copies for c in each]
+        shift = np.array(shifts, dtype=np.int64)
         self._up = shift.astype(np.uint64)
         self._over = (64 - shift).astype(np.uint64)
         self._beyond = (shift - 64).astype(np.uint64)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """``(n, 4)`` to ``(n, 16)``."""
+        """Return IPv6 addresses, and which rows have one."""
         row = self._by_ipv4.find(ipv4)
         known = row >= 0
         row = np.where(known, row, 0)
@@ -109,7 +95,7 @@ class EamArray:
         return np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1), known
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """``(n, 16)`` to ``(n, 4)``; what follows the suffix is ignored."""
+        """Return IPv4 addresses, and which rows have one; what follows the suffix is ignored."""
         row = self._by_ipv6.find(ipv6)
         known = row >= 0
         row = np.where(known, row, 0)
@@ -119,18 +105,18 @@ class EamArray:
 
 
 class MappingsArray:
-    """A translator's address table; see :class:`v6t.plugins.address_mappings.Mappings`."""
+    """A translator's address table, :class:`v6t.plugins.address_mappings.Mappings`, for arrays."""
 
     def __init__(self, mappings: Mappings) -> None:
         self._eams = EamArray(mappings.eams) if mappings.eams else None
         self._prefix = Rfc6052Array(mappings.prefix.ipv6) if mappings.prefix else None
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """``(n, 4)`` to ``(n, 16)``."""
+        """Return IPv6 addresses, and which rows have one."""
         return self._map(ipv4, "to_ipv6")
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """``(n, 16)`` to ``(n, 4)``."""
+        """Return IPv4 addresses, and which rows have one."""
         return self._map(ipv6, "to_ipv4")
 
     def _map(self, addresses: U8, method: str) -> tuple[U8, Mask]:
@@ -143,12 +129,8 @@ class MappingsArray:
         return np.where(known[:, None], out, embedded), known | inside
 
 
-DF_FROM = 1261
-"""Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
-
-
 def plain_ipv4(packets: U8) -> Mask:
-    """Rows that are UDP in IPv4 without options, whole, with a checksum, nothing behind it."""
+    """Select rows that are one whole UDP datagram with a checksum in IPv4 without options."""
     count, length = packets.shape
     if length < 28:
         return np.zeros(count, dtype=bool)
@@ -161,7 +143,7 @@ def plain_ipv4(packets: U8) -> Mask:
 
 
 def plain_ipv6(packets: U8) -> Mask:
-    """Rows that are UDP in IPv6 without extension headers, nothing behind it."""
+    """Select rows that are one whole UDP datagram with a checksum in IPv6 without extension headers."""
     count, length = packets.shape
     if length < 48:
         return np.zeros(count, dtype=bool)
@@ -173,7 +155,7 @@ def plain_ipv6(packets: U8) -> Mask:
 
 
 def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
-    """IPv6 packets of plain IPv4 ones.
+    """Translate IPv4 to IPv6 packets with the TOS as traffic class and flow label 0.
 
     Args:
         packets: ``(n, length)``, all :func:`plain_ipv4`, TTL above 1.
@@ -181,7 +163,7 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
         destination: ``(n, 16)`` addresses.
 
     Returns:
-        ``(n, length + 20)``; traffic class is the TOS, the flow label 0.
+        ``(n, length + 20)``.
     """
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
@@ -198,7 +180,7 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
 
 
 def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
-    """IPv4 packets of plain IPv6 ones.
+    """Translate IPv6 to IPv4 packets with identification 0, which a real translator may choose.
 
     Args:
         packets: ``(n, length)``, all :func:`plain_ipv6`, hop limit above 1.
@@ -206,7 +188,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
         destination: ``(n, 4)`` addresses.
 
     Returns:
-        ``(n, length - 20)``; identification 0, which a real translator fills in as it likes.
+        ``(n, length - 20)``.
     """
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)

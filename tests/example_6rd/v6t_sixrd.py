@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Literal
 
@@ -11,21 +10,29 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
+from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import (
     EXHAUSTED,
     FORWARDED,
     NOT_FORWARDED,
     DropReason,
-    list_drop_reasons,
 )
 from v6t.plugins.audit_views import TunnelEnd
-from v6t.plugins.base import DeviceIntent, Expected, Links, Technology
-from v6t.plugins.frame_sizes import translated_pair
-from v6t.plugins.params import LinkParams, negative_share
-from v6t.plugins.reference_device import Handled, Leaving, ReferenceDevice, route
-from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like, replaced
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
+from v6t.plugins.params import LinkParams, describe_link, negative_share
+from v6t.plugins.reference_device import (
+    Handled,
+    Leaving,
+    ReferenceDevice,
+    answer,
+    choose_reasons,
+    dropped,
+    route,
+    route_all,
+)
+from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.tunnels import carries_ipv6, decapsulate_ipv6, encapsulate_ipv6, unmarkable
-from v6t.profiles.model import Binding, FramePair, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import FramePair, Traffic, Variable
 
 
 class SixrdDrop(DropReason):
@@ -37,7 +44,7 @@ class SixrdDrop(DropReason):
 
 
 class SixrdParams(LinkParams):
-    """Everything ``sixrd-br`` can be told."""
+    """Parameters of ``sixrd-br``."""
 
     prefix: IPv6Network = Field(IPv6Network("2001:db8::/32"), description="the 6rd prefix")
     customers: IPv4Network = Field(
@@ -115,7 +122,7 @@ class SixrdRelayConfig(DeviceConfig):
     """Tunnel address of the relay."""
 
 
-class SixrdBorderRelay(Technology):
+class SixrdBorderRelay(StatelessTechnology):
     """Takes IPv6 out of IPv4 towards the IPv6 internet, and puts it into IPv4 on the way back."""
 
     name = "sixrd-br"
@@ -125,66 +132,40 @@ class SixrdBorderRelay(Technology):
     overhead = -20
     ip_versions: tuple[Literal[4], Literal[6]] = (4, 6)
     sides = ("CEs", "server")
-    drop_reasons = list_drop_reasons(SixrdDrop)
-    default_frame_sizes = (84,)
+    drops = SixrdDrop
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280)
     params: SixrdParams
 
-    def __init__(self, params: SixrdParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or SixrdParams(), links)
-
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        return translated_pair(
-            ipv6_frame_size, self.overhead, self.links.right, self.links.left, self.name
-        )
-
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p = self.params
-        forward = direction == "forward"
         ce = IPv4Address(int(p.customers.network_address) | 1)
-        udp, variables, bindings = p.udp(direction)
-        variables.append(Variable("ce", p.ces))
-        first = p.delegated - p.ces
-        inner = "IPv6.src" if forward else "IPv6.dst"
-        bindings.append(Binding("ce", inner, first, p.delegated - 1))
-        layers = ethernet(self.links, direction)
-        if forward:
-            bindings.append(Binding("ce", "IP.src", 32 - p.ces, 31))
-            layers += [ipv4(p, ce, p.br_ipv4), ipv6(p, p.host(ce), p.server)]
-        else:
-            layers += [ipv6(p, p.server, p.host(ce))]
-        made = TrafficClass(
-            "fg",
-            Role.FOREGROUND,
-            (*layers, udp),
-            sizes.ipv4 if forward else sizes.ipv6,
-            tuple(variables),
-            tuple(bindings),
+        number = Variable("ce", p.ces)
+        host = number.at(p.delegated - p.ces, str(p.host(ce)))
+        order = ("sport", "dport")
+        if direction == "reverse":
+            header = ipv6(p, p.server, host)
+            made = foreground(self, direction, sizes, header, draw_order=order)
+            return combine(self, made, [], direction, sizes, seed)
+        headers = (
+            ipv4(p, number.at(32 - p.ces, str(ce)), p.br_ipv4),
+            ipv6(p, host, p.server),
         )
-        negative = []
-        if forward:
-            # whichever bits of the CE vary, outside the 6rd prefix it is no customer's
-            other = str(IPv6Address(int(p.host(ce)) ^ 1 << 128 - p.prefix.prefixlen))
-            negative = [negative_like(made, "spoof", layers=replaced(made, "IPv6", src=other))]
-        ends = (p.tester_left_ipv6, p.tester_right_ipv6)
-        behind = background_of(p, self.links, direction, sizes, ends, self.links.right)
-        return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
-
-    def expect(self, direction: Direction, frames: Any) -> Expected:
-        return self._device.expect(direction, frames)
+        made = foreground(self, direction, sizes, *headers, draw_order=order)
+        # whichever bits of the CE vary, outside the 6rd prefix it is no customer's
+        other = IPv6Address(int(p.host(ce)) ^ 1 << 128 - p.prefix.prefixlen)
+        spoofed = change_header(made, "spoof", "IPv6", src=str(other))
+        return combine(self, made, [spoofed], direction, sizes, seed)
 
     def dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
-        ends = (p.dut_left_ipv4, p.tester_left_ipv4)
-        to_customers = {p.customers: p.tester_left_ipv4}
         return DeviceIntent(
             technology=self.name,
             configuration=SixrdRelayConfig(
                 prefix=p.prefix, customers=p.customers, br_ipv4=p.br_ipv4
             ),
             links=links,
-            left=p.link_intent("left", links.left, ends, to_customers),
-            right=p.link_intent("right", links.right, None),
+            left=describe_link(p, links, "left", [p.customers]),
+            right=describe_link(p, links, "right"),
         )
 
     def audit_views(self) -> tuple[TunnelEnd]:
@@ -203,70 +184,60 @@ class SixrdBorderRelay(Technology):
             ),
         )
 
-    @cached_property
-    def _device(self) -> ReferenceDevice:
+    def reference_device(self) -> ReferenceDevice:
         return ReferenceDevice(
-            self.links, {4: self._from_customers, 6: _native}, {6: self._from_internet}
+            self.links, {4: self._from_customers, 6: route_all(6)}, {6: self._from_internet}
         )
 
     def _from_customers(self, packets: Any) -> Handled:
-        """Section 12: the embedded IPv4 address must be the outer source."""
-        p = self.params
-        reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        good = carries_ipv6(packets)
-        good &= (packets[:, 16:20] == _octets(p.br_ipv4.packed)).all(axis=1)
-        if not good.any():
-            return Handled(reason, ())
-        reason[good] = FORWARDED
-        own, outer = self._customer(packets[:, 28:44]), packets[:, 12:16]
-        rightful = (own == outer).all(axis=1) & self._delegated(packets[:, 28:44])
-        reason[good & ~rightful] = SixrdDrop.SPOOFED
-        reason[good & unmarkable(packets, 4)] = SixrdDrop.UNMARKABLE
-        reason[good & (packets[:, 27] <= 1)] = EXHAUSTED
-        rows = reason == FORWARDED
-        if not rows.any():
-            return Handled(reason, ())
-        return Handled(reason, (Leaving(rows, decapsulate_ipv6(packets[rows]), 6),))
+        """Decapsulate: the embedded IPv4 address must be the outer source (section 12)."""
+        if packets.shape[1] < 60:
+            return dropped(len(packets), NOT_FORWARDED)
+        p, outer, inner = self.params, view(packets, IPV4), view(packets, IPV6, 20)
+        ours = (outer["dst"] == int(p.br_ipv4)) & carries_ipv6(packets)
+        rightful = self._customer(inner["src_high"]) == outer["src"]
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, ~ours),
+            (EXHAUSTED, inner["hlim"] <= 1),
+            (SixrdDrop.UNMARKABLE, unmarkable(packets, outer_version=4)),
+            (SixrdDrop.SPOOFED, ~rightful | ~self._is_delegated(inner["src_octets"])),
+        )
+        return answer(reason, lambda rows: decapsulate_ipv6(packets[rows]), 6)
 
     def _from_internet(self, packets: Any) -> Handled:
-        p = self.params
-        ours = self._delegated(packets[:, 24:40])
-        if packets.shape[1] + 20 > self.links.left.mtu:
-            return route(
-                packets, 6, np.where(ours, NOT_FORWARDED, SixrdDrop.NO_CUSTOMER).astype(np.uint8)
-            )
-        native = (packets[:, 24:40] == _octets(p.tester_left_ipv6.packed)).all(axis=1)
+        """Encapsulate packets for customers, and route packets for the tester's own address."""
+        p, header = self.params, view(packets, IPV6)
+        ours = self._is_delegated(header["dst_octets"])
+        to_tester = (header["dst_octets"] == _octets(p.tester_left_ipv6.packed)).all(axis=1)
         routed = route(
-            packets, 6, np.where(native, FORWARDED, SixrdDrop.NO_CUSTOMER).astype(np.uint8)
+            packets, 6, choose_reasons(len(packets), (SixrdDrop.NO_CUSTOMER, ~to_tester))
         )
-        reason = np.where(ours, FORWARDED, routed.reason).astype(np.uint8)
-        reason[ours & (packets[:, 7] <= 1)] = EXHAUSTED
+        reason = choose_reasons(
+            len(packets),
+            (NOT_FORWARDED, packets.shape[1] + 20 > self.links.left.mtu),
+            (EXHAUSTED, header["hlim"] <= 1),
+        )
         rows = ours & (reason == FORWARDED)
         parts = [*routed.leaving]
         if rows.any():
-            to = self._customer(packets[rows, 24:40])
-            made = encapsulate_ipv6(packets[rows], _octets(p.br_ipv4.packed), to)
-            parts.append(Leaving(rows, made, 4))
-        return Handled(reason, tuple(parts))
+            relay, ces = _octets(p.br_ipv4.packed), self._customer(header["dst_high"][rows])
+            tunnelled = encapsulate_ipv6(packets[rows], relay, to_octets(ces, 4))
+            parts.append(Leaving(rows, tunnelled, 4))
+        return Handled(np.where(ours, reason, routed.reason).astype(np.uint8), tuple(parts))
 
-    def _delegated(self, addresses: Any) -> Any:
-        """Rows within the 6rd prefix."""
+    def _is_delegated(self, addresses: Any) -> Any:
+        """Select rows within the 6rd prefix."""
         mask = _octets(self.params.prefix.netmask.packed)
         return (addresses & mask == _octets(self.params.prefix.network_address.packed)).all(axis=1)
 
-    def _customer(self, addresses: Any) -> Any:
-        """IPv4 addresses ``(n, 4)`` of the CEs that IPv6 addresses are delegated to (section 4)."""
+    def _customer(self, high: Any) -> Any:
+        """Return the IPv4 addresses of the CEs that have IPv6 addresses (section 4)."""
         p = self.params
-        high = np.ascontiguousarray(addresses[:, :8]).view(">u8")[:, 0].astype(np.uint64)
-        number = high >> np.uint64(64 - p.delegated) & np.uint64((1 << p.embedded) - 1)
-        whole = number | np.uint64(int(p.customers.network_address))
-        return whole.astype(">u4").view(np.uint8).reshape(-1, 4)
+        number = high.astype(np.uint64) >> np.uint64(64 - p.delegated)
+        number &= np.uint64((1 << p.embedded) - 1)
+        return number | np.uint64(int(p.customers.network_address))
 
 
 def _octets(packed: bytes) -> Any:
     return np.frombuffer(packed, dtype=np.uint8)
-
-
-def _native(packets: Any) -> Handled:
-    """IPv6 that is in no tunnel is forwarded as it is."""
-    return route(packets, 6, np.zeros(len(packets), dtype=np.uint8))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
 
 from v6t.intent.families import RouterConfig
-from v6t.packets.reference import COMMON_REASONS
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.frame_sizes import routed_pair
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
 from v6t.plugins.traffic import ethernet, ipv4, ipv6, mixed, negative_like, replaced
-from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
+from v6t.profiles.model import Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
 IPV6 = ("2001:db8:1::1", "2001:db8:2::1")
@@ -28,7 +28,6 @@ class Carried(Technology):
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
-    drop_reasons = COMMON_REASONS
     default_frame_sizes = (128,)
     rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
@@ -46,15 +45,13 @@ class Carried(Technology):
         ends = IPV4 if self.ip_versions[0] == 4 else IPV6
         src, dst = ends if direction == "forward" else ends[::-1]
         outer = ipv4(p, src, dst) if self.ip_versions[0] == 4 else ipv6(p, src, dst)
-        names = [f"v{n}" for n in range(len(self.varying))]
-        made = TrafficClass(
-            "fg",
-            Role.FOREGROUND,
-            (*ethernet(self.links, direction), outer, *self.above),
-            sizes.ipv6 if direction == "forward" else sizes.ipv4,
-            tuple(Variable(n, w) for n, (_, w) in zip(names, self.varying, strict=True)),
-            tuple(Binding(n, f, 0, w - 1) for n, (f, w) in zip(names, self.varying, strict=True)),
-        )
+        layers = (*ethernet(self.links, direction), outer, *self.above)
+        size = sizes.ipv6 if direction == "forward" else sizes.ipv4
+        made = TrafficClass("fg", Role.FOREGROUND, layers, size)
+        for number, (path, width) in enumerate(self.varying):
+            name, _, field = path.partition(".")
+            varied = Variable(f"v{number}", width).at(0, made.layer(name).fields[field])
+            made = replace(made, layers=made.replace_fields(name, **{field: varied}))
         layer, field = ("IP", "ttl") if self.ip_versions[0] == 4 else ("IPv6", "hlim")
         expired = negative_like(made, "expired", layers=replaced(made, layer, **{field: 1}))
         return mixed(p, direction, [(made, 1)], [], [expired], 20, seed)

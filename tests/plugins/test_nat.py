@@ -9,9 +9,10 @@ import pytest
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
+from v6t.plugins.address_mappings import WELL_KNOWN
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat44 import Nat44, Nat44Params
-from v6t.plugins.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
+from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.stateful import StatefulDrop
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -131,7 +132,7 @@ def test_without_a_connection_nothing_is_forwarded(case):
         answer = plugin.expect(direction, frames)
         if direction == "reverse" or plugin.name == "nat44":
             assert not answer.length.any()
-    assert plugin.drop_reasons[StatefulDrop.NO_CONNECTION]
+    assert plugin.drops.describe(StatefulDrop.NO_CONNECTION)
 
 
 @pytest.mark.parametrize("case", ["nat44", "nat64"])
@@ -185,8 +186,8 @@ def test_the_device_knows_clients_pool_and_all_hosts(case):
 
 
 def test_the_well_known_prefix_has_a_short_name():
-    assert str(Nat64Params(prefix="wkp").servers) == WELL_KNOWN
-    assert Nat64Params(prefix="well-known").servers == Nat64Params(prefix=WELL_KNOWN).servers
+    assert str(Nat64Params(prefix="wkp").servers) == str(WELL_KNOWN)
+    assert Nat64Params(prefix="well-known").servers == Nat64Params(prefix=str(WELL_KNOWN)).servers
 
 
 REFUSED = {

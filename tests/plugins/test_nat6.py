@@ -37,7 +37,7 @@ class Nat46Device(StatelessTranslatingDevice):
 
     def __init__(self, plugin):
         p = plugin.params
-        table = AddressTable((p.mapping,), p.prefix)
+        table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
         super().__init__(DeviceLinks.from_technology(plugin), "right", 1500, table)
         self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
 

@@ -136,16 +136,16 @@ def test_a17_more_frames_than_combinations_are_refused(source, wanted, code):
         resolve(flags=flags)
 
 
-def enumerated(fields, made):
+def enumerated(fields, tuples):
     """Values of the fields in the frames of a stream of its own, one row per frame."""
-    variables, bindings = made
     first = fields[0].first
     layers = (
         Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}),
         Layer("IP", {"src": f"10.0.0.{first}", "dst": f"10.1.0.{first}"}),
         Layer("UDP", {"sport": first, "dport": first}),
     )
-    made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, tuple(variables), tuple(bindings))
+    layers = tuples.vary(layers)
+    made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
     (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
     count = combinations(fields)
     frames = Expander(stream).frames(0, 2 * count)

@@ -1,0 +1,31 @@
+"""The kernel's own forwarding: the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import filters
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step
+from v6t.intent.families import RouterConfig
+
+
+class LinuxRouter(LinuxDriver):
+    """Routes; nothing else."""
+
+    name = "linux-router"
+    title = "Linux kernel forwarding, IPv4 and IPv6"
+    accepts = (RouterConfig,)
+    helpers = (filters.PROGRAM,)
+    executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        notes = ("connection tracking stays off as long as nobody's rule asks for it",)
+        return self.finish(facts, self.base(intent, facts), notes=notes)
+
+    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+        return self.moved_route(intent)
+
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        return filters.steps(intent, facts, self.all_ports(intent), count)

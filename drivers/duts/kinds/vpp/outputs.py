@@ -1,0 +1,244 @@
+"""VPP's versions, and the parsers of its ``show`` commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+
+from v6t.drivers.duts.commands import Lost
+
+OLDEST = (22, 6)
+VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
+"""One of each group whose commands differ."""
+
+
+def key(version: str) -> tuple[int, int]:
+    """Return year and month of a version: ``v24.06-rc0~12`` is (24, 6)."""
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A line of ``show map domain``."""
+
+    index: int
+    tag: str
+    ipv4: str
+    ipv6: str
+    source: str
+    ea_len: int
+    psid_offset: int
+    psid_len: int
+
+
+_DOMAIN = re.compile(
+    r"\[(\d+)\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
+    r"ea-bits-len (\d+) psid-offset (\d+) psid-len (\d+)"
+)
+
+
+def domains(text: str) -> list[Domain]:
+    """``show map domain``, one per line."""
+    found = []
+    for match in _DOMAIN.finditer(text):
+        index, tag, ipv4, ipv6, source, *numbers = match.groups()
+        found.append(Domain(int(index), tag, ipv4, ipv6, source, *map(int, numbers)))
+    return found
+
+
+_RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
+
+
+def domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
+    """Return the IPv6 address of each PSID by the tag of its domain, from ``show map domain``."""
+    found: dict[tuple[str, int], IPv6Address] = {}
+    tag = ""
+    for line in text.splitlines():
+        domain, rule = _DOMAIN.search(line), _RULE.match(line)
+        if domain:
+            tag = domain.group(2)
+        if rule:
+            found[tag, int(rule.group(1))] = IPv6Address(rule.group(2))
+    return found
+
+
+_NODE = re.compile(
+    # names of 30 characters touch their state, and states end after 12
+    r"^(\S+?)\s*(active|polling|any wait|interrupt wa|event wait|done|disabled|time wait)\s+"
+    r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
+    re.MULTILINE,
+)
+
+
+def runtime(text: str) -> Mapping[str, float]:
+    """``show runtime``: calls, vectors and clocks of each busy node by thread, and rates of each thread.
+
+    Names: ``thread0.node.ip4-input.calls``, ``.vectors``, ``.clocks`` (counters),
+    ``node.ip4-input.vectors_per_call`` (since VPP began, of the thread where they are most),
+    ``thread0.vector_rate_in`` [packets/s] ... Clocks are printed for each vector, with three digits; of a
+    node that polls they hold its empty rounds, too, and are left out.
+    """
+    found: dict[str, float] = {}
+    threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
+    for number, part in enumerate(threads[1:]):
+        for match in _NODE.finditer(part):
+            name, state, calls, vectors, _suspends, clocks, per_call = match.groups()
+            if int(vectors):
+                counted, average = f"thread{number}.node.{name}", f"node.{name}.vectors_per_call"
+                found[f"{counted}.calls"] = float(calls)
+                found[f"{counted}.vectors"] = float(vectors)
+                if state != "polling":
+                    found[f"{counted}.clocks"] = float(clocks) * float(vectors)
+                found[average] = max(found.get(average, 0.0), float(per_call))
+        rates = re.search(
+            r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)",
+            part,
+        )
+        for name, value in zip(
+            ("in", "out", "drop", "punt"), rates.groups() if rates else (), strict=False
+        ):
+            found[f"thread{number}.vector_rate_{name}"] = float(value)
+    return found
+
+
+def hardware_addresses(text: str) -> Mapping[str, str]:
+    """Return the MAC addresses of ``show hardware-interfaces`` by name."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            name = line.split()[0]
+        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
+        if match and name:
+            found[name] = match.group(1)
+    return found
+
+
+def has_path(text: str, net: str, way: str) -> bool:
+    """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
+
+    Without such an entry VPP prints the one that covers the network, and those of other tables.
+
+    Args:
+        text: of VPP.
+        net: with its length.
+        way: next hop and interface, or an interface.
+    """
+    within = False
+    for words in (line.split() for line in text.splitlines()):
+        if len(words) > 1 and words[1].startswith("fib:"):
+            within = words[:2] == [net, "fib:0"]
+        if within and words in (way.split(), [*way.split(), "(p2p)"]):
+            return True
+    return False
+
+
+def pool_addresses(text: str) -> list[str]:
+    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has.
+
+    Those of twice-nat and those of single VRFs are left out.
+    """
+    found: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if "twice-nat" in words:
+            break
+        if len(words) == 1 and re.fullmatch(r"[\d.]+", words[0]):
+            found.append(words[0])
+        elif found and words[:2] == ["tenant", "VRF:"]:
+            found.pop()
+    return found
+
+
+COUNTED = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
+INTERFACE_LOSSES = {
+    r".*\.drops": Lost.ALL,
+    r".*\.rx-miss": Lost.INGRESS,
+    r".*\.[rt]x-error": Lost.QUEUE,
+    r".*\.punt": Lost.RULE,
+}
+
+
+def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
+    """``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together.
+
+    Args:
+        text: of VPP, which shows no counter that is 0.
+        ports: those that face the tester.
+    """
+    found: dict[str, float] = {}
+    name = ""
+    for line in text.splitlines()[1:]:
+        if line and not line[0].isspace():
+            name = line.split()[0]
+        for counter in COUNTED:
+            match = re.search(rf"(?<![\w-]){counter}\s+(\d+)\s*$", line)
+            if match and name:
+                found[f"{name}.{counter.replace(' ', '_')}"] = float(match.group(1))
+    if name and ports:
+        found["rx.packets"] = sum(found.get(f"{port}.rx_packets", 0.0) for port in ports)
+    return found
+
+
+ERRORS = {
+    "out of ports": Lost.ROOM,
+    "maximum sessions": Lost.ROOM,
+    "no translation": Lost.UNKNOWN,
+    "security check failed": Lost.RULE,
+    "bad protocol": Lost.RULE,
+    "no domain": Lost.RULE,
+    "no binding": Lost.RULE,
+    "no matching": Lost.RULE,
+    "unreachable response": Lost.RULE,
+    "ring overrun": Lost.QUEUE,
+    "no free tx slots": Lost.QUEUE,
+    "tx failure": Lost.QUEUE,
+    "congestion drop": Lost.QUEUE,
+    "drop": Lost.RULE,
+}
+"""Reasons worth telling, cut as ``show errors`` cuts them, which calls many harmless lines errors, too."""
+ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
+
+
+def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
+    """``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
+
+    VPP shows a counter from its first packet on.
+    """
+    found: dict[str, float] = {}
+    if "Reason" in text:
+        found["reasons"] = float(len(text.strip().splitlines()) - 1)
+    last = -1 if "Severity" in text else None
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 3 or not words[0].isdigit():
+            continue
+        reason = " ".join(words[2:last]).lower()
+        if any(part in reason for part in reasons):
+            name = f"{words[1]}: {reason}"
+            found[name] = found.get(name, 0.0) + float(words[0])
+    return found
+
+
+def nat44_sessions(text: str) -> Mapping[str, float]:
+    """``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
+    total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
+    kinds = re.findall(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", text, re.MULTILINE)
+    if kinds:
+        return {"sessions": float(sum(map(int, kinds)))}
+    return {"sessions": float(total.group(1))} if total else {}
+
+
+def nat44_ei_sessions(text: str) -> Mapping[str, float]:
+    """``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------`` of each thread."""
+    found = re.findall(r"^-+ thread \d+ \S+: (\d+) sessions -+", text, re.MULTILINE)
+    return {"sessions": float(sum(map(int, found)))} if found else {}
+
+
+def simple_counters(text: str, name: str) -> list[float]:
+    """``vpp_get_stats dump``: the counter of this name on each thread, ``[0 @ 1]: 20 packets NAME``."""
+    found = re.findall(rf"^\[0 @ \d+\]: (\d+) packets {re.escape(name)}$", text, re.MULTILINE)
+    return [float(value) for value in found]
