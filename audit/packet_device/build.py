@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, RoutingDevice
 from v6t.audit.packet_device.maps import MapDomain, MapSharing, PrefixMap, SoftwireSharing
@@ -21,46 +22,22 @@ from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from v6t.plugins.base import Technology
-
-View = TypeVar("View")
 
 
 def build_device(technology: Technology) -> PacketDevice:
     """Return a device that behaves as the RFCs require."""
-    roles, ports = technology.audit_views(), DeviceLinks.from_technology(technology)
-    relay, edge = find(roles, views.SharedAddressRelay), find(roles, views.CustomerEdge)
-    translator, nat = find(roles, views.Translator), find(roles, views.Nat)
-    if nat is not None:
-        return build_nat(ports, nat)
-    if relay is not None:
-        return build_relay(ports, relay)
-    if edge is not None:
-        return build_customer_edge(ports, edge)
-    if translator is not None and translator.table is not None:
-        return StatelessTranslatingDevice(
-            ports, translator.six_side, translator.lowest_ipv6_mtu, translator.table
-        )
-    prefix = find(roles, views.PrefixTranslator)
-    if prefix is not None:
-        return PrefixDevice(ports, prefix)
-    tunnel = find(roles, views.TunnelEnd)
-    if tunnel is not None:
-        return SixInFourDevice(ports, tunnel)
-    if find(roles, views.Router) is None:
-        raise UsageError(
-            f"technology {technology.name} has no packet-level device",
-            "choose a device that forwards packets",
-            code="no-clauses",
-        )
-    return RoutingDevice(ports)
-
-
-def find(roles: Sequence[views.AuditView], view: type[View]) -> View | None:
-    """Return the view of a type, or None."""
-    return next((v for v in roles if isinstance(v, view)), None)
+    ports = DeviceLinks.from_technology(technology)
+    roles = {type(view): view for view in technology.audit_views()}
+    for kind, build in BUILDERS.items():
+        device = build(ports, roles[kind]) if kind in roles else None
+        if device is not None:
+            return device
+    raise UsageError(
+        f"technology {technology.name} has no packet-level device",
+        "choose a device that forwards packets",
+        code="no-clauses",
+    )
 
 
 def build_relay(ports: DeviceLinks, view: views.SharedAddressRelay) -> PacketDevice:
@@ -88,5 +65,24 @@ def build_customer_edge(ports: DeviceLinks, view: views.CustomerEdge) -> PacketD
 def build_nat(ports: DeviceLinks, view: views.Nat) -> PacketDevice:
     """Return a NAT44, NAT66, NAT64 or the AFTR of DS-Lite."""
     if view.prefix is not None:
-        return Nat64Device(ports, view, PrefixMap(view.prefix))
-    return NatDevice(ports, view) if view.aftr is None else AftrDevice(ports, view)
+        return Nat64Device(ports, view, view.prefix)
+    return NatDevice(ports, view) if view.aftr is None else AftrDevice(ports, view, view.aftr)
+
+
+def build_translator(ports: DeviceLinks, view: views.Translator) -> PacketDevice | None:
+    """Return a SIIT or CLAT; None if another view defines the mapping."""
+    if view.table is None:
+        return None
+    return StatelessTranslatingDevice(ports, view.six_side, view.lowest_ipv6_mtu, view.table)
+
+
+BUILDERS: dict[type, Callable[[DeviceLinks, Any], PacketDevice | None]] = {
+    views.Nat: build_nat,
+    views.SharedAddressRelay: build_relay,
+    views.CustomerEdge: build_customer_edge,
+    views.Translator: build_translator,
+    views.PrefixTranslator: PrefixDevice,
+    views.TunnelEnd: SixInFourDevice,
+    views.Router: lambda ports, _: RoutingDevice(ports),
+}
+"""By view, the most specific ones first: a relay has the view of its tunnels, too."""

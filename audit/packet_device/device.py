@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, TypeAlias
 
-from scapy.layers.inet import ICMP, IP
-from scapy.layers.inet6 import ICMPv6TimeExceeded, IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from scapy.packet import Packet, Raw
 from v6t.audit.packet_device.packets import (
+    ICMP4,
+    ICMP6,
     Drop,
+    IcmpError,
     IPPacket,
     Reassembly,
-    address_of,
-    hop_limit,
-    is_answerable,
     read_packet,
-    with_hop_limit,
 )
-from v6t.plugins.audit_views import SideName
+from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
     from v6t.intent.device import Link
-    from v6t.plugins.base import DeviceIntent, Links, Technology
+    from v6t.plugins.base import Links, Technology
 
 HOP_LIMIT = 64
 QUOTED_OCTETS = {4: 548, 6: 1232}
 """An ICMP error fits 576 octets of IPv4 (RFC 1812, section 4.3.2.3) and 1,280 of IPv6."""
+TIME_EXCEEDED = {4: IcmpError(11), 6: IcmpError(3)}
 SIDES: tuple[SideName, SideName] = ("left", "right")
-Sent: TypeAlias = "tuple[SideName, IPPacket]"
+Sent: TypeAlias = tuple[SideName, IPPacket]
 
 
 @dataclass
@@ -46,7 +43,7 @@ class DeviceLinks:
     """
 
     links: Links
-    addresses: dict[tuple[SideName, int], str] = field(default_factory=dict)
+    addresses: dict[tuple[SideName, int], Address] = field(default_factory=dict)
     routes: list[tuple[IPv4Network | IPv6Network, SideName]] = field(default_factory=list)
 
     @classmethod
@@ -54,28 +51,20 @@ class DeviceLinks:
         """Read the addresses and routes that a technology wants its device to have."""
         ports, intent = cls(technology.links), technology.dut_intent()
         for side in SIDES:
-            ports._read(side, intent)
+            settings = getattr(intent, side)
+            for interface in settings.addresses:
+                ports.addresses.setdefault((side, interface.version), interface.ip)
+                ports.routes.append((interface.network, side))
+            ports.routes += [(network, side) for network in settings.routes]
         return ports
-
-    def _read(self, side: SideName, intent: DeviceIntent) -> None:
-        settings = getattr(intent, side)
-        for interface in settings.addresses:
-            self.addresses.setdefault((side, interface.version), str(interface.ip))
-            self.routes.append((interface.network, side))
-        self.routes += [(network, side) for network in settings.routes]
 
     def mtu(self, side: SideName) -> int:
         """Return the MTU of a link."""
         return int(getattr(self.links, side).mtu)
 
-    def side_of(self, address: str) -> SideName | None:
+    def side_of(self, address: Address) -> SideName | None:
         """Return the link of the longest route to an address."""
-        target = address_of(address)
-        matches = [
-            (network.prefixlen, side)
-            for network, side in self.routes
-            if network.version == target.version and target in network
-        ]
+        matches = [(net.prefixlen, side) for net, side in self.routes if address in net]
         return max(matches, default=(0, None))[1]
 
 
@@ -98,9 +87,8 @@ class PacketDevice(ABC):
             now_s: time on a clock that never goes back.
         """
         self.now_s = now_s
-        octets = self.strip_ethernet(side, frame)
         try:
-            packet = read_packet(octets)
+            packet = read_packet(self.strip_ethernet(side, frame))
         except Drop:
             return []
         return [(out, self.add_ethernet(out, sent)) for out, sent in self.process(side, packet)]
@@ -130,6 +118,13 @@ class PacketDevice(ABC):
             Drop: the packet is discarded.
         """
 
+    def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
+        """Return an ICMP error to a packet's source, if there may be one."""
+        source = self.ports.addresses.get((side, about.version))
+        if source is None or not about.is_answerable:
+            return []
+        return [(side, error_packet(source, about, error))]
+
     def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
         """Forward a packet unchanged to where its destination is."""
         out = self.ports.side_of(packet.dst)
@@ -139,21 +134,15 @@ class PacketDevice(ABC):
 
     def decrement(self, packet: IPPacket) -> IPPacket:
         """Return the packet with its TTL or hop limit less one."""
-        if hop_limit(packet) <= 1:
-            raise Drop(expiry_error(packet.version))
-        return with_hop_limit(packet, hop_limit(packet) - 1)
-
-    def send_error(self, side: SideName, about: IPPacket, error: Packet) -> list[Sent]:
-        """Return an ICMP error to a packet's source, if there may be one."""
-        source = self.ports.addresses.get((side, about.version))
-        if source is None or not is_answerable(about):
-            return []
-        return [(side, error_packet(source, about, error))]
+        if packet.ttl <= 1:
+            raise Drop(TIME_EXCEEDED[packet.version])
+        return replace(packet, ttl=packet.ttl - 1)
 
     def strip_ethernet(self, side: SideName, frame: bytes) -> bytes:
         """Return the IP packet in a frame for the device; nothing of other frames."""
-        version = frame[14 if getattr(self.ports.links, side).vlan is None else 18 :][:1]
-        header = ethernet_header(getattr(self.ports.links, side), 6 if version >= b"\x60" else 4)
+        link = getattr(self.ports.links, side)
+        version = frame[14 if link.vlan is None else 18 :][:1]
+        header = ethernet_header(link, 6 if version >= b"\x60" else 4)
         is_ours = frame[:6] == header[6:12] and frame[12 : len(header)] == header[12:]
         return frame[len(header) :] if is_ours else b""
 
@@ -172,17 +161,10 @@ def ethernet_header(link: Link, version: int) -> bytes:
     return bytes(header)
 
 
-def expiry_error(version: int) -> Packet:
-    """Return the header of an ICMP or ICMPv6 time exceeded message."""
-    return ICMP(type=11, code=0) if version == 4 else ICMPv6TimeExceeded(code=0)
-
-
-def error_packet(source: str, about: IPPacket, error: Packet) -> IPPacket:
+def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket:
     """Return an ICMP error from an address of the device to the source of a packet."""
-    quoted = Raw(bytes(about)[: QUOTED_OCTETS[about.version]])
-    if about.version == 4:
-        return IP(src=source, dst=about.src, ttl=HOP_LIMIT, id=0) / error / quoted
-    return IPv6(src=source, dst=about.src, hlim=HOP_LIMIT) / error / quoted
+    packet = IPPacket(source, about.src, ICMP4 if about.version == 4 else ICMP6, ttl=HOP_LIMIT)
+    return packet.with_message(error.octets + bytes(about)[: QUOTED_OCTETS[about.version]])
 
 
 class RoutingDevice(PacketDevice):

@@ -5,15 +5,16 @@ Nothing here shares arithmetic with the reference translation, which computes wi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Protocol
 
-from v6t.plugins.audit_views import AddressTable, Rule, Softwire
+from v6t.plugins.audit_views import Address, AddressTable, Ports, Rule, Softwire
 
 
-def bits_of(address: IPv4Address | IPv6Address) -> str:
+def bits_of(address: Address) -> str:
     """Return an address as a string of 32 or 128 bits."""
     return f"{int(address):0{address.max_prefixlen}b}"
 
@@ -21,6 +22,11 @@ def bits_of(address: IPv4Address | IPv6Address) -> str:
 def prefix_bits(network: IPv4Network | IPv6Network) -> str:
     """Return the bits of a prefix."""
     return bits_of(network.network_address)[: network.prefixlen]
+
+
+def suffix_bits(address: Address, network: IPv4Network | IPv6Network) -> str:
+    """Return the bits of an address behind a prefix."""
+    return bits_of(address)[network.prefixlen :]
 
 
 def ipv6_from(bits: str) -> IPv6Address:
@@ -34,13 +40,10 @@ def ipv4_from(bits: str) -> IPv4Address:
 
 
 class AddressMap(Protocol):
-    """Translates addresses both ways."""
+    """Translates addresses both ways; None for addresses that it does not hold."""
 
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        """Return the IPv6 address of an IPv4 host, or None."""
-
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        """Return the IPv4 address of an IPv6 host, or None."""
+    def to_ipv6(self, ipv4: Address) -> Address | None: ...
+    def to_ipv4(self, ipv6: Address) -> Address | None: ...
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,16 @@ class PrefixMap:
 
     prefix: IPv6Network
 
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
-        start, bits = prefix_bits(self.prefix), bits_of(ipv4)
-        if len(start) == 96:
-            return ipv6_from(start + bits)
-        before = 64 - len(start)
-        return ipv6_from(start + bits[:before] + "0" * 8 + bits[before:])
+    def to_ipv6(self, ipv4: Address) -> IPv6Address:
+        bits = prefix_bits(self.prefix) + bits_of(ipv4)
+        is_short = self.prefix.prefixlen < 96
+        return ipv6_from(bits[:64] + "0" * 8 + bits[64:] if is_short else bits)
 
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        bits, start = bits_of(ipv6), prefix_bits(self.prefix)
-        if not bits.startswith(start):
+    def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
+        if ipv6 not in self.prefix:
             return None
-        embedded = bits[96:] if len(start) == 96 else bits[len(start) : 64] + bits[72:]
+        bits, length = bits_of(ipv6), self.prefix.prefixlen
+        embedded = bits[length:64] + bits[72:] if length < 96 else bits[length:]
         return ipv4_from(embedded[:32])
 
 
@@ -71,18 +72,11 @@ class ExplicitMap:
     ipv4: IPv4Network
     ipv6: IPv6Network
 
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        bits, start = bits_of(ipv4), prefix_bits(self.ipv4)
-        if not bits.startswith(start):
-            return None
-        return ipv6_from(prefix_bits(self.ipv6) + bits[len(start) :])
+    def to_ipv6(self, ipv4: Address) -> IPv6Address:
+        return ipv6_from(prefix_bits(self.ipv6) + suffix_bits(ipv4, self.ipv4))
 
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        bits, start = bits_of(ipv6), prefix_bits(self.ipv6)
-        if not bits.startswith(start):
-            return None
-        suffix = 32 - self.ipv4.prefixlen
-        return ipv4_from(prefix_bits(self.ipv4) + bits[len(start) : len(start) + suffix])
+    def to_ipv4(self, ipv6: Address) -> IPv4Address:
+        return ipv4_from((prefix_bits(self.ipv4) + suffix_bits(ipv6, self.ipv6))[:32])
 
 
 class TableMap:
@@ -92,21 +86,21 @@ class TableMap:
         self.explicit = [ExplicitMap(ipv4, ipv6) for ipv4, ipv6 in table.eams]
         self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
 
-    def explicit_for_ipv4(self, ipv4: IPv4Address) -> ExplicitMap | None:
+    def explicit_for_ipv4(self, ipv4: Address) -> ExplicitMap | None:
         """Return the explicit mapping with the longest IPv4 prefix that holds an address."""
         matches = [m for m in self.explicit if ipv4 in m.ipv4]
         return max(matches, key=lambda m: m.ipv4.prefixlen, default=None)
 
-    def explicit_for_ipv6(self, ipv6: IPv6Address) -> ExplicitMap | None:
+    def explicit_for_ipv6(self, ipv6: Address) -> ExplicitMap | None:
         """Return the explicit mapping with the longest IPv6 prefix that holds an address."""
         matches = [m for m in self.explicit if ipv6 in m.ipv6]
         return max(matches, key=lambda m: m.ipv6.prefixlen, default=None)
 
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+    def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
         chosen = self.explicit_for_ipv4(ipv4) or self.prefix
         return None if chosen is None else chosen.to_ipv6(ipv4)
 
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+    def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
         chosen = self.explicit_for_ipv6(ipv6) or self.prefix
         return None if chosen is None else chosen.to_ipv4(ipv6)
 
@@ -115,14 +109,14 @@ class TableMap:
 class HostMap:
     """The addresses of one host; another map has those of all others."""
 
-    ipv4: IPv4Address
-    ipv6: IPv6Address
+    ipv4: Address
+    ipv6: Address
     others: AddressMap
 
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+    def to_ipv6(self, ipv4: Address) -> Address | None:
         return self.ipv6 if ipv4 == self.ipv4 else self.others.to_ipv6(ipv4)
 
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+    def to_ipv4(self, ipv6: Address) -> Address | None:
         return self.ipv4 if ipv6 == self.ipv6 else self.others.to_ipv4(ipv6)
 
 
@@ -132,6 +126,14 @@ def find_psid(port: int, offset: int, length: int) -> str | None:
     if length and offset and "1" not in bits[:offset]:
         return None
     return bits[offset : offset + length]
+
+
+def has_port(share: Ports | Softwire, port: int | None) -> bool:
+    """Return whether a customer with a share of an address may use a port."""
+    if not share.psid_len:
+        return True
+    psid = None if port is None else find_psid(port, share.psid_offset, share.psid_len)
+    return psid is not None and int(psid, 2) == share.psid
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,8 @@ class MapDomain:
     def has_ce(self, psid: str) -> bool:
         """Return whether a CE has a PSID: a rule without EA bits has one CE."""
         rule = self.rule
-        if rule.psid is None or rule.ea_len or not rule.psid_len:
-            return True
-        return int(psid, 2) == rule.psid
+        is_open = rule.psid is None or rule.ea_len or not rule.psid_len
+        return bool(is_open) or int(psid, 2) == rule.psid
 
     def psid_of(self, port: int | None) -> str | None:
         """Return the PSID of a CE's port; without a port, of a whole address."""
@@ -160,78 +161,76 @@ class MapDomain:
         psid = find_psid(port, self.rule.psid_offset, self.rule.psid_len)
         return psid if psid is not None and self.has_ce(psid) else None
 
-    def address(self, ipv4: IPv4Address, psid: str) -> IPv6Address:
+    def address(self, ipv4: Address, psid: str) -> IPv6Address:
         """Return the MAP address of a host (RFC 7597, section 6)."""
         rule, bits = self.rule, bits_of(ipv4)
-        ea = (bits[rule.ipv4_prefix.prefixlen :] + psid)[: rule.ea_len]
-        if rule.ipv4_prefix.prefixlen + rule.ea_len < 32 and not self.embeds_host:
-            bits = bits[: rule.ipv4_prefix.prefixlen + rule.ea_len].ljust(32, "0")
-        identifier = bits + psid.zfill(16)
-        lead = "0" * 8 if rule.iid_format == "draft" else "0" * 16
+        ea = (suffix_bits(ipv4, rule.ipv4_prefix) + psid)[: rule.ea_len]
+        length = rule.ipv4_prefix.prefixlen + rule.ea_len
+        if length < 32 and not self.embeds_host:
+            bits = bits[:length].ljust(32, "0")
+        lead = "0" * (8 if rule.iid_format == "draft" else 16)
         end_user_prefix = prefix_bits(rule.ipv6_prefix) + ea
-        return ipv6_from(end_user_prefix.ljust(64, "0") + lead + identifier)
+        return ipv6_from(end_user_prefix.ljust(64, "0") + lead + bits + psid.zfill(16))
 
-    def read(self, ipv6: IPv6Address) -> tuple[IPv4Address, str] | None:
+    def read(self, ipv6: Address) -> tuple[IPv4Address, str] | None:
         """Return IPv4 address and PSID in a MAP address, or None if the address contradicts itself."""
-        bits = bits_of(ipv6)
-        at = 72 if self.rule.iid_format == "draft" else 80
-        ipv4, psid_field = ipv4_from(bits[at : at + 32]), bits[at + 32 : at + 48]
-        psid = psid_field[16 - self.rule.psid_len :]
-        if ipv4 not in self.rule.ipv4_prefix or self.address(ipv4, psid) != ipv6:
-            return None
-        return (ipv4, psid) if self.has_ce(psid) else None
+        bits = bits_of(ipv6)[72 if self.rule.iid_format == "draft" else 80 :]
+        ipv4, psid = ipv4_from(bits[:32]), bits[32:48][16 - self.rule.psid_len :]
+        is_right = ipv4 in self.rule.ipv4_prefix and self.address(ipv4, psid) == ipv6
+        return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
 
-class Sharing(Protocol):
-    """Tells which customer has an IPv4 address and port."""
+class AddressSharing(ABC):
+    """The customers who share IPv4 addresses.
+
+    Attributes:
+        relays: where tunnels end.
+    """
 
     relays: Collection[IPv6Address]
-    """Where tunnels end."""
 
-    def find(self, ipv4: IPv4Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        """Return the customer and its relay, or None.
+    @abstractmethod
+    def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
+        """Return the customer with an IPv4 address and port and its relay, or None.
 
         Args:
             ipv4: the customer's address.
             port: of the customer; None finds customers with whole addresses only.
         """
 
-    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+    @abstractmethod
+    def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
         """Return whether a customer, by default any, has ports of an address."""
 
 
 @dataclass
-class MapSharing:
+class MapSharing(AddressSharing):
     """CEs of MAP rules; the rule with the longest IPv4 prefix has an address."""
 
     domains: Sequence[MapDomain]
     relay: IPv6Address
-    relays: Collection[IPv6Address] = field(default=())
+    relays: Collection[IPv6Address] = ()
 
-    def domains_for(self, ipv4: IPv4Address) -> list[MapDomain]:
+    def domains_for(self, ipv4: Address) -> list[MapDomain]:
         """Return the domains with the longest IPv4 prefix that holds an address."""
         matches = [d for d in self.domains if ipv4 in d.rule.ipv4_prefix]
         longest = max((d.rule.ipv4_prefix.prefixlen for d in matches), default=0)
         return [d for d in matches if d.rule.ipv4_prefix.prefixlen == longest]
 
-    def find(self, ipv4: IPv4Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        for domain in self.domains_for(ipv4):
-            psid = domain.psid_of(port)
-            if psid is not None:
-                return domain.address(ipv4, psid), self.relay
-        return None
+    def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
+        psids = ((domain, domain.psid_of(port)) for domain in self.domains_for(ipv4))
+        addresses = (domain.address(ipv4, psid) for domain, psid in psids if psid is not None)
+        return next(((address, self.relay) for address in addresses), None)
 
-    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
+    def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
         domains = self.domains_for(ipv4)
         if customer is None:
             return bool(domains)
-        for domain in domains:
-            ce = domain.read(customer)
-            if ce is not None:
-                return domain.address(ipv4, ce[1]) == customer
-        return False
+        shares = ((domain, domain.read(customer)) for domain in domains)
+        addresses = (domain.address(ipv4, ce[1]) for domain, ce in shares if ce is not None)
+        return next(addresses, None) == customer
 
-    def find_customer(self, customer: IPv6Address) -> tuple[MapDomain, IPv4Address, str] | None:
+    def find_customer(self, customer: Address) -> tuple[MapDomain, IPv4Address, str] | None:
         """Return domain, IPv4 address and PSID of a CE by the longest IPv6 prefix."""
         matches = [d for d in self.domains if customer in d.rule.ipv6_prefix]
         domain = max(matches, key=lambda d: d.rule.ipv6_prefix.prefixlen, default=None)
@@ -240,20 +239,15 @@ class MapSharing:
 
 
 @dataclass
-class SoftwireSharing:
+class SoftwireSharing(AddressSharing):
     """lwB4s by the rows of a binding table (RFC 7596)."""
 
     softwires: Callable[[IPv4Address], Sequence[Softwire]]
     relays: Collection[IPv6Address]
 
-    def find(self, ipv4: IPv4Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        for row in self.softwires(ipv4):
-            if not row.psid_len:
-                return row.b4, row.aftr
-            psid = None if port is None else find_psid(port, row.psid_offset, row.psid_len)
-            if psid is not None and int(psid, 2) == row.psid:
-                return row.b4, row.aftr
-        return None
+    def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
+        rows = (row for row in self.softwires(ipv4) if has_port(row, port))  # type: ignore[arg-type]
+        return next(((row.b4, row.aftr) for row in rows), None)
 
-    def has_share(self, ipv4: IPv4Address, customer: IPv6Address | None = None) -> bool:
-        return any(customer in (None, row.b4) for row in self.softwires(ipv4))
+    def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
+        return any(customer in (None, row.b4) for row in self.softwires(ipv4))  # type: ignore[arg-type]

@@ -3,73 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, IPv6Network
 from itertools import chain
 from typing import NamedTuple
 
-from scapy.layers.inet import ICMP, IP, TCP
-from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6PacketTooBig, IPv6
-from scapy.packet import Packet, Raw
+from scapy.layers.inet import TCP
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent, error_packet
-from v6t.audit.packet_device.maps import AddressMap, HostMap, PrefixMap
+from v6t.audit.packet_device.maps import HostMap, PrefixMap
 from v6t.audit.packet_device.packets import (
     ICMP4,
+    PORT_PROTOCOLS,
     TCP6,
     UDP17,
     Drop,
+    IcmpError,
     IPPacket,
-    address_of,
-    fragment_ipv4,
-    is_echo,
-    is_error,
-    is_icmp,
-    is_valid_message,
-    payload,
+    fragment,
     port,
-    protocol,
-    read_header,
     replace_endpoint,
-    skip_extensions,
-    with_payload,
 )
 from v6t.audit.packet_device.relays import TunnelDevice
-from v6t.audit.packet_device.translator import TranslatingDevice, has_source_route, read_error
-from v6t.plugins.audit_views import Nat, SideName
+from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.plugins.audit_views import Address, Nat, SideName
 
 RESET_S, UDP_S = 240.0, 300.0
 """Lifetimes after an RST (RFC 7857, section 2.2), and of UDP if none is configured."""
 WINDOW = 1 << 20
-INSIDE_IPV4 = "0.0.0.1"
-"""Source of what a NAT64 hands to its mappings; hosts are told apart by their IPv6 addresses."""
-FIN, SYN, RST = 0x01, 0x02, 0x04
+INSIDE_IPV4 = IPv4Address("0.0.0.1")
+"""Source of what a NAT64 hands to its mappings; IPv6 addresses distinguish the hosts."""
+HOST_UNREACHABLE = {4: IcmpError(3, 1), 6: IcmpError(1, 3)}
 
 
 class NatEndpoint(NamedTuple):
     """An address and a port or identifier."""
 
-    address: str
+    address: Address
     port: int
 
 
 class Inside(NamedTuple):
-    """An inside endpoint; `host` tells B4s and IPv6 hosts apart that use the same IPv4 address."""
+    """An inside endpoint; `host` distinguishes B4s and IPv6 hosts with the same IPv4 address."""
 
-    host: str
-    address: str
+    host: Address
+    address: Address
     port: int
 
 
+class SessionKey(NamedTuple):
+    """An inside endpoint and the server that it exchanges packets with."""
+
+    protocol: int
+    inside: Inside
+    server: NatEndpoint
+
+
 class Translated(NamedTuple):
-    """A packet that leaves a NAT; `host` is whom it is for on the left link."""
+    """A packet that leaves a NAT, and the host that it is for on the left link."""
 
     side: SideName
     packet: IPPacket
-    host: str = ""
+    host: Address | None = None
 
 
 @dataclass
 class NatMapping:
-    """An inside endpoint and its public one."""
+    """An inside endpoint and its public one.
+
+    Attributes:
+        next_sequence: sequence number that the server sends next.
+    """
 
     protocol: int
     inside: Inside
@@ -79,7 +82,6 @@ class NatMapping:
     servers: set[NatEndpoint] = field(default_factory=set)
     syn_sides: set[str] = field(default_factory=set)
     next_sequence: int = 0
-    """Sequence number that the server sends next."""
 
 
 class NatTable:
@@ -87,9 +89,9 @@ class NatTable:
 
     def __init__(self, view: Nat) -> None:
         self.view = view
-        self.pool = [str(address) for address in view.pool]
+        self.pool = list(view.pool)
         self.mappings: list[NatMapping] = []
-        self.hosts: list[str] = []
+        self.hosts: list[Address] = []
         self.now_s = 0.0
 
     def expire(self, now_s: float) -> None:
@@ -101,47 +103,42 @@ class NatTable:
         """Remove all mappings."""
         self.mappings = []
 
-    def find_inside(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping | None:
+    def find_inside(self, session: SessionKey) -> NatMapping | None:
         """Return the mapping of an inside endpoint: the same for all servers."""
-        del server
-        matches = (m for m in self.mappings if (m.protocol, m.inside) == (proto, inside))
-        return next(matches, None)
+        return next((m for m in self.mappings if (m.protocol, m.inside) == session[:2]), None)
 
     def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
         """Return the mapping of a public endpoint."""
         matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
         return next(matches, None)
 
-    def create(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
+    def create(self, session: SessionKey) -> NatMapping:
         """Add a mapping.
 
         Raises:
             Drop: the table or the port range is full.
         """
-        limit = self.view.session_limit
-        if limit and len(self.mappings) >= limit:
-            return self.handle_exhaustion(proto, inside, server)
-        address = self.choose_address(inside)
-        number = self.choose_port(proto, inside, address, server)
+        limit, address = self.view.session_limit, self.choose_address(session.inside)
+        is_full = limit and len(self.mappings) >= limit
+        number = None if is_full else self.choose_port(session, address)
         if number is None:
-            return self.handle_exhaustion(proto, inside, server)
-        lifetime_s = self.initial_lifetime_s(proto)
-        mapping = NatMapping(proto, inside, NatEndpoint(address, number), lifetime_s, self.now_s)
+            return self.handle_exhaustion(session)
+        public, lifetime_s = NatEndpoint(address, number), self.initial_lifetime_s(session.protocol)
+        mapping = NatMapping(session.protocol, session.inside, public, lifetime_s, self.now_s)
         self.mappings.append(mapping)
         return mapping
 
-    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
-        """Refuse a mapping and tell the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
-        raise Drop(unreachable(6 if ":" in inside.address else 4))
+    def handle_exhaustion(self, session: SessionKey) -> NatMapping:
+        """Refuse a mapping and report it to the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
+        raise Drop(HOST_UNREACHABLE[session.inside.address.version])
 
     def host_number(self, inside: Inside) -> int:
         """Return a number for each host, in order of appearance."""
-        host = inside.host or inside.address
-        if host not in self.hosts:
-            self.hosts.append(host)
-        return self.hosts.index(host)
+        if inside.host not in self.hosts:
+            self.hosts.append(inside.host)
+        return self.hosts.index(inside.host)
 
-    def choose_address(self, inside: Inside) -> str:
+    def choose_address(self, inside: Inside) -> Address:
         """Return a public address: one for all mappings of a host (RFC 4787, REQ-2)."""
         return self.pool[self.host_number(inside) % len(self.pool)]
 
@@ -153,21 +150,16 @@ class NatTable:
         low += self.view.block * (self.host_number(inside) // len(self.pool))
         return low, low + self.view.block - 1
 
-    def used_ports(self, proto: int, inside: Inside, address: str, server: NatEndpoint) -> set[int]:
+    def used_ports(self, session: SessionKey, address: Address) -> set[int]:
         """Return the ports of a public address that other mappings have."""
-        del inside, server
-        return {
-            m.public.port
-            for m in self.mappings
-            if (m.protocol, m.public.address) == (proto, address)
-        }
+        key = (session.protocol, address)
+        return {m.public.port for m in self.mappings if (m.protocol, m.public.address) == key}
 
-    def choose_port(
-        self, proto: int, inside: Inside, address: str, server: NatEndpoint
-    ) -> int | None:
+    def choose_port(self, session: SessionKey, address: Address) -> int | None:
         """Return the inside port if it is free, else one of its parity, else any; None if full."""
+        inside = session.inside
         low, high = self.port_range(inside)
-        used = self.used_ports(proto, inside, address, server)
+        used = self.used_ports(session, address)
         preserved = [inside.port] if low <= inside.port <= high else []
         same_parity = range(low + (inside.port - low) % 2, high + 1, 2)
         candidates = chain(preserved, same_parity, range(low, high + 1))
@@ -198,52 +190,44 @@ class NatTable:
             Drop: the segment is not forwarded.
         """
         del server
-        segment = TCP(payload(packet)[:20])
-        fits = side == "left" or self.is_in_window(mapping, segment)
-        if segment.flags.S:
+        segment, expected = TCP(packet.octets[:20]), mapping.next_sequence
+        flags = segment.flags
+        fits = side == "left" or not expected or abs(segment.seq - expected) < WINDOW
+        if flags.S:
             mapping.syn_sides.add(side)
-            if len(mapping.syn_sides) == 2:
-                mapping.lifetime_s = self.view.tcp_established_s
         if side == "right" and fits:
-            size = len(payload(packet)) - 4 * segment.dataofs
-            mapping.next_sequence = segment.seq + size + bool(segment.flags & (SYN | FIN))
-        if segment.flags.R:
-            self.follow_reset(mapping, side, fits=fits)
-        elif mapping.lifetime_s == RESET_S and len(mapping.syn_sides) == 2:
+            size = len(packet.octets) - 4 * segment.dataofs
+            mapping.next_sequence = segment.seq + size + bool(flags.S or flags.F)
+        if flags.R:
+            self.follow_reset(mapping, fits=fits)
+        elif len(mapping.syn_sides) == 2 and (flags.S or mapping.lifetime_s == RESET_S):
             mapping.lifetime_s = self.view.tcp_established_s
 
-    def is_in_window(self, mapping: NatMapping, segment: Packet) -> bool:
-        """Return whether a server's segment may be accepted by the client."""
-        expected = mapping.next_sequence
-        return not expected or abs(segment.seq - expected) < WINDOW
-
-    def follow_reset(self, mapping: NatMapping, side: SideName, *, fits: bool) -> None:
+    def follow_reset(self, mapping: NatMapping, *, fits: bool) -> None:
         """Shorten the lifetime after an RST that an end accepts."""
-        del side
         if fits:
             mapping.lifetime_s = RESET_S
 
-    # packets from inside
-
-    def send_out(self, packet: IPPacket, host: str = "") -> list[Translated]:
+    def send_out(self, packet: IPPacket, host: Address | None = None) -> list[Translated]:
         """Translate a packet from inside.
 
         Args:
             packet: its hop limit has been decremented.
-            host: tells hosts with equal addresses apart.
+            host: distinguishes hosts with equal addresses; by default the source.
 
         Raises:
             Drop: it is not forwarded.
         """
-        if is_error(packet):
+        host = host or packet.src
+        if packet.is_error:
             return self.send_error_out(packet, host)
-        proto = transport_of(packet)
-        inside = Inside(host, packet.src, endpoint(packet, is_source=True).port)
+        inside = Inside(host, *endpoint(packet, is_source=True))
         server = endpoint(packet, is_source=False)
-        mapping = self.find_inside(proto, inside, server) or self.create(proto, inside, server)
+        session = SessionKey(transport_of(packet), inside, server)
+        mapping = self.find_inside(session) or self.create(session)
         mapping.servers.add(server)
         self.refresh(mapping, "left")
-        if proto == TCP6:
+        if session.protocol == TCP6:
             self.follow(mapping, packet, "left", server)
         translated = self.translate_source(packet, mapping)
         if packet.dst in self.pool:
@@ -259,15 +243,16 @@ class NatTable:
         del packet
         return self.send_in(translated, is_hairpinned=True)
 
-    def send_error_out(self, packet: IPPacket, host: str) -> list[Translated]:
+    def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5)."""
-        quoted = read_quoted_packet(packet)
-        host_end, server = endpoint(quoted, is_source=False), endpoint(quoted, is_source=True)
-        mapping = self.find_inside(transport_of(quoted), Inside(host, *host_end), server)
+        quoted = packet.quoted_packet()
+        inside = Inside(host, *endpoint(quoted, is_source=False))
+        server = endpoint(quoted, is_source=True)
+        mapping = self.find_inside(SessionKey(transport_of(quoted), inside, server))
         if mapping is None:
             raise Drop
         about = self.translate_quoted_destination(quoted, mapping)
-        changed = replace_address(packet, mapping.public.address, is_source=True)
+        changed = replace(packet, src=mapping.public.address)
         if packet.dst in self.pool:
             return self.hairpin_error(changed, about)
         return [Translated("right", replace_quoted_packet(changed, about))]
@@ -278,19 +263,27 @@ class NatTable:
 
     def hairpin_error(self, packet: IPPacket, about: IPPacket) -> list[Translated]:
         """Send a host's ICMP error to the host that it is about (RFC 5508, REQ-7)."""
-        source = endpoint(about, is_source=True)
-        mapping = self.find_public(transport_of(about), NatEndpoint(packet.dst, source.port))
+        source = NatEndpoint(packet.dst, endpoint(about, is_source=True).port)
+        mapping = self.find_public(transport_of(about), source)
         if mapping is None:
             raise Drop
-        inner = replace_endpoint(about, mapping.inside[1:], is_source=True)
-        changed = replace_address(packet, mapping.inside.address, is_source=False)
-        return [Translated("left", replace_quoted_packet(changed, inner), mapping.inside.host)]
+        return self.send_error_to_host(packet, about, mapping)
 
-    # packets from outside
+    def send_error_to_host(
+        self, packet: IPPacket, about: IPPacket, mapping: NatMapping
+    ) -> list[Translated]:
+        """Send an ICMP error to the host whose packet it is about."""
+        about = self.translate_quoted_source(about, mapping)
+        changed = replace(packet, dst=mapping.inside.address)
+        return [Translated("left", replace_quoted_packet(changed, about), mapping.inside.host)]
+
+    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
+        """Return the packet that an error quotes, as its host sent it."""
+        return replace_endpoint(quoted, mapping.inside[1:], is_source=True)
 
     def send_in(self, packet: IPPacket, *, is_hairpinned: bool = False) -> list[Translated]:
         """Translate a packet from outside."""
-        if is_error(packet):
+        if packet.is_error:
             return self.send_error_in(packet)
         proto, public = transport_of(packet), endpoint(packet, is_source=False)
         mapping = self.find_public(proto, public)
@@ -302,9 +295,8 @@ class NatTable:
         if proto == TCP6:
             self.follow(mapping, packet, "right", server)
         self.refresh(mapping, "right")
-        inside = mapping.inside
-        translated = replace_endpoint(packet, inside[1:], is_source=False)
-        return [Translated("left", translated, inside.host)]
+        translated = replace_endpoint(packet, mapping.inside[1:], is_source=False)
+        return [Translated("left", translated, mapping.inside.host)]
 
     def handle_unknown(self, packet: IPPacket) -> list[Translated]:
         """Drop a packet to a public endpoint without a mapping."""
@@ -318,22 +310,15 @@ class NatTable:
         """Translate an ICMP error with the packet that it quotes (RFC 5508, REQ-4)."""
         if not self.is_valid_error(packet):
             raise Drop
-        quoted = read_quoted_packet(packet)
-        proto, public = transport_of(quoted), endpoint(quoted, is_source=True)
-        mapping = self.find_public(proto, public)
+        quoted = packet.quoted_packet()
+        mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
         if mapping is None:
             return self.handle_unknown(packet)
-        about = self.translate_quoted_source(quoted, mapping)
-        changed = replace_address(packet, mapping.inside.address, is_source=False)
-        return [Translated("left", replace_quoted_packet(changed, about), mapping.inside.host)]
+        return self.send_error_to_host(packet, quoted, mapping)
 
     def is_valid_error(self, packet: IPPacket) -> bool:
         """Return whether the checksum of an ICMP error is right (RFC 5508, REQ-3)."""
-        return is_valid_message(packet)
-
-    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        """Return the packet that an error quotes, as its host sent it."""
-        return replace_endpoint(quoted, mapping.inside[1:], is_source=True)
+        return packet.has_valid_message
 
 
 def transport_of(packet: IPPacket) -> int:
@@ -342,214 +327,162 @@ def transport_of(packet: IPPacket) -> int:
     Raises:
         Drop: it has no ports, and is not an echo.
     """
-    proto = protocol(packet)
-    if proto in (TCP6, UDP17):
-        return proto
-    if is_icmp(packet) and is_echo(packet):
+    if packet.proto in PORT_PROTOCOLS:
+        return packet.proto
+    if packet.is_echo:
         return ICMP4
     raise Drop
 
 
 def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
-    """Return the source or destination of a packet; an echo's remote end has port 0."""
+    """Return the source or destination of a packet.
+
+    Raises:
+        Drop: it has no port.
+    """
     number = port(packet, is_source=is_source)
     if number is None:
         raise Drop
     return NatEndpoint(packet.src if is_source else packet.dst, number)
 
 
-def unreachable(version: int) -> Packet:
-    """Return the header of an ICMP host unreachable or ICMPv6 address unreachable."""
-    return ICMP(type=3, code=1) if version == 4 else ICMPv6DestUnreach(code=3)
-
-
-def read_quoted_packet(packet: IPPacket) -> IPPacket:
-    """Return the packet that an ICMP error quotes."""
-    return read_header(payload(packet)[8:])
-
-
-def replace_address(packet: IPPacket, address: str, *, is_source: bool) -> IPPacket:
-    """Return a packet with another source or destination; its message is summed later."""
-    changed = with_payload(packet, payload(packet))
-    setattr(changed, "src" if is_source else "dst", address)
-    return changed
-
-
 def replace_quoted_packet(packet: IPPacket, quoted: IPPacket) -> IPPacket:
     """Return an ICMP error with another quoted packet and a new checksum."""
-    octets = payload(packet)
-    header = ICMP(octets[:8]) if packet.version == 4 else read_error(octets)
-    header.delfieldval("chksum" if packet.version == 4 else "cksum")
-    bare = with_payload(packet, b"")
-    return with_payload(packet, bytes(bare / header / Raw(bytes(quoted)))[len(bare) :])
+    return packet.with_message(packet.octets[:8] + bytes(quoted))
 
 
-class NatDevice(PacketDevice):
-    """A NAT44 or NAT66: hosts on the left link, servers on the right link."""
+class MappingDevice(PacketDevice):
+    """A device that translates packets of IPv4 or IPv6 by a table of mappings."""
 
     table_class = NatTable
+    table: NatTable
+
+    def flush(self) -> None:
+        super().flush()
+        self.table.flush()
+
+    def send_out(self, packet: IPPacket, host: Address) -> list[Sent]:
+        """Translate and send a packet from inside."""
+        self.table.expire(self.now_s)
+        sent = self.table.send_out(packet, host)
+        return [piece for translated in sent for piece in self.emit(*translated)]
+
+    def send_in(self, packet: IPPacket) -> list[Sent]:
+        """Translate and send a packet from outside."""
+        self.table.expire(self.now_s)
+        sent = self.table.send_in(packet)
+        return [piece for translated in sent for piece in self.emit(*translated)]
+
+    def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
+        """Send a translated packet; fragment it if it exceeds the MTU of its link."""
+        del host
+        mtu = self.ports.mtu(side)
+        if len(packet) > mtu and packet.version == 6:
+            raise Drop(IcmpError(2, 0, mtu))
+        if len(packet) > mtu and packet.df:
+            raise Drop(IcmpError(3, 4, mtu))
+        return [(side, piece) for piece in fragment(packet, mtu)]
+
+
+class NatDevice(MappingDevice):
+    """A NAT44 or NAT66: hosts on the left link, servers on the right link."""
 
     def __init__(self, ports: DeviceLinks, view: Nat) -> None:
         super().__init__(ports)
         self.table = self.table_class(view)
         self.version = view.pool[0].version
 
-    def flush(self) -> None:
-        super().flush()
-        self.table.flush()
-
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         if packet.version != self.version:
-            yield from self.route(side, packet)
-            return
-        self.table.expire(self.now_s)
+            return self.route(side, packet)
         whole = self.reassembly.add(packet)
         if whole is None:
-            return
+            return []
         aged = self.decrement(whole)
-        send = self.table.send_out if side == "left" else self.table.send_in
-        for out, translated, _ in send(aged):
-            yield from self.fit(out, translated)
-
-    def fit(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        """Fragment a reassembled packet that exceeds the MTU of its link."""
-        return [(side, piece) for piece in fit_mtu(packet, self.ports.mtu(side))]
+        return self.send_out(aged, aged.src) if side == "left" else self.send_in(aged)
 
 
-def fit_mtu(packet: IPPacket, mtu: int) -> list[IPPacket]:
-    """Return a packet, or fragments of it that fit a link.
-
-    Raises:
-        Drop: the packet is too big and must not be fragmented.
-    """
-    if packet.version == 4:
-        if len(packet) > mtu and packet.flags.DF:
-            raise Drop(ICMP(type=3, code=4, nexthopmtu=mtu))
-        return fragment_ipv4(packet, mtu)
-    if len(packet) > mtu:
-        raise Drop(ICMPv6PacketTooBig(mtu=mtu))
-    return [packet]
-
-
-class Nat64Device(TranslatingDevice):
+class Nat64Device(MappingDevice, TranslatingDevice):
     """A NAT64 (RFC 6146): a translator in front of mappings."""
 
-    table_class = NatTable
-
-    def __init__(self, ports: DeviceLinks, view: Nat, prefix: PrefixMap) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat, prefix: IPv6Network) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
-        self.table, self.prefix = self.table_class(view), prefix
+        self.table, self.prefix = self.table_class(view), PrefixMap(prefix)
 
-    def flush(self) -> None:
-        super().flush()
-        self.table.flush()
+    def is_ipv4_destination(self, destination: Address) -> bool:
+        return destination in self.prefix.prefix
 
-    def is_ipv4_destination(self, destination: str) -> bool:
-        return address_of(destination) in self.prefix.prefix
-
-    def map_for(self, packet: IPPacket) -> AddressMap:
-        if packet.version == 6 and self.is_ipv4_destination(packet.src):  # RFC 6146, section 3.5
+    def map_for(self, packet: IPPacket) -> HostMap:
+        if packet.src in self.prefix.prefix:  # RFC 6146, section 3.5
             raise Drop
-        return HostMap(address_of(INSIDE_IPV4), address_of(packet.src), self.prefix)
+        return self.map_for_host(packet.src)
 
-    def map_for_host(self, host: str) -> AddressMap:
-        """Return the map with which packets go to a host."""
-        return HostMap(address_of(INSIDE_IPV4), address_of(host), self.prefix)
+    def map_for_host(self, host: Address) -> HostMap:
+        """Return the map of packets from and to a host."""
+        return HostMap(INSIDE_IPV4, host, self.prefix)
 
-    def forward_ipv6(self, packet: IPv6) -> Iterable[Sent]:
-        skip_extensions(packet)
-        self.table.expire(self.now_s)
-        whole = self.reassembly.add(packet)
-        return [] if whole is None else super().forward_ipv6(whole)
+    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+        return self.reassembly.add(packet)
 
-    def emit_ipv4(self, arrived: IPv6, packet: IP) -> Iterable[Sent]:
+    def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> list[Sent]:
         try:
-            for out, translated, host in self.table.send_out(packet, arrived.src):
-                yield from self.emit(out, translated, host)
+            return self.send_out(packet, arrived.src)
         except Drop as drop:
             error = drop.error
             raise Drop(self.error_to_ipv6(error, packet) if error else None) from None
 
-    def emit(self, side: SideName, packet: IP, host: str) -> Iterable[Sent]:
+    def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         """Send a translated packet to a server, or to a host as IPv6."""
-        if side == "right":
-            return [(side, piece) for piece in fit_mtu(packet, self.ipv4_mtu)]
+        if side == "right" or host is None:
+            return super().emit(side, packet, host)
         return [(side, piece) for piece in self.to_ipv6(packet, self.map_for_host(host))]
 
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
-        self.table.expire(self.now_s)
-        whole = self.reassembly.add(packet)
-        if whole is None:
-            return
-        if has_source_route(whole):
-            raise Drop(ICMP(type=3, code=5))
-        for out, translated, host in self.table.send_in(whole):
-            yield from self.emit(out, translated, host)
+    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
+        return self.send_in(packet)
 
 
-class AftrDevice(TunnelDevice):
+class AftrDevice(MappingDevice, TunnelDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
     copies_dscp = True
-    table_class = NatTable
 
-    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat, aftr: Address) -> None:
         super().__init__(ports)
         self.table = self.table_class(view)
-        self.relays = [view.aftr] if view.aftr else []
+        self.aftr, self.relays = aftr, [aftr]
 
-    def flush(self) -> None:
-        super().flush()
-        self.table.flush()
-
-    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        self.table.expire(self.now_s)
-        return super().forward(side, packet)
-
-    def check_source(self, outer: IPv6, inner: IP) -> None:
+    def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         """Accept every source (RFC 6333, section 8.2)."""
 
-    def age_inner(self, inner: IP) -> IP:
+    def age_inner(self, inner: IPPacket) -> IPPacket:
         return self.decrement(inner)
 
-    def decapsulate(self, packet: IPv6) -> IP:
+    def decapsulate(self, packet: IPPacket) -> IPPacket:
         """Return a whole inner packet: only the first fragment has ports."""
         whole = self.reassembly.add(super().decapsulate(packet), packet.src)
         if whole is None:
             raise Drop
         return whole
 
-    def forward_from_tunnel(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_from_tunnel(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         """Translate an inner packet; ICMP errors about it go into the tunnel."""
         try:
             return super().forward_from_tunnel(outer, inner)
         except Drop as drop:
-            if drop.error is None or is_error(inner):
+            if drop.error is None or not inner.is_answerable:
                 raise Drop from None
             error = error_packet(self.ports.addresses["right", 4], inner, drop.error)
-            return self.send_to_b4(error, outer.src)
+            return self.emit("left", error, outer.src)
 
-    def forward_inner(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
-        return [
-            sent
-            for out, translated, host in self.table.send_out(inner, outer.src)
-            for sent in self.emit(out, translated, host)
-        ]
+    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
+        return self.send_out(inner, outer.src)
 
-    def emit(self, side: SideName, packet: IP, host: str) -> Iterable[Sent]:
+    def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         """Send a translated packet to a server, or to a B4."""
-        if side == "left":
-            return self.send_to_b4(packet, host)
-        return [(side, piece) for piece in fit_mtu(packet, self.ports.mtu(side))]
+        if side == "right" or host is None:
+            return super().emit(side, packet, host)
+        return self.encapsulate(packet, self.aftr, host)
 
-    def send_to_b4(self, packet: IP, b4: str) -> list[Sent]:
-        """Encapsulate a packet for a B4."""
-        (aftr,) = self.relays
-        return self.encapsulate(packet, aftr, address_of(b4))
-
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
+    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(self.decrement(packet))
-        if whole is None:
-            return
-        for out, translated, host in self.table.send_in(whole):
-            yield from self.emit(out, translated, host)
+        return [] if whole is None else self.send_in(whole)

@@ -1,20 +1,22 @@
-"""Scapy packets as devices handle them: an IP header with its fields, then octets."""
+"""IP packets of either version as devices handle them: header fields, then octets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
-from scapy.layers.inet import IP, UDP
-from scapy.layers.inet6 import ICMPv6ParamProblem, IPv6, IPv6ExtHdrFragment
-from scapy.packet import Packet, Raw
+from scapy.layers.inet import IP, in4_chksum
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
+from scapy.packet import Raw
 from scapy.utils import checksum
+from v6t.plugins.audit_views import Address
 
-IPPacket: TypeAlias = IP | IPv6
-ICMP4, IPIP, TCP6, UDP17, FRAGMENT, ICMP6 = 1, 4, 6, 17, 44, 58
+ICMP4, IPIP, TCP6, UDP17, IPV6_IN_IP, FRAGMENT, ICMP6 = 1, 4, 6, 17, 41, 44, 58
 HOP_BY_HOP, ROUTING, OPTIONS = 0, 43, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, OPTIONS)
-MORE_FRAGMENTS, DONT_FRAGMENT = "MF", "DF"
+LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE = 3, 9
 CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
 PORT_PROTOCOLS = (TCP6, UDP17)
 ECHO_TYPES = {4: (8, 0), 6: (128, 129)}
@@ -26,32 +28,206 @@ NEVER_FORWARDED = (
 """RFC 1812, section 5.3.7; RFC 4291, sections 2.4 and 2.5.6."""
 
 
+class IcmpError(NamedTuple):
+    """Type, code and second word of an ICMP or ICMPv6 error."""
+
+    type: int
+    code: int = 0
+    word: int = 0
+
+    @property
+    def octets(self) -> bytes:
+        """The header, its checksum zero."""
+        return bytes([self.type, self.code, 0, 0]) + self.word.to_bytes(4, "big")
+
+    @classmethod
+    def read(cls, octets: bytes) -> IcmpError:
+        """Read the header of an error."""
+        if len(octets) < 8:
+            raise Drop
+        return cls(octets[0], octets[1], int.from_bytes(octets[4:8], "big"))
+
+
 class Drop(Exception):
     """A device discards a packet.
 
     Attributes:
-        error: the ICMP or ICMPv6 header of the error that the device sends, or None.
+        error: the error that the device sends, or None.
         about: the packet that the error quotes, or None for the one that arrived.
     """
 
-    def __init__(self, error: Packet | None = None, about: IPPacket | None = None) -> None:
+    def __init__(self, error: IcmpError | None = None, about: IPPacket | None = None) -> None:
         super().__init__(error)
         self.error = error
         self.about = about
 
 
+@dataclass
+class IPPacket:
+    """An IP packet.
+
+    Attributes:
+        src, dst: addresses; both have the version of the packet.
+        proto: protocol or next header, behind IPv6 extension headers.
+        octets: what follows the IP header and IPv6 extension headers.
+        tos, ttl: traffic class and hop limit of IPv6.
+        id: identification; None for IPv6 without a fragment header.
+        offset: of a fragment, in units of eight octets.
+        more, df: flags.
+        flow: flow label.
+        options: of IPv4, as scapy reads them.
+        extensions: type and octets of each IPv6 header before the fragment header.
+        missing: octets that were cut off the end, where an ICMP error quotes the packet.
+    """
+
+    src: Address
+    dst: Address
+    proto: int
+    octets: bytes = b""
+    tos: int = 0
+    ttl: int = 64
+    id: int | None = None
+    offset: int = 0
+    more: bool = False
+    df: bool = False
+    flow: int = 0
+    options: Sequence[Any] = ()
+    extensions: Sequence[tuple[int, bytes]] = ()
+    missing: int = 0
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return self.src.version
+
+    def __bytes__(self) -> bytes:
+        return self._ipv4_octets() if self.version == 4 else self._ipv6_octets()
+
+    def __len__(self) -> int:
+        return len(bytes(self))
+
+    def _ipv4_octets(self) -> bytes:
+        header = IP(src=str(self.src), dst=str(self.dst), proto=self.proto, tos=self.tos)
+        header.ttl, header.id, header.frag = self.ttl, self.id or 0, self.offset
+        header.flags, header.options = self.more + 2 * self.df, list(self.options)
+        if self.missing:
+            header.len = len(header) + len(self.octets) + self.missing
+        return bytes(header / Raw(self.octets))
+
+    def _ipv6_octets(self) -> bytes:
+        proto, octets = self.proto, self.octets
+        if self.id is not None:
+            fragment = IPv6ExtHdrFragment(nh=proto, offset=self.offset, m=self.more, id=self.id)
+            proto, octets = FRAGMENT, bytes(fragment) + octets
+        for kind, extension in reversed(self.extensions):
+            proto, octets = kind, bytes([proto]) + extension[1:] + octets
+        header = IPv6(src=str(self.src), dst=str(self.dst), nh=proto, tc=self.tos, fl=self.flow)
+        header.hlim, header.plen = self.ttl, len(octets) + self.missing
+        return bytes(header) + octets
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether the packet is a fragment, or has an IPv6 fragment header."""
+        return self.id is not None if self.version == 6 else bool(self.offset or self.more)
+
+    @property
+    def is_icmp(self) -> bool:
+        """Whether the packet carries the ICMP of its version."""
+        return self.proto == (ICMP4 if self.version == 4 else ICMP6)
+
+    @property
+    def icmp_type(self) -> int | None:
+        """Type of an ICMP or ICMPv6 message; None for other packets and later fragments."""
+        return self.octets[0] if self.is_icmp and self.octets and not self.offset else None
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether the packet is an ICMP or ICMPv6 echo message."""
+        return self.icmp_type in ECHO_TYPES[self.version]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the packet is an ICMP or ICMPv6 error."""
+        return self.icmp_type in ERROR_TYPES[self.version]
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether a device may send an ICMP error about the packet (RFC 1122, section 3.2.2)."""
+        return self.is_echo if self.proto == ICMP4 and self.version == 4 else not self.is_error
+
+    @property
+    def pseudo_header(self) -> bytes:
+        """Addresses that the checksum of the transport covers; none for ICMP."""
+        return b"" if self.proto == ICMP4 else self.src.packed + self.dst.packed
+
+    @property
+    def has_valid_message(self) -> bool:
+        """Whether the checksum of an ICMP or ICMPv6 message is right."""
+        return checksum(self._message_header() + self.octets) == 0
+
+    def _message_header(self) -> bytes:
+        length = len(self.octets).to_bytes(4, "big")
+        return b"" if self.version == 4 else self.pseudo_header + length + bytes([0, 0, 0, ICMP6])
+
+    def with_message(self, octets: bytes) -> IPPacket:
+        """Return the packet with an ICMP or ICMPv6 message and its checksum."""
+        proto = ICMP4 if self.version == 4 else ICMP6
+        packet = replace(self, proto=proto, octets=octets[:2] + b"\0\0" + octets[4:], missing=0)
+        value = checksum(packet._message_header() + packet.octets)
+        packet.octets = octets[:2] + value.to_bytes(2, "big") + octets[4:]
+        return packet
+
+    def quoted_packet(self) -> IPPacket:
+        """Return the packet that an ICMP error quotes."""
+        return read_header(self.octets[8:])
+
+
 def read_header(octets: bytes) -> IPPacket:
-    """Read the IP header of a packet that may be cut short.
+    """Read a packet that may be cut short; an incomplete IPv6 extension header is its transport.
 
     Raises:
-        Drop: the header is incomplete.
+        Drop: the IP header is incomplete.
     """
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
         raise Drop
-    header = (IPv6 if version == 6 else IP)(octets[:size])
-    return attach(header, octets[size:])
+    return _read_ipv4(octets, size) if version == 4 else _read_ipv6(octets)
+
+
+def _read_ipv4(octets: bytes, size: int) -> IPPacket:
+    header = IP(octets[:size])
+    return IPPacket(
+        IPv4Address(header.src),
+        IPv4Address(header.dst),
+        header.proto,
+        octets[size:],
+        header.tos,
+        header.ttl,
+        header.id,
+        header.frag,
+        bool(header.flags.MF),
+        bool(header.flags.DF),
+        options=header.options,
+        missing=header.len - len(octets),
+    )
+
+
+def _read_ipv6(octets: bytes) -> IPPacket:
+    header, rest = IPv6(octets[:40]), octets[40:]
+    src, dst, proto = IPv6Address(header.src), IPv6Address(header.dst), header.nh
+    extensions = []
+    while proto in EXTENSIONS and len(rest) >= 8:
+        size = 8 * (rest[1] + 1)
+        extensions.append((proto, rest[:size]))
+        proto, rest = rest[0], rest[size:]
+    packet = IPPacket(src, dst, proto, rest, header.tc, header.hlim, flow=header.fl)
+    packet.extensions, packet.missing = extensions, 40 + header.plen - len(octets)
+    if proto == FRAGMENT and len(rest) >= 8:
+        fragment = IPv6ExtHdrFragment(rest[:8])
+        packet.proto, packet.octets, packet.id = fragment.nh, rest[8:], fragment.id
+        packet.offset, packet.more = fragment.offset, bool(fragment.m)
+    return packet
 
 
 def read_packet(octets: bytes) -> IPPacket:
@@ -61,133 +237,31 @@ def read_packet(octets: bytes) -> IPPacket:
         Drop: lengths or the header checksum are wrong, or an address must not be forwarded.
     """
     packet = read_header(octets)
-    header = len(octets) - len(payload(packet))
-    length = packet.len if packet.version == 4 else 40 + packet.plen
-    wrong_checksum = packet.version == 4 and checksum(octets[:header]) != 0
-    if not header <= length <= len(octets) or wrong_checksum:
+    if packet.missing < 0:
+        packet = read_header(octets[: packet.missing])
+    wrong_checksum = packet.version == 4 and checksum(octets[: 4 * (octets[0] & 15)]) != 0
+    if packet.missing or wrong_checksum:
         raise Drop
-    if not is_forwardable(packet.src) or not is_forwardable(packet.dst):
+    if any(end in network for end in (packet.src, packet.dst) for network in NEVER_FORWARDED):
         raise Drop
-    return with_payload(packet, octets[header:length])
+    return packet
 
 
-def is_forwardable(text: str) -> bool:
-    """Return whether a router may forward packets from or to an address."""
-    address = address_of(text)
-    return not any(
-        address in network for network in NEVER_FORWARDED if network.version == address.version
-    )
-
-
-def address_of(text: str) -> Any:
-    """Return the IPv4Address or IPv6Address that scapy writes as text."""
-    return IPv6Address(text) if ":" in text else IPv4Address(text)
-
-
-def payload(packet: IPPacket) -> bytes:
-    """Return the octets behind the IP header."""
-    return bytes(packet.payload)
-
-
-def with_payload(packet: IPPacket, octets: bytes) -> IPPacket:
-    """Return the packet with other octets behind its header; scapy computes length and checksum."""
-    computed = ("len", "chksum") if packet.version == 4 else ("plen",)
-    fields = {name: value for name, value in packet.fields.items() if name not in computed}
-    return attach(type(packet)(**fields), octets)
-
-
-def attach(header: IPPacket, octets: bytes) -> IPPacket:
-    """Put octets behind a header and return it."""
-    if octets:
-        header.add_payload(Raw(octets))
-    return header
-
-
-def hop_limit(packet: IPPacket) -> int:
-    """Return the TTL or hop limit."""
-    return int(packet.ttl if packet.version == 4 else packet.hlim)
-
-
-def with_hop_limit(packet: IPPacket, value: int) -> IPPacket:
-    """Return the packet with another TTL or hop limit."""
-    changed = with_payload(packet, payload(packet))
-    setattr(changed, "ttl" if packet.version == 4 else "hlim", value)
-    return changed
-
-
-def protocol(packet: IPPacket) -> int:
-    """Return the protocol, or the next header of IPv6."""
-    return int(packet.proto if packet.version == 4 else packet.nh)
-
-
-def is_fragment(packet: IPPacket) -> bool:
-    """Return whether the packet is a fragment, or has an IPv6 fragment header."""
-    if packet.version == 6:
-        return bool(packet.nh == FRAGMENT)
-    return bool(packet.frag or packet.flags.MF)
-
-
-def is_icmp(packet: IPPacket) -> bool:
-    """Return whether the packet carries the ICMP of its version."""
-    return protocol(packet) == (ICMP4 if packet.version == 4 else ICMP6)
-
-
-def icmp_type(packet: IPPacket) -> int | None:
-    """Return the type of an ICMP or ICMPv6 message; None for other packets and later fragments."""
-    octets = payload(packet)
-    if not is_icmp(packet) or not octets or (packet.version == 4 and packet.frag):
-        return None
-    return octets[0]
-
-
-def is_echo(packet: IPPacket) -> bool:
-    """Return whether the packet is an ICMP or ICMPv6 echo message."""
-    return icmp_type(packet) in ECHO_TYPES[packet.version]
-
-
-def is_error(packet: IPPacket) -> bool:
-    """Return whether the packet is an ICMP or ICMPv6 error."""
-    return icmp_type(packet) in ERROR_TYPES[packet.version]
-
-
-def is_answerable(packet: IPPacket) -> bool:
-    """Return whether a device may send an ICMP error about the packet (RFC 1122, section 3.2.2)."""
-    is_icmp4 = packet.version == 4 and packet.proto == ICMP4
-    return is_echo(packet) if is_icmp4 else not is_error(packet)
-
-
-def skip_extensions(packet: IPPacket) -> tuple[int, bytes]:
-    """Return the protocol behind IPv6 extension headers, and what begins there.
+def check_source_route(packet: IPPacket) -> None:
+    """Check that no source route is left (RFC 7915, sections 4.1 and 5.1).
 
     Raises:
-        Drop: a header is incomplete, or a routing header has segments left.
+        Drop: IPv4 options or an IPv6 routing header name further hops.
     """
-    proto, octets = protocol(packet), payload(packet)
-    start = len(octets) + 40
-    while packet.version == 6 and proto in EXTENSIONS:
-        if len(octets) < 8:
-            raise Drop
-        if proto == ROUTING and octets[3]:
-            raise Drop(ICMPv6ParamProblem(code=0, ptr=start - len(octets) + 3))
-        proto, octets = octets[0], octets[8 * (octets[1] + 1) :]
-    return proto, octets
-
-
-def skip_fragment_header(packet: IPPacket) -> tuple[int, bytes]:
-    """Return protocol and transport octets of a packet or first fragment.
-
-    Raises:
-        Drop: the packet is a later fragment.
-    """
-    proto, octets = skip_extensions(packet)
-    if packet.version == 4 and packet.frag:
-        raise Drop
-    if packet.version == 6 and proto == FRAGMENT:
-        header = IPv6ExtHdrFragment(octets[:8])
-        if header.offset:
-            raise Drop
-        proto, octets = header.nh, octets[8:]
-    return proto, octets
+    for option in packet.options:
+        is_route = option.option in (LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE)
+        if is_route and getattr(option, "pointer", 255) <= option.length:
+            raise Drop(IcmpError(3, 5))
+    start = 40
+    for kind, extension in packet.extensions:
+        if kind == ROUTING and extension[3]:
+            raise Drop(IcmpError(4, 0, start + 3))
+        start += len(extension)
 
 
 def port(packet: IPPacket, *, is_source: bool) -> int | None:
@@ -200,194 +274,117 @@ def port(packet: IPPacket, *, is_source: bool) -> int | None:
     Returns:
         None if the packet has none.
     """
+    octets = packet.octets
+    if packet.proto in PORT_PROTOCOLS and len(octets) >= 4 and not packet.offset:
+        return int.from_bytes(octets[:2] if is_source else octets[2:4], "big")
+    if packet.is_echo and len(octets) >= 8:
+        return int.from_bytes(octets[4:6], "big")
+    if not packet.is_error:
+        return None
     try:
-        proto, octets = skip_fragment_header(packet)
-        if proto in PORT_PROTOCOLS and len(octets) >= 4:
-            return int.from_bytes(octets[:2] if is_source else octets[2:4], "big")
-        if proto != (ICMP4 if packet.version == 4 else ICMP6) or len(octets) < 8:
-            return None
-        if octets[0] in ECHO_TYPES[packet.version]:
-            return int.from_bytes(octets[4:6], "big")
-        if octets[0] not in ERROR_TYPES[packet.version]:
-            return None
-        quoted = read_header(octets[8:])
-        return None if is_error(quoted) else port(quoted, is_source=not is_source)
+        quoted = packet.quoted_packet()
     except Drop:
         return None
+    return None if quoted.is_error else port(quoted, is_source=not is_source)
 
 
-def update_checksum(value: int, old: bytes, new: bytes) -> int:
-    """Return a checksum after octets that it covers have changed (RFC 1624, equation 3)."""
-    total = 0xFFFF - value + (0xFFFF - _fold(old)) + _fold(new)
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    return 0xFFFF - total
-
-
-def _fold(octets: bytes) -> int:
-    """Return the one's complement sum of 16-bit words."""
-    return 0xFFFF - int(checksum(octets))
-
-
-def update_transport(proto: int, octets: bytes, old: bytes, new: bytes) -> bytes:
-    """Return TCP or UDP octets whose checksum covers new addresses or ports instead of old ones.
+def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
+    """Return a packet whose transport checksum covers new octets instead of old ones (RFC 1624).
 
     A checksum that is missing from a datagram, or cut off a quoted segment, stays so.
     """
-    at = CHECKSUM_OFFSET.get(proto)
-    if at is None or len(octets) < at + 2:
-        return octets
+    octets, at = packet.octets, CHECKSUM_OFFSET.get(packet.proto)
+    if at is None or len(octets) < at + 2 or packet.offset:
+        return packet
     before = int.from_bytes(octets[at : at + 2], "big")
-    if proto == UDP17 and not before:
-        return octets
-    value = update_checksum(before, old, new)
-    if proto == UDP17:
+    if packet.proto == UDP17 and not before:
+        return packet
+    total = 0xFFFF - before + checksum(old) + 0xFFFF - checksum(new)
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    value = 0xFFFF - total
+    if packet.proto == UDP17:
         value = value or 0xFFFF
-    return octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
+    return replace(packet, octets=octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :])
 
 
-def replace_endpoint(packet: IPPacket, end: tuple[str, int], *, is_source: bool) -> IPPacket:
-    """Return a packet, perhaps cut short, with another address and port, its checksums updated.
+def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
+    """Return a packet, perhaps cut short, with another address and port and updated checksums.
 
     The port of an echo message is its identifier.
     """
-    proto, octets = protocol(packet), payload(packet)
-    changed = with_payload(packet, b"")
-    setattr(changed, "src" if is_source else "dst", end[0])
-    number = end[1].to_bytes(2, "big")
-    if is_icmp(packet):
-        at, numbers = 4, octets[4:6]
-    else:
-        at, numbers = (0 if is_source else 2), octets[0 if is_source else 2 :][:2]
-    octets = octets[:at] + number + octets[at + 2 :]
-    old, new = packed_addresses(packet), packed_addresses(changed)
-    if proto == ICMP4:  # its checksum has no pseudo header
-        old = new = b""
-    octets = update_transport(proto, octets, old + numbers, new + number)
-    changed = with_payload(changed, octets)
-    for name in {"len", "plen"} & packet.fields.keys():
-        setattr(changed, name, getattr(packet, name))
-    return changed
+    address, number = end[0], end[1].to_bytes(2, "big")
+    at = 4 if packet.is_icmp else 0 if is_source else 2
+    old = packet.octets[at : at + 2]
+    changed = replace_address(packet, address, is_source=is_source)
+    changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
+    return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
 
 
-def packed_addresses(packet: IPPacket) -> bytes:
-    """Return source and destination as octets."""
-    source: bytes = address_of(packet.src).packed
-    destination: bytes = address_of(packet.dst).packed
-    return source + destination
+def replace_address(packet: IPPacket, address: Address, *, is_source: bool) -> IPPacket:
+    """Return a packet with another source or destination, its transport unchanged."""
+    return replace(packet, src=address) if is_source else replace(packet, dst=address)
 
 
-def is_valid_message(packet: IPPacket) -> bool:
-    """Return whether the checksum of an ICMP or ICMPv6 message is right."""
-    octets, pseudo = payload(packet), b""
-    if packet.version == 6:
-        length = len(octets).to_bytes(4, "big")
-        pseudo = packed_addresses(packet) + length + ICMP6.to_bytes(4, "big")
-    return checksum(pseudo + octets) == 0
-
-
-def fill_udp_checksum(packet: IP) -> IP:
+def fill_udp_checksum(packet: IPPacket) -> IPPacket:
     """Return a whole IPv4 datagram with a checksum if it has none (RFC 7915, section 4.5)."""
-    octets = payload(packet)
-    if packet.proto != UDP17 or is_fragment(packet) or len(octets) < 8 or octets[6:8] != b"\0\0":
+    octets = packet.octets
+    if packet.proto != UDP17 or packet.is_fragment or octets[6:8] != b"\0\0":
         return packet
-    header = UDP(octets[:8])
-    header.delfieldval("chksum")
-    bare = IP(src=packet.src, dst=packet.dst) / header / Raw(octets[8:])
-    return with_payload(packet, bytes(bare)[20:])
+    header = IP(src=str(packet.src), dst=str(packet.dst))
+    value = in4_chksum(UDP17, header, octets) or 0xFFFF
+    return replace(packet, octets=octets[:6] + value.to_bytes(2, "big") + octets[8:])
 
 
-def fragment_ipv4(packet: IP, mtu: int) -> list[IP]:
-    """Return the packet, or fragments of it that fit a link."""
-    if len(packet) <= mtu:
+def fragment(packet: IPPacket, mtu: int, identification: int = 0) -> list[IPPacket]:
+    """Return a packet, or fragments of it that fit a link.
+
+    Args:
+        packet: whole or itself a fragment.
+        mtu: of the link.
+        identification: of the fragments of an IPv6 packet without a fragment header.
+    """
+    size, octets = len(packet), packet.octets
+    if size <= mtu:
         return [packet]
-    octets, room = payload(packet), (mtu - 20) // 8 * 8
-    fragments = []
-    for at in range(0, len(octets), room):
-        piece = with_payload(packet, octets[at : at + room])
-        piece.frag = packet.frag + at // 8
-        if at + room < len(octets):
-            piece.flags |= MORE_FRAGMENTS
-        fragments.append(piece)
-    return fragments
-
-
-def fragment_ipv6(
-    header: IPv6, proto: int, octets: bytes, mtu: int, identification: int
-) -> list[IPv6]:
-    """Return the packet with a header and octets, or fragments of it that fit a link."""
-    if 40 + len(octets) <= mtu:
-        return [ipv6_packet(header, proto, octets)]
-    fragment = IPv6ExtHdrFragment(offset=0, m=0, id=identification)
-    return refragment_ipv6(header, proto, octets, mtu, fragment)
-
-
-def refragment_ipv6(
-    header: IPv6, proto: int, octets: bytes, mtu: int, fragment: IPv6ExtHdrFragment
-) -> list[IPv6]:
-    """Return fragments that fit a link of octets which are themselves a fragment or a whole."""
-    room = (mtu - 48) // 8 * 8 if 48 + len(octets) > mtu else max(8, len(octets))
-    fragments = []
-    for at in range(0, max(1, len(octets)), room):
-        more = fragment.m or at + room < len(octets)
-        piece = IPv6ExtHdrFragment(
-            nh=proto, offset=fragment.offset + at // 8, m=int(more), id=fragment.id
+    first = replace(packet, id=identification) if packet.id is None else packet
+    room = (mtu - len(first) + len(octets)) // 8 * 8
+    return [
+        replace(
+            first,
+            octets=octets[at : at + room],
+            offset=packet.offset + at // 8,
+            more=packet.more or at + room < len(octets),
         )
-        fragments.append(ipv6_packet(header, FRAGMENT, bytes(piece) + octets[at : at + room]))
-    return fragments
-
-
-def ipv6_packet(header: IPv6, proto: int, octets: bytes) -> IPv6:
-    """Return an IPv6 packet with a header's addresses, traffic class and hop limit."""
-    packet = with_payload(header, octets)
-    packet.nh = proto
-    return packet
+        for at in range(0, len(octets), room)
+    ]
 
 
 class Reassembly:
-    """Fragments of packets that are incomplete; none expires.
-
-    Packets that are not fragmented pass unchanged.
-    """
+    """Fragments of packets that are incomplete; none expires."""
 
     def __init__(self) -> None:
-        self._fragments: dict[tuple[object, ...], list[tuple[int, bool, bytes]]] = {}
+        self.fragments: dict[tuple[object, ...], list[IPPacket]] = {}
 
-    def add(self, packet: IPPacket, tunnel: str = "") -> IPPacket | None:
-        """Return the whole packet once all of its fragments have arrived, through one tunnel."""
-        if not is_fragment(packet):
+    def add(self, packet: IPPacket, tunnel: object = None) -> IPPacket | None:
+        """Return the whole packet once all of its fragments have arrived, through one tunnel.
+
+        Packets that are not fragmented pass unchanged.
+        """
+        if not packet.is_fragment:
             return packet
-        if packet.version == 4:
-            key: tuple[object, ...] = (tunnel, packet.src, packet.dst, packet.id, packet.proto)
-            octets = self._join(key, packet.frag, bool(packet.flags.MF), payload(packet))
-            return None if octets is None else self._whole_ipv4(packet, octets)
-        header = IPv6ExtHdrFragment(payload(packet)[:8])
-        key = (tunnel, packet.src, packet.dst, header.id)
-        octets = self._join(key, header.offset, bool(header.m), payload(packet)[8:])
-        if octets is None:
-            return None
-        whole = with_payload(packet, octets)
-        whole.nh = header.nh
-        return whole
-
-    @staticmethod
-    def _whole_ipv4(packet: IP, octets: bytes) -> IP:
-        whole = with_payload(packet, octets)
-        whole.frag, whole.flags, whole.options = 0, packet.flags & ~0x1, []
-        whole.delfieldval("ihl")
-        return whole
-
-    def _join(
-        self, key: tuple[object, ...], offset: int, more: bool, octets: bytes
-    ) -> bytes | None:
-        fragments = self._fragments.setdefault(key, [])
-        fragments.append((8 * offset, more, octets))
-        whole = b""
-        for start, is_followed, piece in sorted(fragments):
-            if start != len(whole):
+        proto = packet.proto if packet.version == 4 else None
+        key = (tunnel, packet.src, packet.dst, packet.id, proto)
+        fragments = self.fragments.setdefault(key, [])
+        fragments.append(packet)
+        octets = b""
+        for piece in sorted(fragments, key=lambda piece: piece.offset):
+            if 8 * piece.offset != len(octets):
                 return None
-            whole += piece
-            if not is_followed:
-                del self._fragments[key]
-                return whole
+            octets += piece.octets
+            if not piece.more:
+                del self.fragments[key]
+                whole = replace(packet, octets=octets, offset=0, more=False)
+                whole.id, whole.options = None if packet.version == 6 else packet.id, ()
+                return read_header(bytes(whole))
         return None

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from ipaddress import IPv6Address, IPv6Network
 
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import bits_of, ipv6_from, prefix_bits
-from v6t.audit.packet_device.packets import (
-    Drop,
-    IPPacket,
-    address_of,
-    is_error,
-    payload,
-    read_header,
-    with_payload,
-)
-from v6t.plugins.audit_views import PrefixTranslator, SideName
+from v6t.audit.packet_device.packets import Drop, IPPacket, replace_address
+from v6t.plugins.audit_views import Address, PrefixTranslator, SideName
 
 
-def words_of(address: IPv6Address) -> list[int]:
+def words_of(address: Address) -> list[int]:
     """Return an address as eight 16-bit words."""
     return [int(word, 16) for word in address.exploded.split(":")]
 
 
-def translate_prefix(address: IPv6Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
+def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
     """Return an address behind another prefix whose words have the same one's complement sum.
 
     Raises:
@@ -32,14 +25,11 @@ def translate_prefix(address: IPv6Address, old: IPv6Network, new: IPv6Network) -
     """
     before = words_of(address)
     after = words_of(ipv6_from(prefix_bits(new) + bits_of(address)[new.prefixlen :]))
-    if max(old.prefixlen, new.prefixlen) <= 48:
-        adjusted = 3
-    else:
-        adjustable = [n for n in range(4, 8) if before[n] != 0xFFFF]
-        if not adjustable:
-            raise Drop
-        adjusted = adjustable[0]
-    after[adjusted] = (after[adjusted] + sum(before) - sum(after)) % 0xFFFF
+    is_short = max(old.prefixlen, new.prefixlen) <= 48
+    adjustable = [3] if is_short else [n for n in range(4, 8) if before[n] != 0xFFFF]
+    if not adjustable:
+        raise Drop
+    after[adjustable[0]] = (after[adjustable[0]] + sum(before) - sum(after)) % 0xFFFF
     return IPv6Address(":".join(f"{word:x}" for word in after))
 
 
@@ -51,31 +41,25 @@ class PrefixDevice(PacketDevice):
         self.internal, self.external = view.internal, view.external
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        aged = self.decrement(packet)
-        if side == "left" and address_of(aged.src) in self.internal:
-            aged = self.translate(aged, "src", self.internal, self.external)
-        if address_of(aged.dst) in self.external:
-            aged = self.translate(aged, "dst", self.external, self.internal)
-            return [("left", aged)]
-        out = self.ports.side_of(aged.dst)
+        packet = self.decrement(packet)
+        if side == "left" and packet.src in self.internal:
+            packet = self.translate(packet, self.internal, self.external, is_source=True)
+        if packet.dst in self.external:
+            packet = self.translate(packet, self.external, self.internal, is_source=False)
+            return [("left", packet)]
+        out = self.ports.side_of(packet.dst)
         if out is None or out == side:
             raise Drop
-        return [(out, aged)]
+        return [(out, packet)]
 
-    def translate(self, packet: IPPacket, end: str, old: IPv6Network, new: IPv6Network) -> IPPacket:
+    def translate(
+        self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, is_source: bool
+    ) -> IPPacket:
         """Return a packet with a translated address, also of the packet that an error quotes."""
-        octets = payload(packet)
-        if is_error(packet):
-            quoted = read_header(octets[8:])
-            opposite = "dst" if end == "src" else "src"
-            if address_of(getattr(quoted, opposite)) in old:
-                replace_end(quoted, opposite, old, new)
-            octets = octets[:8] + bytes(quoted)
-        changed = with_payload(packet, octets)
-        replace_end(changed, end, old, new)
-        return changed
-
-
-def replace_end(packet: IPPacket, end: str, old: IPv6Network, new: IPv6Network) -> None:
-    """Translate the source or destination of a packet in place."""
-    setattr(packet, end, str(translate_prefix(address_of(getattr(packet, end)), old, new)))
+        if packet.is_error:
+            quoted = packet.quoted_packet()
+            if (quoted.dst if is_source else quoted.src) in old:
+                quoted = self.translate(quoted, old, new, is_source=not is_source)
+            packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
+        address = translate_prefix(packet.src if is_source else packet.dst, old, new)
+        return replace_address(packet, address, is_source=is_source)

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable
-from ipaddress import IPv4Address, IPv6Address
+from dataclasses import replace
 
-from scapy.layers.inet import ICMP, IP
-from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
 from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import (
     AddressMap,
+    AddressSharing,
     HostMap,
     MapDomain,
     MapSharing,
     PrefixMap,
-    Sharing,
-    find_psid,
+    has_port,
 )
 from v6t.audit.packet_device.packets import (
     IPIP,
     Drop,
+    IcmpError,
     IPPacket,
-    address_of,
-    fragment_ipv6,
+    check_source_route,
+    fragment,
     port,
     read_packet,
-    skip_extensions,
 )
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.plugins.audit_views import CustomerEdge, SideName
+from v6t.plugins.audit_views import Address, CustomerEdge, SideName
 
 NOT_ECT, CONGESTION = 0b00, 0b11
+WRONG_SOURCE = IcmpError(1, 5)
+"""ICMPv6: the source address failed the ingress policy."""
 
 
 def decapsulated_ecn(inner: int, outer: int) -> int:
@@ -52,7 +52,7 @@ class TunnelDevice(PacketDevice):
 
     copies_dscp = False
     """Packets that leave a tunnel have the outer DSCP (uniform model, RFC 2983)."""
-    relays: Collection[IPv6Address] = ()
+    relays: Collection[Address] = ()
     """Addresses of the device where tunnels end."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
@@ -60,13 +60,13 @@ class TunnelDevice(PacketDevice):
             if side == "left":
                 raise Drop
             return self.forward_ipv4(packet)
-        if address_of(packet.dst) not in self.relays:
+        if packet.dst not in self.relays:
             return self.route(side, packet)
         whole = self.reassembly.add(packet) if side == "left" else None
         return [] if whole is None else self.forward_tunnel(whole)
 
     @abstractmethod
-    def check_source(self, outer: IPv6, inner: IP) -> None:
+    def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         """Check that a customer may send a packet through its tunnel.
 
         Raises:
@@ -74,51 +74,46 @@ class TunnelDevice(PacketDevice):
         """
 
     @abstractmethod
-    def forward_inner(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         """Send a packet that left a tunnel."""
 
     @abstractmethod
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
+    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         """Send a packet from the right link into a tunnel."""
 
-    def forward_tunnel(self, packet: IPv6) -> Iterable[Sent]:
+    def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         """Decapsulate a packet (RFC 2473, section 3.3)."""
         inner = self.decapsulate(packet)
         self.check_source(packet, inner)
         return self.forward_from_tunnel(packet, inner)
 
-    def forward_from_tunnel(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_from_tunnel(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         """Send an inner packet with its new TOS and TTL."""
-        inner.tos = self.inner_tos(inner, outer)
-        return self.forward_inner(outer, self.age_inner(inner))
+        dscp = (outer.tos if self.copies_dscp else inner.tos) & 0xFC
+        tos = dscp | decapsulated_ecn(inner.tos & 3, outer.tos & 3)
+        return self.forward_inner(outer, self.age_inner(replace(inner, tos=tos)))
 
-    def decapsulate(self, packet: IPv6) -> IP:
+    def decapsulate(self, packet: IPPacket) -> IPPacket:
         """Return the IPv4 packet in a tunnel packet; tunnel options are skipped."""
-        proto, octets = skip_extensions(packet)
-        inner = read_packet(octets)
-        if proto != IPIP or inner.version != 4:
+        check_source_route(packet)
+        inner = read_packet(packet.octets)
+        if packet.proto != IPIP or inner.version != 4:
             raise Drop
         return inner
 
-    def inner_tos(self, inner: IP, outer: IPv6) -> int:
-        """Return DSCP and ECN of a packet that leaves a tunnel."""
-        dscp = (outer.tc if self.copies_dscp else inner.tos) & 0xFC
-        return dscp | decapsulated_ecn(inner.tos & 3, outer.tc & 3)
-
-    def age_inner(self, inner: IP) -> IP:
+    def age_inner(self, inner: IPPacket) -> IPPacket:
         """Return an inner packet with its TTL less one; nothing is sent about an expired one."""
         if inner.ttl <= 1:
             raise Drop
         return self.decrement(inner)
 
-    def encapsulate(self, packet: IP, src: IPv6Address, dst: IPv6Address) -> list[Sent]:
+    def encapsulate(self, packet: IPPacket, src: Address, dst: Address) -> list[Sent]:
         """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 6040, section 4.1)."""
-        mtu = self.ports.mtu("left")
-        if len(packet) + 40 > mtu and packet.flags.DF:
-            raise Drop(ICMP(type=3, code=4, nexthopmtu=mtu - 40))
-        header = IPv6(src=str(src), dst=str(dst), tc=packet.tos, hlim=HOP_LIMIT)
-        packets = fragment_ipv6(header, IPIP, bytes(packet), mtu, packet.id)
-        return [("left", tunnelled) for tunnelled in packets]
+        octets, mtu = bytes(packet), self.ports.mtu("left")
+        if len(octets) + 40 > mtu and packet.df:
+            raise Drop(IcmpError(3, 4, mtu - 40))
+        outer = IPPacket(src, dst, IPIP, octets, packet.tos, HOP_LIMIT)
+        return [("left", piece) for piece in fragment(outer, mtu, packet.id or 0)]
 
 
 class TunnelRelay(TunnelDevice):
@@ -127,43 +122,37 @@ class TunnelRelay(TunnelDevice):
     reports_sources = False
     """Send ICMPv6 errors about sources that are not the customer's (RFC 7596, section 6.2)."""
 
-    def __init__(self, ports: DeviceLinks, sharing: Sharing) -> None:
+    def __init__(self, ports: DeviceLinks, sharing: AddressSharing) -> None:
         super().__init__(ports)
         self.sharing = sharing
         self.relays = sharing.relays
 
-    def is_own_source(self, outer: IPv6, inner: IP) -> bool:
+    def is_own_source(self, outer: IPPacket, inner: IPPacket) -> bool:
         """Return whether source address and port belong to the tunnel's customer."""
-        source, customer = address_of(inner.src), address_of(outer.src)
-        if inner.frag:  # a later fragment has no port
-            return self.sharing.has_share(source, customer)
-        ends = self.sharing.find(source, port(inner, is_source=True))
-        return ends == (customer, address_of(outer.dst))
+        if inner.offset:  # a later fragment has no port
+            return self.sharing.has_share(inner.src, outer.src)
+        ends = self.sharing.find(inner.src, port(inner, is_source=True))
+        return ends == (outer.src, outer.dst)
 
-    def check_source(self, outer: IPv6, inner: IP) -> None:
+    def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         if not self.is_own_source(outer, inner):
-            raise Drop(ICMPv6DestUnreach(code=5) if self.reports_sources else None)
+            raise Drop(WRONG_SOURCE if self.reports_sources else None)
 
-    def forward_inner(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         """Send to the right link, or to another customer (hairpinning)."""
-        if not self.sharing.has_share(address_of(inner.dst)):
+        if not self.sharing.has_share(inner.dst):
             return [("right", inner)]
-        return self.forward_to_customer(inner)
+        return self.forward_to_customer(inner, None)
 
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
-        aged = self.decrement(packet)
-        whole = self.reassembly.add(aged)
-        if whole is None:
-            return []
-        if self.sharing.find(address_of(whole.dst), port(whole, is_source=False)) is None:
-            raise Drop(ICMP(type=3, code=1), whole)
-        return self.forward_to_customer(whole)
+    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
+        whole = self.reassembly.add(self.decrement(packet))
+        return [] if whole is None else self.forward_to_customer(whole, IcmpError(3, 1))
 
-    def forward_to_customer(self, packet: IP) -> Iterable[Sent]:
-        """Send a packet into the tunnel of the customer who has its destination."""
-        ends = self.sharing.find(address_of(packet.dst), port(packet, is_source=False))
+    def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
+        """Send a packet into the tunnel of its customer; send an error if no customer has it."""
+        ends = self.sharing.find(packet.dst, port(packet, is_source=False))
         if ends is None:
-            raise Drop
+            raise Drop(error, packet)
         customer, relay = ends
         return self.encapsulate(packet, relay, customer)
 
@@ -177,35 +166,25 @@ class TunnelCustomerEdge(TunnelDevice):
         self.relays = (view.ipv6,)
         self.remote = view.relay or view.ipv6
 
-    def is_own(self, ipv4: str, number: int | None) -> bool:
+    def is_own(self, ipv4: Address, number: int | None) -> bool:
         """Return whether an address and port belong to the customer."""
-        return address_of(ipv4) in self.edge.ipv4 and has_port(self.edge, number)
+        return ipv4 in self.edge.ipv4 and has_port(self.edge.ports, number)
 
-    def check_source(self, outer: IPv6, inner: IP) -> None:
-        is_relay = address_of(outer.src) == self.remote
-        if not is_relay or not self.is_own(inner.dst, port(inner, is_source=False)):
+    def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
+        is_own = self.is_own(inner.dst, port(inner, is_source=False))
+        if outer.src != self.remote or not is_own:
             raise Drop
 
-    def forward_inner(self, outer: IPv6, inner: IP) -> Iterable[Sent]:
+    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         return [("right", inner)]
 
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
+    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(packet)
         if whole is None:
             return []
         if not self.is_own(whole.src, port(whole, is_source=True)):
             raise Drop
-        aged = self.decrement(whole)
-        return self.encapsulate(aged, self.edge.ipv6, self.remote)
-
-
-def has_port(edge: CustomerEdge, number: int | None) -> bool:
-    """Return whether a customer may use a port, by the bits of RFC 7597, section 5.1."""
-    ports = edge.ports
-    if not ports.psid_len:
-        return True
-    psid = None if number is None else find_psid(number, ports.psid_offset, ports.psid_len)
-    return psid is not None and int(psid, 2) == ports.psid
+        return self.encapsulate(self.decrement(whole), self.edge.ipv6, self.remote)
 
 
 class MapTRelayDevice(TranslatingDevice):
@@ -217,27 +196,21 @@ class MapTRelayDevice(TranslatingDevice):
         super().__init__(ports, "left", lowest_ipv6_mtu)
         self.sharing, self.dmr = sharing, dmr
 
-    def is_ipv4_destination(self, destination: str) -> bool:
-        return address_of(destination) in self.dmr.prefix
+    def is_ipv4_destination(self, destination: Address) -> bool:
+        return destination in self.dmr.prefix
 
     def map_for(self, packet: IPPacket) -> AddressMap:
         if packet.version == 6:
-            ipv6 = address_of(packet.src)
-            return HostMap(self.ipv4_of_source(packet), ipv6, self.dmr)
-        ipv4 = address_of(packet.dst)
-        ends = self.sharing.find(ipv4, port(packet, is_source=False))
+            ce = self.sharing.find_customer(packet.src)
+            if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
+                raise Drop(WRONG_SOURCE)
+            return HostMap(ce[1], packet.src, self.dmr)
+        ends = self.sharing.find(packet.dst, port(packet, is_source=False))
         if ends is None:
-            raise Drop(ICMP(type=3, code=13))
-        return HostMap(ipv4, ends[0], self.dmr)
+            raise Drop(IcmpError(3, 13))
+        return HostMap(packet.dst, ends[0], self.dmr)
 
-    def ipv4_of_source(self, packet: IPv6) -> IPv4Address:
-        """Return the IPv4 address of a CE that uses its own port (RFC 7599, section 8.1)."""
-        ce = self.sharing.find_customer(address_of(packet.src))
-        if ce is None or not self.is_own_port(packet, ce):
-            raise Drop(ICMPv6DestUnreach(code=5))
-        return ce[1]
-
-    def is_own_port(self, packet: IPv6, ce: tuple[MapDomain, IPv4Address, str]) -> bool:
+    def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
         """Return whether the source port of a packet belongs to a CE."""
         domain, _, psid = ce
         if not domain.rule.psid_len:
@@ -245,24 +218,20 @@ class MapTRelayDevice(TranslatingDevice):
         number = port(packet, is_source=True)
         return number is not None and domain.psid_of(number) == psid
 
-    def forward_ipv6(self, packet: IPv6) -> Iterable[Sent]:
-        """Translate a packet of a CE, whole if the CE shares its address."""
-        skip_extensions(packet)
-        ce = self.sharing.find_customer(address_of(packet.src))
-        is_shared = ce is not None and ce[0].rule.psid_len > 0
-        whole = self.reassembly.add(packet) if is_shared else packet
-        return [] if whole is None else super().forward_ipv6(whole)
+    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+        """Return a whole packet: only the first fragment has a port (RFC 7599, section 10.2).
 
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
-        """Translate a whole packet: only the first fragment has a port (RFC 7599, section 10.2)."""
-        whole = self.reassembly.add(packet)
-        return [] if whole is None else super().forward_ipv4(whole)
+        IPv6 packets of CEs that have whole addresses are translated fragment by fragment.
+        """
+        ce = self.sharing.find_customer(packet.src) if packet.version == 6 else None
+        needs_port = packet.version == 4 or (ce is not None and ce[0].rule.psid_len > 0)
+        return self.reassembly.add(packet) if needs_port else packet
 
-    def emit_ipv4(self, arrived: IPv6, packet: IP) -> Iterable[Sent]:
+    def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
         """Send a packet for a CE back to the left (hub-and-spoke mode, RFC 7599, section 12.2)."""
         if packet.src == packet.dst:
             raise Drop
-        if self.sharing.has_share(address_of(packet.dst)):
+        if self.sharing.has_share(packet.dst):
             return [(out, p) for out, p in self.process("right", packet) if out == "left"]
         return super().emit_ipv4(arrived, packet)
 
@@ -276,52 +245,33 @@ class MapTCustomerEdge(TranslatingDevice):
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         self.edge, self.sharing, self.dmr = view, sharing, dmr
 
-    def is_ipv4_destination(self, destination: str) -> bool:
-        try:
-            self.host_at(address_of(destination))
-        except Drop:
-            return False
-        return True
+    def is_ipv4_destination(self, destination: Address) -> bool:
+        return self.find_host(destination) is not None
 
-    def host_at(self, ipv6: IPv6Address) -> IPv4Address:
-        """Return the customer's host with a MAP address.
-
-        Raises:
-            Drop: the address is another CE's.
-        """
+    def find_host(self, ipv6: Address) -> Address | None:
+        """Return the customer's host with a MAP address; None for addresses of other CEs."""
         ce = self.sharing.find_customer(ipv6)
-        if ce is None or ce[1] not in self.edge.ipv4 or int(ce[2] or "0", 2) != self.edge.psid:
-            raise Drop
-        return ce[1]
+        is_own = ce is not None and ce[1] in self.edge.ipv4
+        return ce[1] if ce and is_own and int(ce[2] or "0", 2) == self.edge.psid else None
 
     def map_for(self, packet: IPPacket) -> AddressMap:
-        is_ipv6 = packet.version == 6
-        if self.edge.ports.psid_len and not has_port(
-            self.edge, port(packet, is_source=not is_ipv6)
-        ):
+        if not has_port(self.edge.ports, port(packet, is_source=packet.version == 4)):
             raise Drop
-        if is_ipv6:
-            ipv6 = address_of(packet.dst)
-            return HostMap(self.host_at(ipv6), ipv6, self.dmr)
-        host = address_of(packet.src)
-        return HostMap(host, self.address_of_host(host), self.dmr)
+        if packet.version == 6:
+            host, ipv6 = self.find_host(packet.dst), packet.dst
+        else:
+            host, ipv6 = packet.src, self.address_of_host(packet.src)
+        if host is None:
+            raise Drop
+        return HostMap(host, ipv6, self.dmr)
 
-    def address_of_host(self, host: IPv4Address) -> IPv6Address:
+    def address_of_host(self, host: Address) -> Address:
         """Return the MAP address of a host behind the CE."""
         if host not in self.edge.ipv4:
-            raise Drop(ICMP(type=3, code=13))
+            raise Drop(IcmpError(3, 13))
         domain = self.sharing.domains[0]
         length = domain.rule.psid_len
         return domain.address(host, f"{self.edge.psid:0{length}b}" if length else "")
-
-    def forward_ipv6(self, packet: IPv6) -> Iterable[Sent]:
-        skip_extensions(packet)
-        whole = self.reassemble(packet)
-        return [] if whole is None else super().forward_ipv6(whole)
-
-    def forward_ipv4(self, packet: IP) -> Iterable[Sent]:
-        whole = self.reassemble(packet)
-        return [] if whole is None else super().forward_ipv4(whole)
 
     def reassemble(self, packet: IPPacket) -> IPPacket | None:
         """Return a whole packet; without shared ports, fragments are translated one by one."""

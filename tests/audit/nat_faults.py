@@ -1,511 +1,364 @@
-"""Planted faults of a NAT44: each breaks one clause. By name: the end of the clause's name, and the device's class."""
+"""Planted faults of a NAT44: each breaks one clause. By name: the end of the clause's name, and the device's class.
+
+A fault is a change of methods of the table, or of the device: a function of the object, of the correct method
+and of its arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from scapy.layers.inet import ICMP, IP, TCP
-from v6t.audit.packet_device.device import Sent
+from scapy.layers.inet import TCP
 from v6t.audit.packet_device.nat import (
     RESET_S,
-    Inside,
     NatDevice,
     NatEndpoint,
     NatMapping,
     NatTable,
+    SessionKey,
     Translated,
     transport_of,
 )
-from v6t.audit.packet_device.packets import (
-    ICMP4,
-    TCP6,
-    UDP17,
-    Drop,
-    IPPacket,
-    is_fragment,
-    payload,
-    with_hop_limit,
-    with_payload,
-)
+from v6t.audit.packet_device.packets import ICMP4, TCP6, UDP17, Drop, IcmpError, IPPacket
 
-FIN, SYN = 0x01, 0x02
+Change = Callable[..., Any]
 FAULTS: dict[str, tuple[str, type[NatDevice]]] = {}
+PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
-class FlowTable(NatTable):
-    """A table whose fault concerns one protocol only."""
+def override(method: str, change: Change, only: int | None) -> tuple[type, Change]:
+    """Return the class that has a method, and the faulty method.
 
-    only: ClassVar[int] = UDP17
+    Args:
+        method: of the table, else of the device.
+        change: takes the object, the correct method and its arguments.
+        only: protocol whose packets, sessions and mappings the fault concerns; None: all.
+    """
+    owner: type = NatTable if hasattr(NatTable, method) else NatDevice
 
-    def is_faulty(self, proto: int) -> bool:
-        return proto == self.only
+    def faulty(self: Any, *args: Any, **kwargs: Any) -> Any:
+        correct = partial(getattr(owner, method), self)
+        if only is not None and protocol_of(args[0]) != only:
+            return correct(*args, **kwargs)
+        return change(self, correct, *args, **kwargs)
+
+    return owner, faulty
 
 
-def plant(name: str, clause: str, table: type[NatTable] = NatTable, **methods: Any) -> None:
-    """Add a fault: a class of table, or methods and attributes of the device."""
-    FAULTS[name] = clause, type("FaultyDevice", (NatDevice,), {"table_class": table, **methods})
+def plant(name: str, clause: str, only: int | None = None, **changes: Change) -> None:
+    """Add a fault: methods by name, and how they are wrong."""
+    methods: dict[type, dict[str, Any]] = {NatTable: {}, NatDevice: {}}
+    for method, change in changes.items():
+        owner, faulty = override(method, change, only)
+        methods[owner][method] = faulty
+    table = type("FaultyTable", (NatTable,), methods[NatTable])
+    device = type("FaultyDevice", (NatDevice,), {"table_class": table, **methods[NatDevice]})
+    FAULTS[name] = clause, device
 
 
 def plant_flows(
-    name: str, table: type[FlowTable], udp: str = "", tcp: str = "", query: str = ""
+    name: str, udp: str = "", tcp: str = "", query: str = "", **changes: Change
 ) -> None:
     """Add a fault of one protocol for each clause that is given."""
-    for prefix, only, clause in (("", UDP17, udp), ("tcp ", TCP6, tcp), ("query ", ICMP4, query)):
+    for only, clause in ((UDP17, udp), (TCP6, tcp), (ICMP4, query)):
         if clause:
-            plant(f"{prefix}{name}", clause, type("FlowTable", (table,), {"only": only}))
+            plant(PREFIXES[only] + name, clause, only, **changes)
+
+
+def protocol_of(argument: Any) -> int:
+    if isinstance(argument, IPPacket):
+        return transport_of(argument)
+    return argument if isinstance(argument, int) else argument.protocol
+
+
+def drop(*_: Any, **__: Any) -> Any:
+    raise Drop
+
+
+def forget(table: NatTable, _: Change, mapping: NatMapping, *, fits: bool = True) -> None:
+    if fits:
+        table.mappings.remove(mapping)
 
 
 # mappings
 
 
-class ByDestination(FlowTable):
-    def find_inside(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping | None:
-        if not self.is_faulty(proto):
-            return super().find_inside(proto, inside, server)
-        mine = (m for m in self.mappings if (m.protocol, m.inside) == (proto, inside))
-        return next((m for m in mine if server[0] in {s[0] for s in m.servers}), None)
+def find_by_destination(table: NatTable, _: Change, session: SessionKey) -> NatMapping | None:
+    mine = (m for m in table.mappings if (m.protocol, m.inside) == session[:2])
+    return next((m for m in mine if has_server(m, session.server)), None)
 
 
-class ContendedByDestination(ByDestination):
-    def is_faulty(self, proto: int) -> bool:
-        ports = [m.inside.port for m in self.mappings if m.protocol == self.only]
-        return super().is_faulty(proto) and len(ports) > len(set(ports))
+def find_contended(table: NatTable, correct: Change, session: SessionKey) -> NatMapping | None:
+    ports = [m.inside.port for m in table.mappings if m.protocol == session.protocol]
+    is_contended = len(ports) > len(set(ports))
+    return find_by_destination(table, correct, session) if is_contended else correct(session)
 
 
-class Overloads(FlowTable):
-    def used_ports(self, proto: int, inside: Inside, address: str, server: NatEndpoint) -> set[int]:
-        used = super().used_ports(proto, inside, address, server)
-        mine = {m.public.port for m in self.mappings if m.inside[:2] == inside[:2]}
-        return mine if self.is_faulty(proto) else used
+def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
+    return server.address in {s.address for s in mapping.servers}
 
 
-class OverloadsByServer(Overloads):
-    def used_ports(self, proto: int, inside: Inside, address: str, server: NatEndpoint) -> set[int]:
-        used = super().used_ports(proto, inside, address, server)
-        return used | {
-            m.public.port for m in self.mappings if server[0] in {s[0] for s in m.servers}
-        }
-
-    def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
-        return next((m for m in reversed(self.mappings) if (m.protocol, m.public) == (proto, public)), None)  # fmt: skip
+def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
+    return {m.public.port for m in table.mappings if m.inside[:2] == session.inside[:2]}
 
 
-class ParityLost(NatTable):
-    def choose_port(
-        self, proto: int, inside: Inside, address: str, server: NatEndpoint
-    ) -> int | None:
-        return super().choose_port(proto, inside._replace(port=inside.port + 1), address, server)
+def ports_with_server(
+    table: NatTable, correct: Change, session: SessionKey, address: Any
+) -> set[int]:
+    others = {m.public.port for m in table.mappings if has_server(m, session.server)}
+    return ports_of_host(table, correct, session, address) | others
 
 
-class PortNotPreserved(NatTable):
-    def choose_port(
-        self, proto: int, inside: Inside, address: str, server: NatEndpoint
-    ) -> int | None:
-        return super().choose_port(proto, inside._replace(port=inside.port + 2), address, server)
+def find_newest(table: NatTable, _: Change, proto: int, public: NatEndpoint) -> NatMapping | None:
+    newest = reversed(table.mappings)
+    return next((m for m in newest if (m.protocol, m.public) == (proto, public)), None)
 
 
-class WellKnownPorts(NatTable):
-    def port_range(self, inside: Inside) -> tuple[int, int]:
-        return 512, 1023
+def choose_for_port(step: int) -> Change:
+    """Choose as if the inside port were another one."""
+
+    def choose(_: NatTable, correct: Change, session: SessionKey, address: Any) -> int | None:
+        inside = session.inside._replace(port=session.inside.port + step)
+        return correct(session._replace(inside=inside), address)
+
+    return choose
 
 
-class Unpaired(NatTable):
-    def choose_address(self, inside: Inside) -> str:
-        return self.pool[len(self.mappings) % len(self.pool)]
+def break_checksum(_: NatTable, correct: Change, packet: IPPacket, mapping: NatMapping) -> IPPacket:
+    translated = correct(packet, mapping)
+    octets = bytearray(translated.octets)
+    octets[{UDP17: 7, TCP6: 17}[packet.proto]] ^= 1
+    return replace(translated, octets=bytes(octets))
 
 
-class WrongChecksum(FlowTable):
-    def translate_source(self, packet: IPPacket, mapping: NatMapping) -> IPPacket:
-        translated = super().translate_source(packet, mapping)
-        octets, at = bytearray(payload(translated)), {UDP17: 7, TCP6: 17}.get(mapping.protocol, 0)
-        octets[at] ^= 1
-        return (
-            with_payload(translated, bytes(octets))
-            if self.is_faulty(mapping.protocol)
-            else translated
-        )
-
-
-plant_flows("by destination", ByDestination, "-REQ-1-endpoint-independent",
-            "tcp-endpoint-independent", "query-independent")  # fmt: skip
-plant_flows("contended by destination", ContendedByDestination,
-            "-REQ-1-endpoint-independent-contended", "tcp-endpoint-independent-contended")  # fmt: skip
-plant_flows("overloads", Overloads, "-REQ-3-overloading", "tcp-overloading", "query-overloading")
-plant_flows("overloads by server", OverloadsByServer, "rfc7857-3-overloading-by-server",
-            "tcp-overloading-by-server")  # fmt: skip
-plant("parity lost", "parity", ParityLost)
-plant("port not preserved", "port-preserved", PortNotPreserved)
-plant("out of range", "port-range", WellKnownPorts)
-plant("unpaired", "pooling", Unpaired)
-plant_flows("wrong checksum", WrongChecksum, "REQ-1-mapped", "tcp-exchange")
+# fmt: off
+plant_flows("by destination", "-REQ-1-endpoint-independent", "tcp-endpoint-independent", "query-independent",
+            find_inside=find_by_destination)
+plant_flows("contended by destination", "-REQ-1-endpoint-independent-contended",
+            "tcp-endpoint-independent-contended", find_inside=find_contended)
+plant_flows("overloads", "-REQ-3-overloading", "tcp-overloading", "query-overloading", used_ports=ports_of_host)
+plant_flows("overloads by server", "rfc7857-3-overloading-by-server", "tcp-overloading-by-server",
+            used_ports=ports_with_server, find_public=find_newest)
+plant("parity lost", "parity", choose_port=choose_for_port(1))
+plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
+plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
+plant("unpaired", "pooling", choose_address=lambda t, *_: t.pool[len(t.mappings) % len(t.pool)])
+plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", translate_source=break_checksum)
 
 
 # filtering and hairpinning
 
 
-class StrictFilter(FlowTable):
-    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
-        return not self.is_faulty(mapping.protocol) or server in mapping.servers
+plant_flows("strict filter", "-REQ-8-filtering-address", "tcp-filtering-address",
+            accepts=lambda _, __, mapping, server: server in mapping.servers)
+plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint",
+            accepts=lambda _, __, mapping, server: has_server(mapping, server))
+plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning", hairpin=drop)
+plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source",
+            hairpin=lambda _, correct, packet, translated: correct(packet, packet))
+plant("hairpinned errors dropped", "hairpinned-error", hairpin_error=drop)
 
 
-class AddressFilter(FlowTable):
-    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
-        return not self.is_faulty(mapping.protocol) or server[0] in {s[0] for s in mapping.servers}
+# ICMP errors, fragments and protocols
 
 
-class NoHairpin(FlowTable):
-    def hairpin(self, packet: IPPacket, translated: IPPacket) -> list[Translated]:
-        if self.is_faulty(transport_of(packet)):
-            raise Drop
-        return super().hairpin(packet, translated)
+def end_mapping(t: NatTable, correct: Change, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
+    t.mappings.remove(mapping)
+    return correct(quoted, mapping)
 
 
-class InsideSource(FlowTable):
-    def hairpin(self, packet: IPPacket, translated: IPPacket) -> list[Translated]:
-        return super().hairpin(
-            packet, packet if self.is_faulty(transport_of(packet)) else translated
-        )
-
-
-class NoHairpinnedErrors(NatTable):
-    def hairpin_error(self, packet: IPPacket, about: IPPacket) -> list[Translated]:
-        raise Drop
-
-
-plant_flows("strict filter", StrictFilter, "-REQ-8-filtering-address", "tcp-filtering-address")
-plant_flows("address filter", AddressFilter, "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint")
-plant_flows("no hairpin", NoHairpin, "-REQ-9-hairpinning", "tcp-hairpinning")
-plant_flows("inside source", InsideSource, "-REQ-9a-hairpinning-source", "tcp-hairpinning-source")
-plant("hairpinned errors dropped", "hairpinned-error", NoHairpinnedErrors)
-
-
-# ICMP errors
-
-
-class ErrorsDropped(FlowTable):
-    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        if self.is_faulty(mapping.protocol):
-            raise Drop
-        return super().translate_quoted_source(quoted, mapping)
-
-
-class QuotedKept(FlowTable):
-    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        return quoted if self.is_faulty(mapping.protocol) else super().translate_quoted_source(quoted, mapping)  # fmt: skip
-
-
-class ErrorsEndMappings(FlowTable):
-    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        if self.is_faulty(mapping.protocol):
-            self.mappings.remove(mapping)
-        return super().translate_quoted_source(quoted, mapping)
-
-
-class UnknownErrorsForwarded(NatTable):
-    def handle_unknown(self, packet: IPPacket) -> list[Translated]:
-        packet.dst = str(self.view.hosts[0])
-        return [Translated("left", packet)]
-
-
-class AnyChecksum(NatTable):
-    def is_valid_error(self, packet: IPPacket) -> bool:
-        return True
-
-
-class NoErrorsOut(NatTable):
-    def send_error_out(self, packet: IPPacket, host: str) -> list[Translated]:
-        raise Drop
-
-
-class QuotedDestinationKept(NatTable):
-    def translate_quoted_destination(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        return quoted
-
-
-plant_flows(
-    "errors dropped", ErrorsDropped, "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0"
-)
-plant_flows(
-    "quoted packet kept", QuotedKept, "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1"
-)
-plant_flows("errors end mappings", ErrorsEndMappings, "error-keeps-mapping",
-            "tcp-error-keeps-11-0", "query-error-keeps")  # fmt: skip
-plant("unknown errors forwarded", "error-unmapped", UnknownErrorsForwarded)
-plant("no checksum check", "error-checksum", AnyChecksum)
-plant("errors from inside dropped", "error-from-inside", NoErrorsOut)
-plant("quoted destination kept", "error-from-inside", QuotedDestinationKept)
-
-
-def forward_expired(self: NatDevice, packet: IPPacket) -> IPPacket:
-    """Decrement a TTL of 1, too."""
-    return NatDevice.decrement(self, with_hop_limit(packet, 9) if packet.ttl == 1 else packet)
-
-
-def send_no_error(self: NatDevice, *_: Any) -> list[Sent]:
-    return []
-
-
-plant("TTL 1 forwarded", "time-exceeded", decrement=forward_expired)
-plant("no time exceeded", "time-exceeded", send_error=send_no_error)
-
-
-# fragments and protocols
-
-
-def refuse(condition: Any) -> Any:
+def refuse(condition: Callable[[NatDevice, str, IPPacket], bool]) -> Change:
     """Return a `forward` that drops the packets for which a condition holds."""
-
-    def forward(self: NatDevice, side: Any, packet: IPPacket) -> Iterable[Sent]:
-        return [] if condition(self, side, packet) else NatDevice.forward(self, side, packet)
-
-    return forward
+    return lambda d, correct, side, packet: [] if condition(d, side, packet) else correct(side, packet)
 
 
-def is_late(device: NatDevice, side: str, packet: IP) -> bool:
+def is_late(device: NatDevice, packet: IPPacket) -> bool:
     """Return whether the last fragment arrives first."""
-    return bool(packet.frag) and all(packet.id not in key for key in device.reassembly._fragments)
+    return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-plant("no fragments", "fragments-out-in-order",
-      forward=refuse(lambda _, side, p: side == "left" and is_fragment(p)))  # fmt: skip
-plant("no late fragments", "fragments-out-out-of-order",
-      forward=refuse(lambda d, side, p: side == "left" and is_late(d, side, p)))  # fmt: skip
-plant("no fragments inwards", "fragments-in-in-order",
-      forward=refuse(lambda _, side, p: side == "right" and is_fragment(p)))  # fmt: skip
-plant("no late fragments inwards", "fragments-in-out-of-order",
-      forward=refuse(lambda d, side, p: side == "right" and is_late(d, side, p)))  # fmt: skip
+def forward_expired(_: NatDevice, correct: Change, packet: IPPacket) -> IPPacket:
+    return correct(replace(packet, ttl=9) if packet.ttl == 1 else packet)
+
+
+def forward_to_first(table: NatTable, _: Change, packet: IPPacket) -> list[Translated]:
+    host = table.view.hosts[0]
+    return [Translated("left", replace(packet, dst=host), host)]
+
+
+plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0",
+            translate_quoted_source=drop)
+plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1",
+            translate_quoted_source=lambda _, __, quoted, mapping: quoted)
+plant_flows("errors end mappings", "error-keeps-mapping", "tcp-error-keeps-11-0", "query-error-keeps",
+            translate_quoted_source=end_mapping)
+plant("unknown errors forwarded", "error-unmapped", handle_unknown=forward_to_first)
+plant("no checksum check", "error-checksum", is_valid_error=lambda *_: True)
+plant("errors from inside dropped", "error-from-inside", send_error_out=drop)
+plant("quoted destination kept", "error-from-inside",
+      translate_quoted_destination=lambda _, __, quoted, mapping: quoted)
+plant("TTL 1 forwarded", "time-exceeded", decrement=forward_expired)
+plant("no time exceeded", "time-exceeded", send_error=lambda *_: [])
+for word, link, direction in (("", "left", "out"), (" inwards", "right", "in")):
+    plant(f"no fragments{word}", f"fragments-{direction}-in-order",
+          forward=refuse(lambda _, side, p, link=link: side == link and p.is_fragment))  # type: ignore[misc]
+    plant(f"no late fragments{word}", f"fragments-{direction}-out-of-order",
+          forward=refuse(lambda d, side, p, link=link: side == link and is_late(d, p)))  # type: ignore[misc]
 plant("no TCP", "tcp-exchange", forward=refuse(lambda _, side, p: p.proto == TCP6))
 plant("no queries", "REQ-1-query", forward=refuse(lambda _, side, p: p.proto == ICMP4))
+# fmt: on
 
 
 # TCP
 
 
-def segment_of(packet: IPPacket) -> TCP:
-    return TCP(payload(packet)[:20])
+def drop_segments(condition: Callable[[NatTable, str, str, NatEndpoint], bool]) -> Change:
+    """Return a `follow` that drops segments by table, flags, side and server."""
 
-
-class DropsSegments(NatTable):
-    """Drops segments with an RST from a side."""
-
-    side: ClassVar[str]
-
-    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
-        if segment_of(packet).flags.R and side == self.side:
+    def follow(t: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, *to: Any) -> None:  # fmt: skip
+        if condition(t, str(TCP(packet.octets[:20]).flags), *to):
             raise Drop
-        super().follow(mapping, packet, side, server)
+        correct(mapping, packet, *to)
+
+    return follow
 
 
-class ResetInDropped(DropsSegments):
-    side = "right"
+def follow_then(action: Callable[[NatTable, NatMapping], None], flag: str = "") -> Change:
+    """Return a `follow` that does something after segments with a flag."""
+
+    def follow(t: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, *to: Any) -> None:  # fmt: skip
+        correct(mapping, packet, *to)
+        if flag in str(TCP(packet.octets[:20]).flags):
+            action(t, mapping)
+
+    return follow
 
 
-class ResetOutDropped(DropsSegments):
-    side = "left"
+def shorten(seconds: float) -> Callable[[NatTable, NatMapping], None]:
+    return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
 
 
-class FinForgets(NatTable):
-    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
-        super().follow(mapping, packet, side, server)
-        if segment_of(packet).flags.F:
-            self.mappings.remove(mapping)
+def note_syn(table: Any, correct: Change, packet: IPPacket, **options: Any) -> list[Translated]:
+    table.is_syn = packet.proto == TCP6 and TCP(packet.octets[:20]).flags == "S"
+    return correct(packet, **options)
 
 
-class NoSimultaneousOpen(NatTable):
-    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
-        return "left" not in mapping.syn_sides or len(mapping.syn_sides) == 2 or not self.is_syn
-
-    def send_in(self, packet: IPPacket, *, is_hairpinned: bool = False) -> list[Translated]:
-        self.is_syn = packet.proto == TCP6 and segment_of(packet).flags == SYN
-        return super().send_in(packet, is_hairpinned=is_hairpinned)
+def accept_one_open(table: Any, _: Change, mapping: NatMapping, __: NatEndpoint) -> bool:
+    return "left" not in mapping.syn_sides or len(mapping.syn_sides) == 2 or not table.is_syn
 
 
-class ResetForgets(NatTable):
-    def follow_reset(self, mapping: NatMapping, side: Any, *, fits: bool) -> None:
-        if fits:
-            self.mappings.remove(mapping)
+def forget_after_stray_reset(t: NatTable, _: Change, mapping: NatMapping, *, fits: bool) -> None:
+    mapping.lifetime_s = RESET_S
+    if not fits:
+        t.mappings.remove(mapping)
 
 
-class StrayResetForgets(NatTable):
-    def follow_reset(self, mapping: NatMapping, side: Any, *, fits: bool) -> None:
-        mapping.lifetime_s = RESET_S
-        if not fits:
-            self.mappings.remove(mapping)
+def answer(_: NatTable, __: Change, packet: IPPacket, ___: NatEndpoint) -> list[Translated]:
+    return [Translated("right", replace(packet, src=packet.dst, dst=packet.src))]
 
 
-class AnswersStrangers(AddressFilter):
-    only = TCP6
-
-    def handle_stranger(self, packet: IPPacket, server: NatEndpoint) -> list[Translated]:
-        answer = with_payload(packet, payload(packet))
-        answer.src, answer.dst = packet.dst, packet.src
-        return [Translated("right", answer)]
+def remember(table: Any, _: Change, packet: IPPacket, server: NatEndpoint) -> None:
+    table.strangers = {server}
+    raise Drop
 
 
-class RemembersStrangers(AddressFilter):
-    only = TCP6
-
-    def handle_stranger(self, packet: IPPacket, server: NatEndpoint) -> list[Translated]:
-        self.strangers = {server}
-        raise Drop
-
-    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
-        if server in getattr(self, "strangers", ()):
-            raise Drop
-        super().follow(mapping, packet, side, server)
+# fmt: off
+def accept_known(_: NatTable, __: Change, mapping: NatMapping, server: NatEndpoint) -> bool:
+    return mapping.protocol != TCP6 or has_server(mapping, server)
 
 
-plant("tcp RST in dropped", "tcp-reset-in", ResetInDropped)
-plant("tcp RST out dropped", "tcp-reset-out", ResetOutDropped)
-plant("tcp FIN forgets", "tcp-half-closed", FinForgets)
-plant("tcp no simultaneous open", "tcp-simultaneous-open", NoSimultaneousOpen)
-plant("tcp RST forgets", "tcp-after-reset", ResetForgets)
-plant("tcp stray RST forgets", "tcp-stray-reset", StrayResetForgets)
-plant("tcp answers strangers", "tcp-unsolicited-silent", AnswersStrangers)
-plant("tcp remembers strangers", "tcp-unsolicited-then-asked", RemembersStrangers)
+plant("tcp RST in dropped", "tcp-reset-in",
+      follow=drop_segments(lambda _, flags, side, __: "R" in flags and side == "right"))
+plant("tcp RST out dropped", "tcp-reset-out",
+      follow=drop_segments(lambda _, flags, side, __: "R" in flags and side == "left"))
+plant("tcp FIN forgets", "tcp-half-closed", follow=follow_then(lambda t, m: t.mappings.remove(m), "F"))
+plant("tcp no simultaneous open", "tcp-simultaneous-open", send_in=note_syn, accepts=accept_one_open)
+plant("tcp RST forgets", "tcp-after-reset", follow_reset=forget)
+plant("tcp stray RST forgets", "tcp-stray-reset", follow_reset=forget_after_stray_reset)
+plant("tcp answers strangers", "tcp-unsolicited-silent", accepts=accept_known, handle_stranger=answer)
+plant("tcp remembers strangers", "tcp-unsolicited-then-asked", accepts=accept_known, handle_stranger=remember,
+      follow=drop_segments(lambda t, _, __, server: server in getattr(t, "strangers", ())))
 
 
 # limits
 
 
-class NoBlockLimit(NatTable):
-    def port_range(self, inside: Inside) -> tuple[int, int]:
-        return self.view.public
+def refuse_wrongly(*_: Any) -> NatMapping:
+    raise Drop(IcmpError(3, 3))
 
 
-class ErrorsAreSilent(NatTable):
-    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
-        raise Drop
+def replace_oldest(table: NatTable, _: Change, session: SessionKey) -> NatMapping:
+    table.mappings.pop(0)
+    return table.create(session)
 
 
-class WrongError(NatTable):
-    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
-        raise Drop(ICMP(type=3, code=3))
+def grow(table: NatTable, correct: Change, session: SessionKey) -> NatMapping:
+    kept, table.mappings = table.mappings, []
+    mapping = correct(session)
+    table.mappings = [*kept, mapping]
+    return mapping
 
 
-class OldestReplaced(NatTable):
-    def handle_exhaustion(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
-        self.mappings.pop(0)
-        return self.create(proto, inside, server)
-
-
-class TableGrows(NatTable):
-    def create(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
-        kept, self.mappings = self.mappings, []
-        mapping = super().create(proto, inside, server)
-        self.mappings = [*kept, mapping]
-        return mapping
-
-
-class Scattered(NatTable):
-    def choose_port(
-        self, proto: int, inside: Inside, address: str, server: NatEndpoint
-    ) -> int | None:
-        return 1024 + 64 * len(self.mappings)
-
-
-class OneBlock(NatTable):
-    def host_number(self, inside: Inside) -> int:
-        return 0
-
-
-plant("no limit", "block-limit", NoBlockLimit)
-plant("not told", "block-told", ErrorsAreSilent)
-plant("told wrongly", "full-told", WrongError)
-plant("oldest replaced", "full-keeps", OldestReplaced)
-plant("table grows", "table-limit", TableGrows)
-plant("table not told", "table-told", ErrorsAreSilent)
-plant("table makes room", "table-keeps", OldestReplaced)
-plant("scattered", "block-contiguous", Scattered)
-plant("one block", "block-others", OneBlock)
+plant("no limit", "block-limit", port_range=lambda table, *_: table.view.public)
+plant("not told", "block-told", handle_exhaustion=drop)
+plant("told wrongly", "full-told", handle_exhaustion=refuse_wrongly)
+plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
+plant("table grows", "table-limit", create=grow)
+plant("table not told", "table-told", handle_exhaustion=drop)
+plant("table makes room", "table-keeps", handle_exhaustion=replace_oldest)
+plant("scattered", "block-contiguous", choose_port=lambda table, *_: 1024 + 64 * len(table.mappings))
+plant("one block", "block-others", host_number=lambda *_: 0)
 
 
 # flush, reset and timers
 
 
-class FlushKeeps(FlowTable):
-    def flush(self) -> None:
-        self.mappings = [m for m in self.mappings if self.is_faulty(m.protocol)]
+def die_of_unknown_reply(table: Any, _: Change, packet: IPPacket) -> None:
+    table.is_dead = packet.proto == ICMP4
+    raise Drop
 
 
-class Dies(NatTable):
-    is_dead = False
-
-    def handle_unknown(self, packet: IPPacket) -> list[Translated]:
-        self.is_dead = packet.proto == ICMP4
-        raise Drop
-
-    def create(self, proto: int, inside: Inside, server: NatEndpoint) -> NatMapping:
-        if self.is_dead:
-            raise Drop
-        return super().create(proto, inside, server)
+def create_alive(table: Any, correct: Change, session: SessionKey) -> NatMapping:
+    return drop() if getattr(table, "is_dead", False) else correct(session)
 
 
-def overload_after_reset(self: NatDevice) -> None:
+def keep_mappings(device: NatDevice, _: Change) -> None:
     """Keep the mappings, and forget which ports they have."""
-    self.table.used_ports = lambda *_: set()  # type: ignore[method-assign]
+    device.table.used_ports = lambda *_: set()  # type: ignore[method-assign]
 
 
-class Lifetime(FlowTable):
-    """Another lifetime of new mappings, in seconds or as a share of the configured one."""
+def keep_protocol(proto: int) -> Change:
+    def flush(table: NatTable, _: Change) -> None:
+        table.mappings = [m for m in table.mappings if m.protocol == proto]
 
-    lifetime_s: ClassVar[float] = 0.0
-    share: ClassVar[float] = 1.0
-
-    def initial_lifetime_s(self, proto: int) -> float:
-        right = super().initial_lifetime_s(proto)
-        return (self.lifetime_s or right) * self.share if self.is_faulty(proto) else right
+    return flush
 
 
-class NoRefreshOut(NatTable):
-    def refresh(self, mapping: NatMapping, side: Any) -> None:
-        if side != "left":
-            super().refresh(mapping, side)
+def refresh_except(side: str) -> Change:
+    return lambda _, correct, mapping, at: None if at == side else correct(mapping, at)
 
 
-class NoRefreshIn(NatTable):
-    def refresh(self, mapping: NatMapping, side: Any) -> None:
-        if side != "right":
-            super().refresh(mapping, side)
+def refresh_briefly(_: NatTable, correct: Change, mapping: NatMapping, side: Any) -> None:
+    correct(mapping, side)
+    if (mapping.protocol, side) == (UDP17, "right"):
+        mapping.lifetime_s = 100
 
 
-class AnsweredShort(NatTable):
-    def refresh(self, mapping: NatMapping, side: Any) -> None:
-        super().refresh(mapping, side)
-        if (mapping.protocol, side) == (UDP17, "right"):
-            mapping.lifetime_s = 100
-
-
-class ClosingShort(NatTable):
-    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
-        super().follow(mapping, packet, side, server)
-        if segment_of(packet).flags.F:
-            mapping.lifetime_s = 60
-
-
-class ConnectionShort(NatTable):
-    def follow(self, mapping: NatMapping, packet: IPPacket, side: Any, server: NatEndpoint) -> None:
-        super().follow(mapping, packet, side, server)
-        mapping.lifetime_s = min(mapping.lifetime_s, 3600)
-
-
-def lifetime(only: int, seconds: float = 0.0, share: float = 1.0) -> type[NatTable]:
-    return type("Lifetime", (Lifetime,), {"only": only, "lifetime_s": seconds, "share": share})
-
-
-for protocol, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
-    keeping = type("FlushKeeps", (FlushKeeps,), {"only": protocol})
-    plant(f"flush keeps {word}", f"flush-{word}", keeping)
-plant("ends by an unknown reply", "flush-icmp", Dies)
-plant("given away by restart", "configured-again", reset=overload_after_reset)
-plant("timer halved", "timer-lasts", lifetime(UDP17, share=0.5))
-plant("timer ignored", "timer-ends", lifetime(UDP17, 300))
-plant("no refresh out", "timer-refresh-out", NoRefreshOut)
-plant("no refresh in", "timer-refresh-in", NoRefreshIn)
-plant("udp short", "timer-udp", lifetime(UDP17, 60))
-plant("answered short", "timer-udp-answered", AnsweredShort)
-plant("query short", "timer-query", lifetime(ICMP4, 30))
-plant("syn short", "timer-tcp-transitory", lifetime(TCP6, 60))
-plant("closing short", "timer-tcp-closing", ClosingShort)
-plant("connection short", "timer-tcp-established", ConnectionShort)
+for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
+    plant(f"flush keeps {word}", f"flush-{word}", flush=keep_protocol(proto))
+plant("ends by an unknown reply", "flush-icmp", handle_unknown=die_of_unknown_reply, create=create_alive)
+plant("given away by restart", "configured-again", reset=keep_mappings)
+plant("timer halved", "timer-lasts", UDP17, initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
+plant("timer ignored", "timer-ends", UDP17, initial_lifetime_s=lambda *_: 300)
+plant("no refresh out", "timer-refresh-out", refresh=refresh_except("left"))
+plant("no refresh in", "timer-refresh-in", refresh=refresh_except("right"))
+plant("udp short", "timer-udp", UDP17, initial_lifetime_s=lambda *_: 60)
+plant("answered short", "timer-udp-answered", refresh=refresh_briefly)
+plant("query short", "timer-query", ICMP4, initial_lifetime_s=lambda *_: 30)
+plant("syn short", "timer-tcp-transitory", TCP6, initial_lifetime_s=lambda *_: 60)
+plant("closing short", "timer-tcp-closing", follow=follow_then(shorten(60), "F"))
+plant("connection short", "timer-tcp-established", follow=follow_then(shorten(3600)))
+# fmt: on

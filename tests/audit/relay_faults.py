@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from scapy.layers.inet import IP
-from scapy.layers.inet6 import IPv6
 from v6t.audit.packet_device.maps import MapSharing
-from v6t.audit.packet_device.packets import with_hop_limit
+from v6t.audit.packet_device.packets import read_header
 from v6t.audit.packet_device.relays import MapTRelayDevice, TunnelDevice, TunnelRelay
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
@@ -189,8 +188,8 @@ def _where(wrong: Callable[[bytes], bool]) -> tuple[Any, str, Callable[[Any], An
             octets = bytes(packet)
             if not wrong(octets) or octets[6] != IPIP or len(octets) < 60:
                 return correct(self, packet)
-            inner = (IP if octets[40] >> 4 == 4 else IPv6)(octets[40:])
-            return [("right", with_hop_limit(inner, octets[48] - 1))]
+            inner = replace(read_header(octets[40:]), ttl=octets[48] - 1, missing=0)
+            return [("right", inner)]
 
         return faulty
 

@@ -100,7 +100,7 @@ def test_wrong_address_table_is_found(variant: str, wrong: str) -> None:
 
 
 def test_ce_that_ignores_its_port_set_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("v6t.audit.packet_device.relays.has_port", lambda edge, number: True)
+    monkeypatch.setattr("v6t.audit.packet_device.relays.has_port", lambda ports, number: True)
     technology = with_params(MapTCe(), ea_len=13)
     device = build_device(technology)
     assert isinstance(device, MapTCustomerEdge)
@@ -116,7 +116,7 @@ def test_wrong_hairpin_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> 
         return [(self.six_side, p) for p in self.to_ipv6(packet, self.table)]
 
     def without_errors(self, arrived, packet):
-        return [] if arrived.nh == 58 else correct(self, arrived, packet)
+        return [] if arrived.proto == 58 else correct(self, arrived, packet)
 
     wrong = {
         "none": TranslatingDevice.emit_ipv4,

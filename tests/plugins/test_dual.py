@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from ipaddress import IPv4Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from itertools import pairwise
 
 import numpy as np
@@ -327,7 +327,7 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
 def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
     class BlindAftr(AftrDevice):
         def forward_inner(self, outer, inner):
-            outer.src = "2001:db8:b4::"
+            outer.src = IPv6Address("2001:db8:b4::")
             return super().forward_inner(outer, inner)
 
     plugin, _ = aftr(
@@ -335,7 +335,7 @@ def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(DeviceLinks.from_technology(plugin), view)
+    device = BlindAftr(DeviceLinks.from_technology(plugin), view, view.aftr)
     _, _, learned = sent(plugin, device, 104)
     memory = MemoryFile(learned.size)
     try:
