@@ -40,19 +40,14 @@ class DropReason(IntEnum):
         member.text = text
         return member
 
+    @classmethod
+    def describe(cls, number: int) -> str:
+        """Return the text of a common reason or of one of the technology's own.
 
-def list_drop_reasons(
-    reasons: type[DropReason], not_forwarded: str = COMMON_REASONS[NOT_FORWARDED]
-) -> tuple[str, ...]:
-    """Return the texts of all drop reasons of a technology, by number.
-
-    Args:
-        reasons: the technology's own.
-        not_forwarded: a more precise text for :data:`NOT_FORWARDED`.
-    """
-    common = list(COMMON_REASONS)
-    common[NOT_FORWARDED] = not_forwarded
-    return (*common, *(reason.text for reason in reasons))
+        Raises:
+            ValueError: there is no such reason.
+        """
+        return COMMON_REASONS[number] if number < len(COMMON_REASONS) else cls(number).text
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class Expected:
     Attributes:
         frames: ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i.
         length: ``(n,)`` int32, octets of row i that count; 0 means "dropped".
-        reason: ``(n,)`` uint8, index into the plugin's ``drop_reasons`` (0: not dropped).
+        reason: ``(n,)`` uint8, a common reason or one of the technology's :class:`DropReason`; 0: none.
     """
 
     frames: U8

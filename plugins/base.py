@@ -23,7 +23,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
-from v6t.packets.reference import Expected, ReferenceTranslation
+from v6t.packets.reference import DropReason, Expected, ReferenceTranslation
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.frame_sizes import (
     frame_mix,
@@ -157,7 +157,8 @@ class Technology(ReferenceTranslation):
     """Benchmarks that are measured by default."""
     default_driver: ClassVar[str | None] = None
     """The lab's default device; None: the reference device, if it can be one."""
-    drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
+    drops: ClassVar[type[DropReason]] = DropReason
+    """Drop reasons of the reference translation besides the common ones."""
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``."""
     spread: ClassVar[Mapping[str, Any]] = {}

@@ -30,6 +30,7 @@ from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.headers import to_numbers
+from v6t.packets.reference import COMMON_REASONS
 from v6t.packets.unique import sort_unique
 from v6t.packets.walker import find_problems, locate_endpoints, walk
 from v6t.plugins.base import Links, PluginParams, Technology
@@ -361,8 +362,6 @@ def check_class(kind: type[Technology]) -> Iterator[str]:
             yield f"{what} is empty"
     if not kind.default_frame_sizes:
         yield "default_frame_sizes is empty"
-    if not kind.drop_reasons or kind.drop_reasons[0] != "forwarded":
-        yield "drop_reasons does not begin with 'forwarded'"
     words = descriptions(kind.params_model)
     for name, param in kind.params_model.model_fields.items():
         if not words[name].strip():
@@ -561,7 +560,7 @@ def _check_stream(case: Case, stream: Stream) -> Iterator[str]:
         return
     if not answer.length.all():
         row = int(answer.length.argmin())
-        yield f"frame {row} is dropped: {case.plugin.drop_reasons[int(answer.reason[row])]}"
+        yield f"frame {row} is dropped: {case.plugin.drops.describe(int(answer.reason[row]))}"
         return
     yield from _check_emitted(case, stream, frames, answer)
     some = case.answer(stream, frames[:5])
@@ -582,10 +581,10 @@ def _check_shape(case: Case, answer: Expected, count: int) -> Iterator[str]:
         yield "expect() does not answer with rows of octets (uint8)"
     if (answer.length > answer.frames.shape[1]).any() or (answer.length < 0).any():
         yield "expect() gives lengths beyond its frames"
-    reasons = len(case.plugin.drop_reasons)
+    reasons = len(COMMON_REASONS) + len(case.plugin.drops)
     if (answer.reason >= reasons).any():
         highest = int(answer.reason.max())
-        yield f"expect() gives drop reason {highest}, but drop_reasons has {reasons}"
+        yield f"expect() gives drop reason {highest}, but the technology has {reasons}"
     if ((answer.reason == 0) != (answer.length > 0)).any():
         yield "a frame is dropped without a reason, or forwarded with one"
 

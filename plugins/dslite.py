@@ -34,7 +34,7 @@ from v6t.plugins.base import DeviceIntent, Links, Part
 from v6t.plugins.chain import CHAIN, between, chain_intent, part_params, without_ipv6
 from v6t.plugins.four_tuples import TupleField, consecutive
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.map_ce import Customer, Tunnel, customer_device
+from v6t.plugins.map_ce import CustomerTunnel
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
 from v6t.plugins.ports import PortSet
@@ -105,9 +105,13 @@ class B4(SoftwireReference):
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        tunnel = Tunnel(self.local, self.aftr, uniform=True)
-        customer = Customer(IPv4Network("0.0.0.0/0"), PortSet(0, 0, 0), tunnel)
-        return customer_device(customer, self.links)
+        everybody, ports = IPv4Network("0.0.0.0/0"), PortSet(0, 0, 0)
+        tunnel = CustomerTunnel(
+            everybody, ports, self.local, self.aftr, self.links.left.mtu, uniform=True
+        )
+        return ReferenceDevice(
+            self.links, {6: tunnel.forward}, {4: tunnel.reverse, 6: route_all(6)}
+        )
 
 
 @dataclass(frozen=True)

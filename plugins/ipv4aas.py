@@ -53,7 +53,7 @@ from v6t.plugins.frame_sizes import (
     translated_pair,
 )
 from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
-from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, checked_ports
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, check_ports
 from v6t.plugins.map_domains import ALL_CES, RuleParams
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
@@ -220,7 +220,7 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant == "lw4o6":
-            return checked_ports(self.psid_offset, self.softwire_psid_len, self.psid)
+            return check_ports(self.psid_offset, self.softwire_psid_len, self.psid)
         return self.rule.port_set(self.psid)
 
     @property

@@ -1,19 +1,22 @@
-"""MAP domains and the CEs simulated in them: what MAP-E and MAP-T relays have in common."""
+"""MAP domains: their parameters, the CEs simulated in them, and what MAP-E and MAP-T relays share.
+
+The EA bits of a CE are one flow variable. They appear in up to five places of a frame: the end-user prefix,
+the IPv4 suffix and the PSID of the interface identifier, the IPv4 address, and the PSID bits of the port.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapRuleConfig
 from v6t.packets.address_layouts import EA, HOST, IidFormat
-from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.plugins.address_mappings import check_prefix
 from v6t.plugins.audit_views import (
@@ -22,63 +25,14 @@ from v6t.plugins.audit_views import (
     PSID_OFFSETS,
     Customer,
     SharedAddressRelay,
-    TunnelEnd,
 )
-from v6t.plugins.base import Embedded, Links, PluginParams
-from v6t.plugins.map_rules import MapRule, find_served_ea, rule_from_text
-from v6t.plugins.ports import Policy, Varying, choose_ce_port, vary_ce_port, vary_peer_port
+from v6t.plugins.base import Embedded, PluginParams
+from v6t.plugins.frame_sizes import LOWEST_IPV6_MTU
+from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.prefixes import hosts4, network6
-from v6t.plugins.relay import RelayParams
-from v6t.plugins.siit import LOWEST_IPV6_MTU
-from v6t.plugins.traffic import background_of, ethernet, ipv4, mixed
-from v6t.profiles.model import (
-    Binding,
-    FramePair,
-    Kind,
-    Layer,
-    Role,
-    Traffic,
-    TrafficClass,
-    Variable,
-    bind_layout,
-)
-
-
-class DmrParams(PluginParams):
-    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
-
-    if TYPE_CHECKING:
-        server_ipv4: IPv4Address
-
-    dmr: str = Field(
-        "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
-    )
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
-
-    @cached_property
-    def dmr_prefix(self) -> IPv6Network:
-        """The checked prefix."""
-        return check_prefix(network6(self.dmr, "dmr"))
-
-    @property
-    def embedded_addresses(self) -> Embedded:
-        """Return the host beyond the relay."""
-        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
-
-    def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
-        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
-            raise UsageError(
-                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose disjoint prefixes",
-                code="address-conflict",
-            )
-
+from v6t.plugins.relay import CustomerFlow, Relay, RelayParams
+from v6t.plugins.traffic import negative_like
+from v6t.profiles.model import Expression, Kind, TrafficClass, Variable
 
 ALL_CES = 0
 """``ces`` value for "drawn uniformly from the whole rule"."""
@@ -182,6 +136,42 @@ class Domain(RuleParams):
         return self
 
 
+class DmrParams(PluginParams):
+    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
+
+    if TYPE_CHECKING:
+        server_ipv4: IPv4Address
+
+    dmr: str = Field(
+        "2001:db8:ffff::/64",
+        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
+    )
+    lowest_ipv6_mtu: int = Field(
+        LOWEST_IPV6_MTU,
+        ge=1280,
+        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
+    )
+
+    @cached_property
+    def dmr_prefix(self) -> IPv6Network:
+        """The checked prefix."""
+        return check_prefix(network6(self.dmr, "dmr"))
+
+    @property
+    def embedded_addresses(self) -> Embedded:
+        """Return the host beyond the relay."""
+        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
+
+    def refuse_overlap(self, domain: RuleParams) -> None:
+        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
+        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
+            raise UsageError(
+                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
+                "choose disjoint prefixes",
+                code="address-conflict",
+            )
+
+
 class MapParams(RelayParams, Domain):
     """What all relays can be told; further domains beside the first go to ``domains``."""
 
@@ -260,133 +250,109 @@ class MapParams(RelayParams, Domain):
         return [str(d.rule.ipv6_prefix) for d in self.all_domains]
 
 
-Headers = Callable[[IPv6Address, IPv4Address], tuple[Layer, ...]]
-"""A CE's headers between Ethernet and UDP, from its MAP address and its IPv4 address."""
+_NESTED_BITS, _PREFIX_BITS = 4, 2
+"""IPv4 suffix bits of the nested rule, and of a CE's prefix."""
 
 
-def relay_traffic(
-    params: MapParams,
-    links: Links,
-    direction: Direction,
-    sizes: FramePair,
-    seed: int,
-    headers: Headers,
-    *,
-    whole_host: bool = False,
-) -> Traffic:
-    """All classes of one direction; forward may hold spoofed frames.
+class MapRelay(Relay):
+    """A border relay with mapping rules."""
 
-    Args:
-        params: domains and everything else.
-        links: both cables.
-        direction: which way.
-        sizes: of the frames.
-        seed: of the pseudorandom numbers.
-        headers: of what a CE sends.
-        whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`; frames have no IPv4
-            header (MAP-T).
-    """
+    sides = ("CEs", "server")
+    params: MapParams
+    whole_host: ClassVar[bool] = False
+    """Whether interface identifiers hold a host's complete address (MAP-T)."""
 
-    def sent(domain: Domain, name: str) -> TrafficClass:
-        if direction == "forward":
-            return _forward(params, domain, links, sizes, name, seed, headers, whole_host)
-        return _reverse(params, domain, links, sizes, name, seed)
+    @cached_property
+    def rules(self) -> RuleTable:
+        """The rules of all domains."""
+        return RuleTable((d.rule for d in self.params.all_domains), whole_host=self.whole_host)
 
-    domains = params.all_domains
-    foreground = []
-    for number, domain in enumerate(domains):
-        name = "fg" if len(domains) == 1 else f"fg-{number}"
-        foreground.append((sent(domain, name), domain.share))
-    ends = (params.tester_left_ipv6, params.tester_right_ipv6)
-    behind = background_of(params, links, direction, sizes, ends, links.left)
-    spoofed = []
-    if direction == "forward":
-        for kind in _spoofs(params):
-            spoofed.append(_spoofed(params, sent(params, f"spoof-{kind}"), kind))
-    return mixed(params, direction, foreground, behind, spoofed, params.negative_percent, seed)
+    @property
+    def relay_address(self) -> IPv6Address:
+        """The address to which CEs send for the server."""
+        raise NotImplementedError
 
+    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        return [self._ce_flow(domain, direction, seed) for domain in self.params.all_domains]
 
-def _forward(
-    params: MapParams,
-    domain: Domain,
-    links: Links,
-    sizes: FramePair,
-    name: str,
-    seed: int,
-    headers: Headers,
-    whole_host: bool,
-) -> TrafficClass:
-    rule = domain.rule
-    address, psid = rule.decode_ea(domain.ea_bounds[0])
-    ea = _ea_variable(params, domain, "forward", seed)
-    inner = None if whole_host else "IP.src"
-    variables, bindings = _vary_ce(rule, ea, inner, "UDP.sport", params.fw_sport)
-    bindings += bind_layout(_ea_address_layout(rule, whole_host), "IPv6.src")
-    peer, more = vary_peer_port(params.fw_dport, "UDP.dport")
-    ports = {
-        "sport": choose_ce_port(rule.port_set(psid), source=True),
-        "dport": params.fw_dport.min,
-    }
-    layers = (
-        *ethernet(links, "forward"),
-        *headers(rule.map_address(address, psid), address),
-        Layer("UDP", ports),
-    )
-    return TrafficClass(
-        name, Role.FOREGROUND, layers, sizes.ipv6, (*variables, *peer), (*bindings, *more)
-    )
+    def _ce_flow(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
+        rule = domain.rule
+        layouts = rule.ce_layouts
+        address, psid = rule.decode_ea(domain.ea_bounds[0])
+        ea = _ea_variable(self.params, domain, direction, seed)
+        host = Variable(HOST, rule.host_bits) if rule.host_bits else None
+        ipv4 = Expression.from_layout(layouts.ipv4, str(address), ea=ea, host=host)
+        psids = Expression.from_layout(layouts.psid, psid, ea=ea)
+        return CustomerFlow(
+            Expression.from_layout(
+                rule.host_address_layout if self.whole_host else rule.address_layout,
+                str(rule.map_address(address, psid)),
+                ipv4=ipv4,
+                psid=psids,
+            ),
+            ipv4,
+            self.relay_address,
+            rule.port_set(psid),
+            psids if ea else None,
+            (EA, HOST),
+            domain.share,
+        )
 
+    def spoofed_classes(self, flow: CustomerFlow, good: TrafficClass) -> list[TrafficClass]:
+        """Return classes with one thing wrong that a relay must notice (RFC 7597, section 8.1)."""
+        p, rule = self.params, self.params.rule
+        outside = replace(flow.ipv6, base=str(_outside(p, IPv6Address(str(flow.ipv6.base)))))
+        changes = {"prefix": good.replace_fields("IPv6", src=outside)}
+        if rule.ea_len and rule.suffix_len:
+            # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
+            end = 112 if rule.iid_format == "rfc7597" else 104
+            other = flow.ipv6.plus(1 << rule.psid_len, EA, range(64, end))
+            changes["address"] = good.replace_fields("IPv6", src=other)
+        if rule.ea_len and rule.psid_len:
+            port: Any = good.layer("UDP").fields["sport"]
+            changes["port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
+        return [
+            negative_like(good, f"spoof-{kind}", layers=layers) for kind, layers in changes.items()
+        ]
 
-def _reverse(
-    params: MapParams, domain: Domain, links: Links, sizes: FramePair, name: str, seed: int
-) -> TrafficClass:
-    rule = domain.rule
-    address, psid = rule.decode_ea(domain.ea_bounds[0])
-    ea = _ea_variable(params, domain, "reverse", seed)
-    variables, bindings = _vary_ce(rule, ea, "IP.dst", "UDP.dport", params.rv_dport)
-    peer, more = vary_peer_port(params.rv_sport, "UDP.sport")
-    ports = {
-        "sport": params.rv_sport.min,
-        "dport": choose_ce_port(rule.port_set(psid), source=False),
-    }
-    layers = (
-        *ethernet(links, "reverse"),
-        ipv4(params, params.server_ipv4, address),
-        Layer("UDP", ports),
-    )
-    return TrafficClass(
-        name, Role.FOREGROUND, layers, sizes.ipv4, (*variables, *peer), (*bindings, *more)
-    )
+    def rule_configs(self) -> tuple[MapRuleConfig, ...]:
+        """Return the rules of all domains for a device intent."""
+        return tuple(rule_config(d.rule) for d in self.params.all_domains)
 
+    def relay_view(self, kind: Literal["MAP-E", "MAP-T"], **translation: Any) -> SharedAddressRelay:
+        """Return the audit view of the relay.
 
-def _vary_ce(
-    rule: MapRule, ea: Variable | None, address: str | None, port: str, policy: Policy
-) -> Varying:
-    """Vary a CE's EA bits, the host within its prefix, and the port within its set.
+        Args:
+            kind: its technology.
+            translation: ``dmr`` and ``lowest_ipv6_mtu`` of a MAP-T relay.
+        """
+        rules = tuple(domain.rule for domain in self.params.all_domains)
+        return SharedAddressRelay(
+            kind,
+            self.relay_address,
+            frozenset() if translation else frozenset({self.relay_address}),
+            self.params.server_ipv4,
+            *_customers(self.params),
+            partial(owner, rules),
+            rules,
+            **translation,
+        )
 
-    Args:
-        rule: the rule.
-        ea: the variable of the EA bits, None for a rule without.
-        address: field of the IPv4 address, None for frames without an IPv4 header.
-        port: field of the CE's port.
-        policy: how its ports follow each other.
-    """
-    layouts = rule.ce_layouts
-    variables = [ea] if ea else []
-    if rule.host_bits:
-        variables.append(Variable(HOST, rule.host_bits))
-    bindings = bind_layout(layouts.ipv4, address) if address else []
-    indices, more = vary_ce_port(
-        rule.ports, policy, port, psid=rule.psid or 0, psid_layout=layouts.psid
-    )
-    return variables + indices, bindings + more
-
-
-@lru_cache(maxsize=64)
-def _ea_address_layout(rule: MapRule, whole_host: bool) -> BitLayout:
-    """Return how a MAP address holds EA bits, and the host's if ``whole_host`` is set."""
-    address = rule.host_address_layout if whole_host else rule.address_layout
-    return address.compose(ipv4=rule.ce_layouts.ipv4, psid=rule.ce_layouts.psid)
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        """Return the further rules that fit the relay's first one."""
+        params, rule = self.params, self.params.rule
+        variants: dict[str, dict[str, Any]] = {}
+        if params.domains or not rule.suffix_len:
+            return variants
+        room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
+        for offset, name in enumerate(PSID_OFFSETS if room > 0 else ()):
+            length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
+            variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
+        if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
+            variants[NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
+        if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
+            variants[PREFIX_CUSTOMERS] = {"ea_len": rule.suffix_len - _PREFIX_BITS, "ces": 2}
+        return variants
 
 
 def _ea_variable(
@@ -435,45 +401,6 @@ def _has_port_zero_ce(rule: MapRule) -> bool:
     return rule.psid_len == 16 and rule.psid_offset == 0 and rule.suffix_len == 0
 
 
-def _spoofs(params: MapParams) -> list[str]:
-    """Kinds of spoofed frames the first rule allows."""
-    if not params.negative_percent:
-        return []
-    kinds = ["prefix"]
-    if params.rule.ea_len and params.rule.suffix_len:
-        kinds.append("address")
-    if params.rule.ea_len and params.rule.psid_len:
-        kinds.append("port")
-    return kinds
-
-
-def _spoofed(params: MapParams, good: TrafficClass, kind: str) -> TrafficClass:
-    """Frames like the foreground's with one thing wrong that a BR must notice (MAP-09)."""
-    bindings = list(good.bindings)
-    layers = list(good.layers)
-    if kind == "port":
-        # one more than the EA value always has other PSID bits
-        bindings = [replace(b, add=1) if _copies_ea(b, "UDP.sport") else b for b in bindings]
-    elif kind == "address":
-        # the IPv4 suffix is the first EA bits; the next EA value but PSID has another one
-        add = 1 << params.rule.psid_len
-        bindings = [replace(b, add=add) if _is_suffix(b, "IPv6.src") else b for b in bindings]
-    else:
-        at = next(i for i, layer in enumerate(layers) if layer.name == "IPv6")
-        source = _outside(params, IPv6Address(str(layers[at].fields["src"])))
-        layers[at] = Layer("IPv6", {**layers[at].fields, "src": str(source)})
-    return replace(good, role=Role.NEGATIVE, bindings=tuple(bindings), layers=tuple(layers))
-
-
-def _copies_ea(binding: Binding, field: str) -> bool:
-    return binding.variable == EA and binding.field == field
-
-
-def _is_suffix(binding: Binding, field: str) -> bool:
-    """Whether a binding copies the IPv4 suffix to an interface identifier."""
-    return _copies_ea(binding, field) and binding.first >= 64 and not binding.var_first
-
-
 def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
     """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
@@ -500,15 +427,6 @@ def rule_config(rule: MapRule) -> MapRuleConfig:
     )
 
 
-def rule_configs(params: MapParams) -> tuple[MapRuleConfig, ...]:
-    """Convert the rules of all domains."""
-    return tuple(rule_config(d.rule) for d in params.all_domains)
-
-
-_NESTED_BITS, _PREFIX_BITS = 4, 2
-"""IPv4 suffix bits of the nested rule, and of a CE's prefix."""
-
-
 def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:
     """Return the CE that has an address and port, by the rule with the longest IPv4 prefix."""
     matches = [rule for rule in rules if ipv4 in rule.ipv4_prefix]
@@ -518,67 +436,6 @@ def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address
         if rule.ipv4_prefix.prefixlen == longest and psid is not None:
             return rule.map_address(ipv4, psid)
     return None
-
-
-def relay_view(
-    params: MapParams,
-    kind: Literal["MAP-E", "MAP-T"],
-    relay: IPv6Address,
-    tunnel_ends: frozenset[IPv6Address],
-    **translation: Any,
-) -> SharedAddressRelay:
-    """Return the audit view of a relay.
-
-    Args:
-        params: of the relay.
-        kind: its technology.
-        relay: address to which CEs send.
-        tunnel_ends: addresses at which tunnels end.
-        translation: ``dmr`` and ``lowest_ipv6_mtu`` of a MAP-T relay.
-    """
-    rules = tuple(domain.rule for domain in params.all_domains)
-    return SharedAddressRelay(
-        kind,
-        relay,
-        tunnel_ends,
-        params.server_ipv4,
-        *_customers(params),
-        partial(owner, rules),
-        rules,
-        **translation,
-    )
-
-
-def customer_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
-    """Return the tunnel of a relay's first customer."""
-    customer = relay.customer
-    place = customer.ipv4, customer.port
-    return TunnelEnd(
-        side="left",
-        local=relay.relay,
-        remote=customer.ipv6,
-        inner=place,
-        outer=place,
-        host=(relay.server, 5),
-        shared=customer.ports.psid_len > 0,
-    )
-
-
-def relay_variants(params: MapParams) -> dict[str, dict[str, Any]]:
-    """Return the further rules that fit the relay's first one."""
-    rule = params.rule
-    variants: dict[str, dict[str, Any]] = {}
-    if params.domains or not rule.suffix_len:
-        return variants
-    room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
-    for offset, name in enumerate(PSID_OFFSETS if room > 0 else ()):
-        length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
-        variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
-    if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
-        variants[NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
-    if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
-        variants[PREFIX_CUSTOMERS] = {"ea_len": rule.suffix_len - _PREFIX_BITS, "ces": 2}
-    return variants
 
 
 def _nested_rule(rule: MapRule) -> dict[str, Any]:

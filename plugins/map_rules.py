@@ -6,12 +6,13 @@ Notation of RFC 7597: rule prefixes IPv6 ``/n`` and IPv4 ``/r``, EA length ``o``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
 
+import numpy as np
 from v6t.base.errors import UsageError
 from v6t.packets.address_layouts import (
     IPV4,
@@ -23,6 +24,7 @@ from v6t.packets.address_layouts import (
     map_address_layout,
 )
 from v6t.packets.bit_layout import BitLayout
+from v6t.packets.headers import to_octets
 from v6t.plugins.ports import PortSet, PortSharing
 from v6t.plugins.prefixes import network4, network6
 
@@ -308,7 +310,7 @@ class RuleArray:
 
     Attributes:
         rule: the rule.
-        mask_without_psid: bits of a MAP address's low half that do not hold the PSID.
+        ce_mask: netmask of a CE's IPv4 prefix.
     """
 
     def __init__(self, rule: MapRule, *, whole_host: bool = False) -> None:
@@ -318,11 +320,9 @@ class RuleArray:
             rule: the rule.
             whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`.
         """
-        import numpy as np
-
         self.rule = rule
         self._layout = rule.host_address_layout if whole_host else rule.address_layout
-        self.mask_without_psid = np.uint64(~self._layout.mask(PSID) & (1 << 64) - 1)
+        self.ce_mask = np.uint64(~((1 << rule.host_bits) - 1) & (1 << 32) - 1)
         self._net6 = np.uint64(int(rule.ipv6_prefix.network_address) >> 64)
         self._mask6 = np.uint64(int(rule.ipv6_prefix.netmask) >> 64)
         self._net4 = np.uint64(int(rule.ipv4_prefix.network_address))
@@ -360,12 +360,36 @@ class RuleArray:
 
 
 @dataclass(frozen=True)
+class MapSources:
+    """CEs that IPv6 sources and ports claim.
+
+    Attributes:
+        known: ``(n,)``, a rule contains the source.
+        consistent: ``(n,)``, the parts of the address agree.
+        owned: ``(n,)``, the port belongs to the CE.
+        ipv4: ``(n,)``, IPv4 address in the source.
+        mask: ``(n,)``, netmask of the CE's IPv4 prefix.
+    """
+
+    known: Mask
+    consistent: Mask
+    owned: Mask
+    ipv4: U64
+    mask: U64
+
+    def have_address(self, ipv4: U64) -> Mask:
+        """Select the CEs that have an IPv4 address."""
+        same: Mask = (self.ipv4 ^ ipv4) & self.mask == 0
+        return same
+
+
+@dataclass(frozen=True)
 class MapDestinations:
     """MAP addresses of IPv4 destinations and ports.
 
     Attributes:
         ipv6: ``(n, 16)`` MAP addresses.
-        known: ``(n,)``, a rule holds the destination.
+        known: ``(n,)``, a rule contains the destination.
         owned: ``(n,)``, the port belongs to a CE of that rule.
     """
 
@@ -374,34 +398,63 @@ class MapDestinations:
     owned: Mask
 
 
-def find_destinations(rules: Sequence[RuleArray], ipv4: U64, port: U64) -> MapDestinations:
-    """Find the MAP addresses of IPv4 destinations.
+class RuleTable:
+    """The rules of a border relay, looked up by the longest prefix."""
 
-    Args:
-        rules: by length of their IPv4 prefixes, then by these: a longer prefix decides, and several
-            rules of one prefix have different PSIDs.
-        ipv4: destination addresses.
-        port: destination ports.
-    """
-    import numpy as np
-    from v6t.packets.headers import to_octets
+    def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
+        """Sort the rules.
 
-    high, low = np.zeros((2, len(ipv4)), dtype=np.uint64)
-    known, owned = np.zeros((2, len(ipv4)), dtype=bool)
-    shorter = None
-    for array in rules:
-        inside = array.contains_ipv4(ipv4)
-        if not inside.any():
-            continue
-        if array.rule.ipv4_prefix != shorter:
-            owned &= ~inside
-        shorter = array.rule.ipv4_prefix
-        *halves, in_port_set = array.map_address(ipv4, port)
-        in_port_set &= inside
-        for column, half in zip((high, low), halves, strict=True):
-            np.copyto(column, half, where=in_port_set)
-        owned |= in_port_set
-        known |= inside
-    return MapDestinations(
-        np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1), known, owned
-    )
+        Args:
+            rules: with different IPv6 prefixes; those of one IPv4 prefix have different PSIDs.
+            whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`.
+        """
+        arrays = [RuleArray(rule, whole_host=whole_host) for rule in rules]
+        # later matches replace those of shorter prefixes
+        self._by_ipv6 = sorted(arrays, key=lambda a: a.rule.ipv6_prefix.prefixlen)
+        self._by_ipv4 = sorted(
+            arrays, key=lambda a: (a.rule.ipv4_prefix.prefixlen, a.rule.ipv4_prefix)
+        )
+
+    def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
+        """Find the CEs of IPv6 source addresses, given as halves, and ports."""
+        high, low, port = (column.astype(np.uint64) for column in (high, low, port))
+        known, consistent, owned = np.zeros((3, len(high)), dtype=bool)
+        ipv4, mask = np.zeros((2, len(high)), dtype=np.uint64)
+        for array in self._by_ipv6:
+            inside = array.contains_ipv6(high)
+            if not inside.any():
+                continue
+            claimed, psid, agrees = array.decode_address(high, low)
+            owner, in_port_set = array.find_psids(port)
+            known |= inside
+            np.copyto(consistent, agrees, where=inside)
+            np.copyto(owned, in_port_set & (owner == psid), where=inside)
+            np.copyto(ipv4, claimed, where=inside)
+            np.copyto(mask, array.ce_mask, where=inside)
+        return MapSources(known, consistent, owned, ipv4, mask)
+
+    def find_destinations(self, ipv4: U64, port: U64) -> MapDestinations:
+        """Find the MAP addresses of IPv4 destinations and ports."""
+        ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
+        high, low = np.zeros((2, len(ipv4)), dtype=np.uint64)
+        known, owned = np.zeros((2, len(ipv4)), dtype=bool)
+        shorter = None
+        for array in self._by_ipv4:
+            inside = array.contains_ipv4(ipv4)
+            if not inside.any():
+                continue
+            if array.rule.ipv4_prefix != shorter:
+                owned &= ~inside
+            shorter = array.rule.ipv4_prefix
+            *halves, in_port_set = array.map_address(ipv4, port)
+            in_port_set &= inside
+            for column, half in zip((high, low), halves, strict=True):
+                np.copyto(column, half, where=in_port_set)
+            owned |= in_port_set
+            known |= inside
+        return MapDestinations(join_halves(high, low), known, owned)
+
+
+def join_halves(high: U64, low: U64) -> U8:
+    """Join halves of IPv6 addresses to ``(n, 16)`` octets."""
+    return np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1)

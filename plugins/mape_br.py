@@ -1,41 +1,21 @@
-"""MAP-E border relay (RFC 7597): the CEs' IPv4 packets arrive in IPv6, the server's leave in it."""
+"""MAP-E border relay (RFC 7597): IPv4 of the CEs arrives in IPv6, IPv4 of the server leaves in IPv6."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapERelayConfig
-from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, UDP, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, list_drop_reasons
-from v6t.plugins.base import Links
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.map_domains import (
-    MapParams,
-    customer_tunnel,
-    relay_traffic,
-    relay_variants,
-    relay_view,
-    rule_configs,
-)
-from v6t.plugins.map_rules import MapRule, RuleArray, find_destinations
+from v6t.plugins.map_domains import MapParams, MapRelay
 from v6t.plugins.params import address
-from v6t.plugins.reference_device import (
-    Handled,
-    ReferenceDevice,
-    answer,
-    answer_or_route,
-    choose_reasons,
-    dropped,
-    route_all,
-)
-from v6t.plugins.relay import Relay, TunnelRelayParams
-from v6t.plugins.traffic import ipv4, ipv6
+from v6t.plugins.reference_device import DROP_ALL, Answer
+from v6t.plugins.relay import TunnelRelayParams, customer_tunnel
 from v6t.plugins.tunnels import (
     UNMARKABLE,
     carries_udp,
@@ -44,12 +24,10 @@ from v6t.plugins.tunnels import (
     is_udp,
     unmarkable,
 )
-from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, U64, Mask, Reasons
+    from v6t.packets.arrays import U8
     from v6t.plugins.audit_views import AuditView
-    from v6t.plugins.reference_device import ReferenceDevice
 
 
 class MapEDrop(DropReason):
@@ -65,11 +43,8 @@ class MapEDrop(DropReason):
     UNMARKED = UNMARKABLE
 
 
-DROP_REASONS = list_drop_reasons(MapEDrop, "neither IPv4 in IPv6 for the BR nor native IPv6")
-
-
 class MapEParams(TunnelRelayParams, MapParams):
-    """Everything ``mape-br`` can be told."""
+    """Parameters of ``mape-br``."""
 
     measured: ClassVar[str] = "MAP-E"
 
@@ -78,7 +53,7 @@ class MapEParams(TunnelRelayParams, MapParams):
     )
 
     @model_validator(mode="after")
-    def _br(self) -> MapEParams:
+    def _check_br_address(self) -> MapEParams:
         if any(self.br_address in d.rule.ipv6_prefix for d in self.all_domains):
             raise UsageError(
                 "br_address lies within a rule IPv6 prefix",
@@ -88,95 +63,7 @@ class MapEParams(TunnelRelayParams, MapParams):
         return self
 
 
-_SHORTEST = 28
-"""Octets of IPv4 and UDP headers."""
-
-
-class MapERelay:
-    """Both handlers of a BR, and what they look up."""
-
-    def __init__(self, rules: Sequence[MapRule], br_address: IPv6Address, links: Links) -> None:
-        """Precompute what every batch needs.
-
-        Args:
-            rules: all mapping rules.
-            br_address: the tunnels' end.
-            links: both cables.
-        """
-        self._br = np.frombuffer(br_address.packed, dtype=np.uint8)
-        # longest prefixes last: later matches replace earlier ones
-        by_length = sorted(rules, key=lambda r: r.ipv6_prefix.prefixlen)
-        self._by_ipv6 = [RuleArray(r) for r in by_length]
-        by_length = sorted(rules, key=lambda r: (r.ipv4_prefix.prefixlen, r.ipv4_prefix))
-        self._by_ipv4 = [RuleArray(r) for r in by_length]
-        self._mtu = links.left.mtu
-
-    def device(self, links: Links) -> ReferenceDevice:
-        """Build the reference device."""
-        return ReferenceDevice(links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)})
-
-    def _from_ipv6(self, packets: U8) -> Handled:
-        outer = view(packets, IPV6)
-        ours = (outer["dst_octets"] == self._br).all(axis=1)
-        reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        if packets.shape[1] >= 40 + _SHORTEST:
-            inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
-            wrong_source = self._check_source(
-                *(a.astype(np.uint64) for a in (outer["src_high"], outer["src_low"])),
-                *(a.astype(np.uint64) for a in (inner["src"], udp["sport"])),
-            )
-            reason = choose_reasons(
-                len(packets),
-                (NOT_FORWARDED, ~carries_udp(packets)),
-                (wrong_source, wrong_source != 0),
-                (EXHAUSTED, inner["ttl"] <= 1),
-                (MapEDrop.UNMARKED, unmarkable(packets)),
-            )
-        return answer_or_route(packets, ours, reason, lambda rows: decapsulate(packets[rows]))
-
-    def _check_source(self, high: U64, low: U64, ipv4: U64, port: U64) -> Reasons:
-        """Return 0 for packets whose outer and inner source agree, else the drop reason."""
-        reason = np.full(len(high), MapEDrop.NO_RULE, dtype=np.uint8)
-        for rule in self._by_ipv6:
-            inside = rule.contains_ipv6(high)
-            if inside.any():
-                np.copyto(reason, _check_rule(rule, high, low, ipv4, port), where=inside)
-        return reason
-
-    def _from_ipv4(self, packets: U8) -> Handled:
-        if packets.shape[1] < _SHORTEST:
-            return dropped(len(packets), NOT_FORWARDED)
-        header, udp = view(packets, IPV4), view(packets, UDP, 20)
-        ipv4, port = header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64)
-        destinations = find_destinations(self._by_ipv4, ipv4, port)
-        reason = choose_reasons(
-            len(packets),
-            (NOT_FORWARDED, ~is_udp(packets)),
-            (MapEDrop.NO_DESTINATION, ~destinations.known),
-            (MapEDrop.NO_PORT, ~destinations.owned),
-            (EXHAUSTED, header["ttl"] <= 1),
-            (MapEDrop.TOO_BIG, packets.shape[1] + 40 > self._mtu),
-        )
-
-        def build(rows: Mask) -> U8:
-            return encapsulate(packets[rows], self._br, destinations.ipv6[rows])
-
-        return answer(reason, build, 6)
-
-
-def _check_rule(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> Reasons:
-    """Return 0 for packets that are consistent with a rule, else the drop reason."""
-    right_high, right_low, owned = rule.map_address(source, port)
-    _, _, consistent = rule.decode_address(high, low)
-    return choose_reasons(
-        len(high),
-        (MapEDrop.BAD_IID, ~consistent),
-        (MapEDrop.BAD_SOURCE, (right_low ^ low) & rule.mask_without_psid != 0),
-        (MapEDrop.BAD_PORT, ~owned | (right_high != high) | (right_low != low)),
-    )
-
-
-class MapEBorderRelay(Relay):
+class MapEBorderRelay(MapRelay):
     """Decapsulates forward, encapsulates in reverse; stateless."""
 
     name = "mape-br"
@@ -184,40 +71,61 @@ class MapEBorderRelay(Relay):
     rfcs = ("RFC 7597",)
     params_model = MapEParams
     overhead = 40
-    sides = ("CEs", "server")
-    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    drops = MapEDrop
     rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Foreground per domain, background and spoofed frames as the parameters say."""
-        p = self.params
-        return relay_traffic(
-            p,
-            self.links,
-            direction,
-            sizes,
-            seed,
-            lambda ce, own: (ipv6(p, ce, p.br_address), ipv4(p, own, p.server_ipv4)),
+    @property
+    def relay_address(self) -> IPv6Address:
+        return self.params.br_address
+
+    def forward(self, packets: U8) -> Answer:
+        """Decapsulate after the consistency check of RFC 7597, section 8.1."""
+        outer = view(packets, IPV6)
+        native = (outer["dst_octets"] != self._br_octets).any(axis=1)
+        if packets.shape[1] < 68:
+            return Answer(DROP_ALL.drops, native=native)
+        inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
+        ce = self.rules.find_sources(outer["src_high"], outer["src_low"], udp["sport"])
+        return Answer(
+            [
+                (NOT_FORWARDED, ~carries_udp(packets)),
+                (MapEDrop.NO_RULE, ~ce.known),
+                (MapEDrop.BAD_IID, ~ce.consistent),
+                (MapEDrop.BAD_SOURCE, ~ce.have_address(inner["src"])),
+                (MapEDrop.BAD_PORT, ~ce.owned),
+                (EXHAUSTED, inner["ttl"] <= 1),
+                (MapEDrop.UNMARKED, unmarkable(packets)),
+            ],
+            lambda rows: decapsulate(packets[rows]),
+            version=4,
+            native=native,
         )
+
+    def reverse(self, packets: U8) -> Answer:
+        """Encapsulate towards the MAP address of the IPv4 destination and port."""
+        if packets.shape[1] < 28:
+            return DROP_ALL
+        header, udp = view(packets, IPV4), view(packets, UDP, 20)
+        ce = self.rules.find_destinations(header["dst"], udp["dport"])
+        return Answer(
+            [
+                (NOT_FORWARDED, ~is_udp(packets)),
+                (MapEDrop.NO_DESTINATION, ~ce.known),
+                (MapEDrop.NO_PORT, ~ce.owned),
+                (EXHAUSTED, header["ttl"] <= 1),
+                (MapEDrop.TOO_BIG, packets.shape[1] + 40 > self.links.left.mtu),
+            ],
+            lambda rows: encapsulate(packets[rows], self._br_octets, ce.ipv6[rows]),
+        )
+
+    @property
+    def _br_octets(self) -> U8:
+        return np.frombuffer(self.params.br_address.packed, dtype=np.uint8)
 
     def configuration(self) -> MapERelayConfig:
-        """Return the rules and the relay's address."""
-        return MapERelayConfig(rules=rule_configs(self.params), br_address=self.params.br_address)
-
-    def left_addresses(self) -> list[str]:
-        return self.params.left_addresses
+        return MapERelayConfig(rules=self.rule_configs(), br_address=self.params.br_address)
 
     def audit_views(self) -> tuple[AuditView, ...]:
-        relay = relay_view(
-            self.params, "MAP-E", self.params.br_address, frozenset({self.params.br_address})
-        )
+        relay = self.relay_view("MAP-E")
         return relay, customer_tunnel(relay)
-
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return relay_variants(self.params)
-
-    def reference_device(self) -> ReferenceDevice:
-
-        rules = [d.rule for d in self.params.all_domains]
-        return MapERelay(rules, self.params.br_address, self.links).device(self.links)

@@ -13,7 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
 from v6t.packets.checksum import sum_words
 from v6t.packets.headers import IPV6, decrement_hops, view
-from v6t.packets.reference import EXHAUSTED, list_drop_reasons
+from v6t.packets.reference import EXHAUSTED
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES
@@ -100,7 +100,7 @@ class Nptv6(StatelessTechnology):
     overhead = 0
     ip_versions = (6, 6)
     sides = ("inside", "outside")
-    drop_reasons = list_drop_reasons(RouterDrop)
+    drops = RouterDrop
     rfc_frame_sizes = IPV6_SIZES
     params: Nptv6Params
 

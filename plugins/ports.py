@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.packets.address_layouts import PSID, port_layout
-from v6t.packets.bit_layout import BitLayout, variable_layout
+from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.base import PluginParams
-from v6t.profiles.model import Binding, Kind, Layer, Variable, bind_layout
+from v6t.profiles.model import Expression, Kind, Layer, Variable
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U64, Mask
@@ -27,14 +27,12 @@ Policy = Literal["fixed", "inc", "dec", "random"]
 KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
 
 FIXED_SOURCE = 0xC020
-"""Source port of RFC 2544 appendix C.2.6.4 (GEN-10)."""
+"""Source port of RFC 2544, appendix C.2.6.4."""
 
 FIXED_DESTINATION = 7
 
-_CE_PORT, _PEER_PORT = "ce_port", "peer_port"
-
-Varying = tuple[list[Variable], list[Binding]]
-"""Variables of a traffic class and the header bits they go to."""
+CE_PORT, PEER_PORT = "ce_port", "peer_port"
+"""Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
 class PortRange(PluginParams):
@@ -61,7 +59,7 @@ class PortRange(PluginParams):
 
 
 class SourcePorts(PortRange):
-    """RFC 4814 section 4.5: 1024 to 65535; fixed: RFC 2544's."""
+    """Source ports: 1024 to 65535 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
     min: int = Field(1024, ge=1, le=65535)
     max: int = Field(65535, ge=1, le=65535)
@@ -73,7 +71,7 @@ class SourcePorts(PortRange):
 
 
 class DestinationPorts(PortRange):
-    """RFC 4814 section 4.5: 1 to 49151; fixed: RFC 2544's."""
+    """Destination ports: 1 to 49151 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
     min: int = Field(1, ge=1, le=65535)
     max: int = Field(49151, ge=1, le=65535)
@@ -92,18 +90,13 @@ def _fixed_at(value: Any, port: int) -> Any:
 
 
 def source_range() -> SourcePorts:
-    """Random ports of RFC 4814 for sources."""
+    """Return the ports of RFC 4814 for sources."""
     return SourcePorts()
 
 
 def destination_range() -> DestinationPorts:
-    """Random ports of RFC 4814 for destinations."""
+    """Return the ports of RFC 4814 for destinations."""
     return DestinationPorts()
-
-
-def bind_port(variable: Variable | None, field: str) -> list[Binding]:
-    """Bind a variable to a whole port field; None for a constant port."""
-    return [] if variable is None else [Binding(variable.name, field, 0, 15)]
 
 
 def udp_header(
@@ -130,7 +123,7 @@ class PortSharing:
 
     @property
     def low_bits(self) -> int:
-        """``m``, the bits below the PSID; 16 without a PSID."""
+        """Number of bits below the PSID (``m``); 16 without a PSID."""
         return 16 - self.psid_offset - self.psid_len if self.psid_len else 16
 
     @property
@@ -140,7 +133,7 @@ class PortSharing:
 
     @cached_property
     def layout(self) -> BitLayout:
-        """Index and PSID in a port."""
+        """Place of index and PSID in a port."""
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
     def find_psid(self, port: int) -> int | None:
@@ -174,63 +167,47 @@ class PortSet(PortSharing):
         """Ports in the set."""
         return sum(last - first + 1 for first, last in self.ranges)
 
+    def have(self, ports: U64) -> Mask:
+        """Select the ports that belong to the set."""
+        psids, owned = self.find_psids(ports.astype("u8"))
+        return owned & (psids == self.psid)
+
     def __contains__(self, port: object) -> bool:
         return isinstance(port, int) and 0 <= port <= 65535 and self.find_psid(port) == self.psid
 
 
-def vary_ce_port(
-    sharing: PortSharing,
-    policy: Policy,
-    field: str,
-    *,
-    psid: int = 0,
-    psid_layout: BitLayout | None = None,
-) -> Varying:
-    """Vary the port of a customer within its port set.
+def customer_port(
+    ports: PortSet, policy: Policy, *, source: bool, psid: Expression | None = None
+) -> Expression:
+    """Return the field of a customer's port, which stays within its port set.
 
     Indices with ``A = 0`` are left out. Without an offset index 0 is left out, so that the customer
-    with PSID 0 never uses port 0 (MAP-15).
+    with PSID 0 never uses port 0.
 
     Args:
-        sharing: lengths of the port's parts.
+        ports: of the customer in the template.
         policy: how ports follow each other.
-        field: of the port.
-        psid: of the only customer; 0 also where several customers send.
-        psid_layout: what the PSID is computed from; None: it does not vary.
+        source: whether the field is a source port, which has another default without port sharing.
+        psid: PSID from other variables; None: it does not vary.
     """
-    index = _index_variable(sharing, policy, psid)
-    width = 16 - sharing.psid_len
-    layout = sharing.layout.compose(
-        index=variable_layout(index.name, width) if index else BitLayout(width, {}, ()),
-        psid=psid_layout or BitLayout(sharing.psid_len, {}, ()),
-    )
-    return ([index] if index else []), bind_layout(layout, field)
+    base = FIXED_SOURCE if source else FIXED_DESTINATION
+    if ports.psid_len:
+        first, last = ports.ranges[0]
+        base = max(first, min(1, last))
+    index = _index_variable(ports, policy, 0 if psid is not None else ports.psid)
+    return Expression.from_layout(ports.layout, base, index=index, psid=psid)
 
 
-def _index_variable(sharing: PortSharing, policy: Policy, psid: int) -> Variable | None:
+def _index_variable(ports: PortSet, policy: Policy, psid: int) -> Variable | None:
     """Return the variable of a port's index; None if the index does not vary."""
     if policy == "fixed":
         return None
-    if not sharing.psid_len:
+    if not ports.psid_len:
         wide = source_range()
-        return Variable(_CE_PORT, 16, KINDS[policy], low=wide.min, high=wide.max)
-    width = 16 - sharing.psid_len
-    low = 1 << sharing.low_bits if sharing.psid_offset else int(psid == 0)
+        return Variable(CE_PORT, 16, KINDS[policy], low=wide.min, high=wide.max)
+    width = 16 - ports.psid_len
+    low = 1 << ports.low_bits if ports.psid_offset else int(psid == 0)
     top = (1 << width) - 1
     if not width or low > top:
         return None
-    return Variable(_CE_PORT, width, KINDS[policy], low=low, high=top)
-
-
-def choose_ce_port(ports: PortSet, *, source: bool) -> int:
-    """Choose the port of the template's customer; variables overwrite it in each frame."""
-    if not ports.psid_len:
-        return FIXED_SOURCE if source else FIXED_DESTINATION
-    first, last = ports.ranges[0]
-    return max(first, min(1, last))
-
-
-def vary_peer_port(policy: PortRange, field: str) -> Varying:
-    """Vary the port of the host beyond the relay."""
-    variable = policy.variable(_PEER_PORT)
-    return ([variable] if variable else []), bind_port(variable, field)
+    return Variable(CE_PORT, width, KINDS[policy], low=low, high=top)

@@ -14,7 +14,7 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, view
-from v6t.packets.reference import DropReason, list_drop_reasons
+from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DeviceIntent, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
@@ -219,7 +219,7 @@ class Router(StatelessTechnology):
 
     overhead = 0
     native = True
-    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(RouterDrop)
+    drops = RouterDrop
     spread: ClassVar[dict[str, Any]] = {
         "left_hosts": {"policy": "random"},
         "right_hosts": {"policy": "random"},

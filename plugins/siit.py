@@ -13,7 +13,7 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
-from v6t.packets.reference import EXHAUSTED, DropReason, list_drop_reasons
+from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins.address_mappings import (
     WELL_KNOWN,
     Mappings,
@@ -150,7 +150,7 @@ class StatelessTranslator(StatelessTechnology):
     """Translates headers by RFC 7915, and addresses by the mappings of the parameters."""
 
     overhead = 20
-    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(TranslatorDrop)
+    drops = TranslatorDrop
     rfc_frame_sizes = IPV6_SIZES
     prefix_side: ClassVar[Literal["six", "four"]] = "four"
     """The link whose hosts are behind the RFC 6052 prefix."""

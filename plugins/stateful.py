@@ -34,7 +34,6 @@ from v6t.packets.reference import (
     NOT_OURS,
     DropReason,
     Expected,
-    list_drop_reasons,
 )
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
@@ -513,7 +512,7 @@ class StatefulTechnology(Technology):
 
     stateful = True
     sides = ("Initiator", "Responder")
-    drop_reasons: ClassVar[tuple[str, ...]] = list_drop_reasons(StatefulDrop)
+    drops = StatefulDrop
     mapping: ClassVar[str] = ""
     """Address and port mapping that the technology's RFC requires, for the report."""
     usual_timeout_s: ClassVar[float] = 300.0

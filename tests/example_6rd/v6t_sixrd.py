@@ -15,7 +15,6 @@ from v6t.packets.reference import (
     EXHAUSTED,
     NOT_FORWARDED,
     DropReason,
-    list_drop_reasons,
 )
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
@@ -123,7 +122,7 @@ class SixrdBorderRelay(StatelessTechnology):
     overhead = -20
     ip_versions: tuple[Literal[4], Literal[6]] = (4, 6)
     sides = ("CEs", "server")
-    drop_reasons = list_drop_reasons(SixrdDrop)
+    drops = SixrdDrop
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280)
     params: SixrdParams
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
 from v6t.packets.headers import IPV6, decrement_hops, view
-from v6t.packets.reference import EXHAUSTED, DropReason, list_drop_reasons
+from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams, describe_link, negative_share
@@ -47,7 +47,7 @@ class Nptv6(StatelessTechnology):
     overhead = 0
     ip_versions = (6, 6)
     sides = ("inside", "outside")
-    drop_reasons = list_drop_reasons(Nptv6Drop)
+    drops = Nptv6Drop
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
 
     def traffic(self, direction, sizes, seed=1):

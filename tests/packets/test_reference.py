@@ -10,7 +10,6 @@ from v6t.packets.reference import (
     DropReason,
     Expected,
     ReferenceTranslation,
-    list_drop_reasons,
     translate_frames,
 )
 
@@ -37,11 +36,11 @@ def test_drop_reasons_are_numbered_after_the_common_ones():
     assert reasons.tolist() == [0, 5]
 
 
-def test_list_drop_reasons_has_all_texts_by_number():
-    texts = list_drop_reasons(Drop)
-    assert texts[:4] == COMMON_REASONS
-    assert texts[Drop.SHORT] == Drop.SHORT.text == "shorter than four octets"
-    assert list_drop_reasons(Drop, "no such packet")[2] == "no such packet"
+def test_describe_returns_common_and_own_texts_by_number():
+    assert [Drop.describe(number) for number in range(4)] == list(COMMON_REASONS)
+    assert Drop.describe(Drop.SHORT) == Drop.SHORT.text == "shorter than four octets"
+    with pytest.raises(ValueError, match="99"):
+        Drop.describe(99)
 
 
 def test_translate_frames_of_several_lengths_keeps_their_order():

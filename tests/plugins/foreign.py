@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from v6t.intent.families import RouterConfig
-from v6t.packets.reference import COMMON_REASONS
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
@@ -27,7 +26,6 @@ class Carried(StatelessTechnology):
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
-    drop_reasons = COMMON_REASONS
     rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]

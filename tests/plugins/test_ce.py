@@ -150,7 +150,7 @@ def test_a_stranger_in_the_tunnel_is_not_heard():
         frames = expanded(plugin, "forward", 3)
         frames[1, 37] ^= 1  # the outer source
         answer = plugin.expect("forward", frames)
-        assert [plugin.drop_reasons[r] for r in answer.reason] == [
+        assert [plugin.drops.describe(r) for r in answer.reason] == [
             "forwarded", "does not come from the relay", "forwarded",
         ]  # fmt: skip
 
@@ -158,13 +158,13 @@ def test_a_stranger_in_the_tunnel_is_not_heard():
 def test_ports_below_the_offset_belong_to_nobody():
     """PSID 9 of 5 bits from bit 6 on: 288 has the PSID's bits, but A = 0."""
     for plugin, at in ((MapECe(), 74), (MapTCe(), 54), (LwB4(), 74)):
-        ports = plugin.params.customer.ports
+        ports = plugin.params.ports
         frames = expanded(plugin, "forward", 3)
         low = ports.psid << ports.low_bits
         for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
             frames[row, at + 2 : at + 4] = list(port.to_bytes(2, "big"))
         answer = plugin.expect("forward", frames)
-        assert [plugin.drop_reasons[r] for r in answer.reason] == [
+        assert [plugin.drops.describe(r) for r in answer.reason] == [
             "port outside the customer's port set", "forwarded", "forwarded",
         ]  # fmt: skip
 
@@ -176,7 +176,7 @@ def test_a_map_t_ce_takes_its_own_address_only():
     frames[bits, 38 + bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
     frames[128, 22:38] = list(IPv6Address("2001:db8:7::2").packed)
     answer = plugin.expect("forward", frames)
-    reasons = [plugin.drop_reasons[r] for r in answer.reason]
+    reasons = [plugin.drops.describe(r) for r in answer.reason]
     # other prefixes are not the CE's, packets from elsewhere are native
     assert set(reasons[:64]) == {"forwarded"}
     assert set(answer.length[:64].tolist()) == {80}
@@ -187,7 +187,7 @@ def test_a_map_t_ce_takes_its_own_address_only():
 def test_a_customer_with_a_prefix_has_many_hosts():
     given = {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0}
     for plugin in (MapECe(MapECeParams(**given)), MapTCe(MapTCeParams(**given))):
-        assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
+        assert plugin.params.ipv4 == IPv4Network("192.0.2.48/28")
         out = plugin.expect("forward", expanded(plugin, "forward", 2000)).frames
         assert {row.tobytes()[3] for row in out[:, 30:34]} == set(range(48, 64))
 

@@ -218,7 +218,7 @@ FAULTS = [
     (Required, "parameter 'wanted' has no default"),
     (Unpicklable, "it cannot be pickled"),
     (LosesParams, "parameters or links are others after pickling"),
-    (Unreasonable, "expect() gives drop reason 99, but drop_reasons has"),
+    (Unreasonable, "expect() gives drop reason 99, but the technology has"),
     (Open, "48 of 48 are forwarded"),
     (Random, "traffic() with one seed is not the same twice"),
     (Untagged, "frames are not tagged with VLAN 7"),

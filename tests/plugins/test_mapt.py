@@ -15,9 +15,8 @@ from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import to_numbers, to_octets
 from v6t.plugins import address_mappings
-from v6t.plugins.base import Links
-from v6t.plugins.map_rules import MapRule, RuleArray, rule_from_text
-from v6t.plugins.mapt_br import MapTBorderRelay, MapTDrop, MapTParams, MapTRelay
+from v6t.plugins.map_rules import MapRule, RuleArray, RuleTable, rule_from_text
+from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
@@ -96,51 +95,54 @@ def halves(ipv6):
 @given(rules(), st.data())
 def test_decode_after_encode_is_the_identity(rule, data):
     """IPv4 address and port to MAP address and back, all hosts and all owned ports."""
-    relay = MapTRelay([rule], IPv6Network("64:ff9b::/96"), Links(), 1280)
+    table = RuleTable([rule], whole_host=True)
     base = int(rule.ipv4_prefix.network_address)
     suffix = data.draw(st.lists(st.integers(0, 2**rule.suffix_len - 1), min_size=1, max_size=9))
     ports = data.draw(st.lists(st.integers(0, 65535), min_size=len(suffix), max_size=len(suffix)))
     ipv4 = to_octets(np.array([base | s for s in suffix], dtype=np.uint64), 4)
     number = np.array(ports, dtype=np.uint64)
-    ipv6, reason = relay.map_destination(to_numbers(ipv4), number)
+    ce = table.find_destinations(to_numbers(ipv4), number)
+    assert ce.known.all()
     for row, port in enumerate(ports):
         psid = rule.find_psid(port)
-        assert (reason[row] == MapTDrop.NO_PORT) == (psid is None)
+        assert ce.owned[row] == (psid is not None)
         if psid is None:
             continue
         address = IPv4Address(ipv4[row].tobytes())
-        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(address, psid, whole_host=True)
-    owned = reason == 0
-    back, verdict = relay.map_source(*halves(ipv6[owned]), number[owned])
-    assert not verdict.any()
-    assert (back == ipv4[owned]).all()
+        assert IPv6Address(ce.ipv6[row].tobytes()) == rule.map_address(
+            address, psid, whole_host=True
+        )
+    back = table.find_sources(*halves(ce.ipv6[ce.owned]), number[ce.owned])
+    assert (back.known & back.consistent & back.owned).all()
+    assert (back.ipv4 == to_numbers(ipv4[ce.owned])).all()
 
 
 @FAST
 @given(rules(), st.data())
 def test_a_wrong_bit_is_noticed(rule, data):
     """Any bit of a MAP address that differs makes it another CE's or nobody's (MAP-09)."""
-    relay = MapTRelay([rule], IPv6Network("64:ff9b::/96"), Links(), 1280)
+    table = RuleTable([rule], whole_host=True)
     suffix = data.draw(st.integers(0, 2**rule.suffix_len - 1))
     port = data.draw(st.integers(2**15, 65535))
     ipv4 = to_octets(np.array([int(rule.ipv4_prefix.network_address) | suffix], dtype=np.uint64), 4)
     number = np.array([port], dtype=np.uint64)
-    ipv6, reason = relay.map_destination(to_numbers(ipv4), number)
-    if reason[0]:
+    ce = table.find_destinations(to_numbers(ipv4), number)
+    if not ce.owned[0]:
         return
-    spoiled = np.repeat(ipv6, 128, axis=0)
+    spoiled = np.repeat(ce.ipv6, 128, axis=0)
     bits = np.arange(128)
     spoiled[bits, bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
-    back, verdict = relay.map_source(*halves(spoiled), np.repeat(number, 128))
+    back = table.find_sources(*halves(spoiled), np.repeat(number, 128))
     n, end = rule.ipv6_prefix.prefixlen, rule.ipv6_prefix.prefixlen + rule.ea_len
-    assert (verdict[:n] == MapTDrop.NO_RULE).all()
-    assert set(verdict[n:64].tolist()) <= {MapTDrop.BAD_IID}
-    passed = np.flatnonzero(verdict == 0)
+    assert not back.known[:n].any()
+    assert back.known[n:].all()
+    passed = np.flatnonzero(back.known & back.consistent & back.owned)
+    assert not back.consistent[n:64].any() or (passed >= 64).all()
     # only the host's own bits, which a CE with an IPv4 prefix may choose, are free
     at = 111 if rule.iid_format == "rfc7597" else 103
     free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.prefix_ce else 0
     assert passed.tolist() == list(range(at - free + 1, at + 1))
-    assert (to_numbers(back[passed]) != to_numbers(ipv4)[0]).all()
+    assert (back.ipv4[passed] != to_numbers(ipv4)[0]).all()
     assert end <= 64
 
 
@@ -205,20 +207,22 @@ def test_all_hosts_behind_ces_with_a_prefix_send_and_receive(iid_format):
 
 
 @pytest.mark.parametrize(
-    ("vector", "source", "sport", "why"),
+    ("vector", "source", "sport", "checks"),
     [
-        ("address", "2001:db8:f0:c30:0:c612:1c:3", 16606, MapTDrop.BAD_IID),
-        ("subnet", "2001:db8:f1:c30:0:c612:c:3", 16606, MapTDrop.NO_RULE),
-        ("port", "2001:db8:f0:c30:0:c612:c:3", 16862, MapTDrop.BAD_PORT),
-        ("good", "2001:db8:f0:c30:0:c612:c:3", 16606, 0),
+        ("address", "2001:db8:f0:c30:0:c612:1c:3", 16606, (True, False)),
+        ("subnet", "2001:db8:f1:c30:0:c612:c:3", 16606, (False, False)),
+        ("port", "2001:db8:f0:c30:0:c612:c:3", 16862, (True, True, False)),
+        ("good", "2001:db8:f0:c30:0:c612:c:3", 16606, (True, True, True)),
     ],
 )
-def test_spoofed_sources_of_vpps_tests(vector, source, sport, why):
+def test_spoofed_sources_of_vpps_tests(vector, source, sport, checks):
     rule = rule_from_text("2001:db8:f0::/48", "198.18.0.0/24", 12, 6)
-    relay = MapTRelay([rule], IPv6Network("2001:db8:ffff::/64"), Links(), 1280)
+    table = RuleTable([rule], whole_host=True)
     octets = np.frombuffer(IPv6Address(source).packed, np.uint8)[None, :]
     port = np.array([sport], dtype=np.uint64)
-    assert relay.map_source(*halves(octets), port)[1].tolist() == [why], vector
+    ce = table.find_sources(*halves(octets), port)
+    results = (bool(ce.known[0]), bool(ce.consistent[0]), bool(ce.owned[0]))
+    assert results[: len(checks)] == checks, vector
 
 
 @pytest.mark.parametrize(

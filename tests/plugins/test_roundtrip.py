@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.direction import DIRECTIONS
+from v6t.packets.reference import NOT_OURS
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -217,7 +218,6 @@ def test_a_plugin_is_pickled_without_what_it_prepared(case):
 def test_frames_that_are_none_of_the_devices_business(case):
     name, given = CASES[case]
     plugin = made(name, given)
-    reasons = plugin.drop_reasons
     for direction in DIRECTIONS:
         frames = Expander(streams(plugin, direction)[0]).frames(0, 6)
         frames[0, 0] ^= 0xFE  # other destination
@@ -225,7 +225,7 @@ def test_frames_that_are_none_of_the_devices_business(case):
         frames[2, 14] = 0  # IP version 0
         frames[3, 20 if frames[3, 12] == 0x86 else 23] = 6  # TCP, wherever the next header is
         answer = plugin.expect(direction, frames)
-        assert reasons[answer.reason[0]] == "not addressed to this device"
+        assert answer.reason[0] == NOT_OURS
         assert (answer.reason[1:3] == 2).all()
         assert (answer.reason[4:] == 0).all()
         if plugin.overhead == 40 and direction == "forward":

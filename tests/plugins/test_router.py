@@ -87,7 +87,7 @@ def test_no_route_no_frame():
     rows[0, 31] ^= 1
     write_ipv4_checksum(rows, 14)
     answer = plugin.expect("forward", rows)
-    assert [plugin.drop_reasons[r] for r in answer.reason] == [
+    assert [plugin.drops.describe(r) for r in answer.reason] == [
         "no route to the destination", "forwarded",
     ]  # fmt: skip
 

@@ -221,5 +221,5 @@ def test_reference_drops_what_it_cannot_translate():
         (other, "not a whole UDP datagram with a checksum"),
     ):
         answer = plugin.expect("reverse", frame(plugin, "reverse", packet))
-        assert plugin.drop_reasons[answer.reason[0]] == why
+        assert plugin.drops.describe(answer.reason[0]) == why
         assert answer.length[0] == 0

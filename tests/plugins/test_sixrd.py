@@ -106,12 +106,12 @@ def test_what_must_be_dropped_is(kind, packet, why):
     plugin = kind()
     answer = forward(plugin, packet)
     assert answer.length.tolist() == [0]
-    assert why in plugin.drop_reasons[answer.reason[0]]
+    assert why in plugin.drops.describe(answer.reason[0])
 
 
 def test_nobodys_packets_from_the_internet_are_dropped(kind):
     plugin = kind()
-    assert "no customer" in plugin.drop_reasons[reverse(plugin, outside(SERVER, "::5")).reason[0]]
+    assert "no customer" in plugin.drops.describe(reverse(plugin, outside(SERVER, "::5")).reason[0])
 
 
 def test_the_embedded_address_is_found_for_any_lengths(kind):
