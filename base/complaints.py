@@ -87,6 +87,7 @@ class Complaint(NamedTuple):
         reason: what is wrong, with the value: a sentence without its subject.
         hint: what to do, or nothing.
         code: the kind of error.
+        related: paths of further settings that contradict the first.
     """
 
     path: tuple[str | int, ...]
@@ -94,11 +95,13 @@ class Complaint(NamedTuple):
     reason: str
     hint: str
     code: str
+    related: tuple[tuple[str | int, ...], ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The setting, with dots."""
-        return ".".join(map(str, self.path))
+    def name_settings(self, *above: str) -> str:
+        """Return all paths with dots, each below the keys ``above``."""
+        return " and ".join(
+            ".".join(map(str, (*above, *path))) for path in (self.path, *self.related)
+        )
 
 
 def complaint(model: type[BaseModel], exc: ValidationError) -> Complaint:
@@ -119,7 +122,10 @@ def complaint(model: type[BaseModel], exc: ValidationError) -> Complaint:
     if problem["type"] in _PARSING and isinstance(name, str) and name not in _KINDS:
         whole = problem["type"].startswith("int")
         hint = accepted(name, str(problem["input"]), whole=whole)
-    return Complaint(path, False, reason + _shown(problem), hint, code_of(problem))
+    first, *others = getattr(problem.get("ctx", {}).get("error"), "settings", ()) or ((),)
+    related = tuple((*path, name) for name in others)
+    path = (*path, first) if first else path
+    return Complaint(path, False, reason + _shown(problem), hint, code_of(problem), related)
 
 
 def code_of(problem: ErrorDetails) -> str:

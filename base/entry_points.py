@@ -129,13 +129,11 @@ class Extensions(Generic[T]):
         base: type[T] = pkgutil.resolve_name(self._base)
         if not (isinstance(kind, type) and issubclass(kind, base)):
             raise ExtensionError(
-                f"{subject} is not a subclass of {base.__name__}", code="extension-incomplete"
+                f"{subject} is not a subclass of {base.__name__}", code="extension-broken"
             )
         lacking = sorted({*_abstract(kind), *_unset(base, kind)})
         if lacking:
-            raise ExtensionError(
-                f"{subject} lacks {', '.join(lacking)}", code="extension-incomplete"
-            )
+            raise ExtensionError(f"{subject} lacks {', '.join(lacking)}", code="extension-broken")
         return kind
 
 

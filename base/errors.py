@@ -27,18 +27,26 @@ class V6tError(Exception):
         hint: what to do about it; may be empty.
         code: the kind of error, one of :data:`v6t.base.error_codes.ERROR_CODES`.
         path: keys and indices from the top of the user's file to the wrong setting.
+        related: the paths of further settings that contradict it.
     """
 
     exit_code = 1
 
     def __init__(
-        self, message: str, hint: str = "", *, code: str, path: Sequence[str | int] = ()
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        code: str,
+        path: Sequence[str | int] = (),
+        related: Sequence[Sequence[str | int]] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.code = code
         self.path = tuple(path)
+        self.related = tuple(map(tuple, related))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without calling the constructor, whose keywords pickle does not know."""
@@ -54,13 +62,20 @@ def _restore(kind: type[V6tError], arguments: tuple[Any, ...]) -> V6tError:
 
 
 class InvalidValue(ValueError):
-    """A validator of a pydantic model rejects a value; code and hint survive in the complaint."""
+    """A validator of a pydantic model rejects a value; code and hint survive in the complaint.
 
-    def __init__(self, message: str, hint: str = "", *, code: str) -> None:
+    Attributes:
+        settings: names of fields, in the validator of a model: those that contradict each other.
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", *, code: str, settings: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.code = code
+        self.settings = tuple(settings)
 
 
 def interrupted(error: BaseException | None) -> bool:
@@ -102,10 +117,11 @@ class UsageError(V6tError):
         params: Mapping[str, object] | None = None,
         dut_params: Mapping[str, object] | None = None,
         path: Sequence[str | int] = (),
+        related: Sequence[Sequence[str | int]] = (),
         located: bool = False,
         technology: str = "",
     ) -> None:
-        super().__init__(message, hint, code=code, path=path)
+        super().__init__(message, hint, code=code, path=path, related=related)
         self.params = dict(params or {})
         self.dut_params = dict(dut_params or {})
         self.located = located

@@ -29,6 +29,6 @@ def refuse_zone(value: Value) -> Value:
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         raise InvalidValue(
             f"{value} has a zone identifier, which is valid on one machine only; delete %{address.scope_id}",
-            code="zone-identifier",
+            code="not-an-address",
         )
     return value

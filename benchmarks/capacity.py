@@ -86,7 +86,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
                 f"than {most}",
                 "lower capacity.first, raise capacity.most, or widen the "
                 "ranges of ports and addresses",
-                code="out-of-range",
+                code="empty-range",
             )
 
     def cost(self, point: Point) -> Cost:

@@ -59,5 +59,5 @@ class Deadline(Benchmark[Any, Any]):
             raise UsageError(
                 f"a deadline of {deadline_ms:g} ms never ends before the trial: "
                 f"it must be below {longest:g} ms",
-                code="out-of-range",
+                code="trial-too-short",
             )

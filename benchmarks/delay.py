@@ -105,6 +105,8 @@ class Delay(Benchmark[DelayRecord, D]):
             raise UsageError(
                 f"the rate of {self.name} is given in fps and in bit/s",
                 "leave out one",
+                path=(self.section or "", "rate_fps"),
+                related=[(self.section or "", "rate_bps")],
                 code="conflict",
             )
         for size, longest, media in _media(bound):
@@ -113,7 +115,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 raise UsageError(
                     f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
                     "the medium carries",
-                    code="out-of-range",
+                    code="above-line-rate",
                 )
 
     def cost(self, point: Point) -> Cost:
@@ -197,7 +199,7 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 raise UsageError(
                     f"latency at {size} octets: {problem}",
                     "fewer --tags, a longer latency.duration_s or an earlier latency.first_tag_s",
-                    code="out-of-range",
+                    code="trial-too-short",
                 )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:

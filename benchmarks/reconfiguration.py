@@ -56,7 +56,7 @@ class Reconfiguration(
             raise UsageError(
                 f"a change at {own.at_s:g} s is not within a stream of {own.duration_s:g} s",
                 "raise reconfiguration.duration_s",
-                code="out-of-range",
+                code="trial-too-short",
             )
         if bound.tester.simulates:
             return

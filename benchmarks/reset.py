@@ -56,7 +56,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
             raise UsageError(
                 f"a reset at {r.at_s:g} s is not within a stream of {r.duration_s:g} s",
                 "raise reset.duration_s",
-                code="out-of-range",
+                code="trial-too-short",
             )
         if not bound.tester.simulates and r.hook not in bound.driver.hooks:
             raise UsageError(

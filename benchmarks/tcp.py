@@ -216,7 +216,7 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
                 f"the search begins with {first} connections, but may not ask for more than {most}",
                 "lower tcp_capacity.first, raise tcp_capacity.most, or widen the ranges of ports "
                 "and addresses",
-                code="out-of-range",
+                code="empty-range",
             )
 
     def cost(self, point: Point) -> Cost:

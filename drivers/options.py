@@ -28,8 +28,10 @@ def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, A
     except ValidationError as exc:
         wrong = complaint(model, exc)
         if wrong.unknown:
-            text = f"the {name} {noun} has no option '{wrong.name}'"
+            text = f"the {name} {noun} has no option '{wrong.name_settings()}'"
         else:
-            place = f"{name} option {wrong.name}" if wrong.path else f"{name} {noun}"
+            place = f"{name} option {wrong.name_settings()}" if wrong.path else f"{name} {noun}"
             text = f"{place}: {wrong.reason}"
-        raise UsageError(text, wrong.hint, path=wrong.path, code=wrong.code) from exc
+        raise UsageError(
+            text, wrong.hint, path=wrong.path, related=wrong.related, code=wrong.code
+        ) from exc

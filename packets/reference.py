@@ -45,7 +45,7 @@ class DropReason(IntEnum):
         """Return the text of a common reason or of one of the technology's own.
 
         Raises:
-            ValueError: there is no such reason.
+            ValueError: the number is unknown.
         """
         return COMMON_REASONS[number] if number < len(COMMON_REASONS) else cls(number).text
 
@@ -57,7 +57,7 @@ class Expected:
     Attributes:
         frames: ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i.
         length: ``(n,)`` int32, octets of row i that count; 0 means "dropped".
-        reason: ``(n,)`` uint8, a common reason or one of the technology's :class:`DropReason`; 0: none.
+        reason: ``(n,)`` uint8, a common reason or one of a :class:`DropReason` (0: not dropped).
     """
 
     frames: U8

@@ -79,7 +79,7 @@ class PluginParams(StrictModel):
 
     @property
     def only_background(self) -> bool:
-        """Whether there is no foreground."""
+        """Whether all frames are background."""
         return False
 
     @property
@@ -158,7 +158,7 @@ class Technology(ReferenceTranslation):
     default_driver: ClassVar[str | None] = None
     """The lab's default device; None: the reference device, if it can be one."""
     drops: ClassVar[type[DropReason]] = DropReason
-    """Drop reasons of the reference translation besides the common ones."""
+    """The technology's own drop reasons; the common ones are shared."""
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``."""
     spread: ClassVar[Mapping[str, Any]] = {}

@@ -16,7 +16,7 @@ from v6t.plugins.base import DeviceIntent, Link, Links, Part, PluginParams
 _Params = TypeVar("_Params", bound=PluginParams)
 
 TAYGA = {"queue_length": 5000, "mend_checksums": True}
-"""Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
+"""Options of a TAYGA that is followed by a stateful part, which drops packets with a wrong checksum."""
 
 CHAIN = "chain"
 """The driver that combines the drivers of the parts."""
@@ -62,7 +62,7 @@ def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Param
     Args:
         model: of the part.
         whole: parameters of all parts together.
-        own: in place of those of the whole, or besides them.
+        own: parameters that replace those of the whole or are added.
     """
     shared = {name: getattr(whole, name) for name in shared_names(model, whole)}
     return model(**{**shared, **own})

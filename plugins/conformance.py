@@ -38,7 +38,6 @@ from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
-from v6t.profiles.fields import bound_bits
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
@@ -498,19 +497,19 @@ def _check_link(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
 def _check_variables(described: TrafficClass, frames: U8) -> Iterator[str]:
     """Yield fields that do not hold their variable's bits, and values outside its bounds."""
     layout = build(described.layers, described.frame_size).layout
-    bindings = described.all_bindings()
+    copied = described.copied_bits()
     for variable in described.drawn_variables():
         known: dict[int, U8] = {}
-        for binding in bindings:
-            if binding.variable != variable.name or binding.add:
+        for path, copy in copied:
+            if copy.variable is not variable or copy.add:
                 continue  # bits of a sum are not bits of the variable
-            first, last = bound_bits(layout, binding)
+            first = layout.locate(path, copy)
+            last = first + copy.length - 1
             bits = np.unpackbits(frames[:, first // 8 : last // 8 + 1], axis=1)
-            bits = bits[:, first % 8 : first % 8 + last - first + 1]
-            places = range(binding.var_first or 0, variable.width)
-            seen = [known.setdefault(place, column) for place, column in zip(places, bits.T)]  # noqa: B905
-            if (np.array(seen) != bits.T).any():
-                yield f"{binding.field} does not hold the bits of variable '{variable.name}'"
+            columns = bits[:, first % 8 : first % 8 + copy.length].T
+            seen = [known.setdefault(copy.source + n, column) for n, column in enumerate(columns)]
+            if (np.array(seen) != columns).any():
+                yield f"{path} does not hold the bits of variable '{variable.name}'"
         if known.keys() == set(range(variable.width)) and not len(variable.values):
             values = np.zeros(len(frames), dtype=np.uint64)  # the widest variable has 48 bits
             for place in range(variable.width):

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.compiler.mixing import LISTED_BITS
 from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
 
 if TYPE_CHECKING:

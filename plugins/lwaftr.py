@@ -259,7 +259,7 @@ class LightweightAftr(Relay):
         if self._has_one_softwire_each() and all(v.kind is Kind.LIST for v in psids.values()):
             good_port: Any = good.layer("UDP").fields["sport"]
             port = good_port
-            for name in psids:  # one more than the PSID is another softwire's, or nobody's
+            for name in psids:  # the next PSID belongs to another softwire or to none
                 port = port.plus(1, name)
             if port != good_port:
                 changes["port"] = good.replace_fields("UDP", sport=port)

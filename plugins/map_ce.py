@@ -95,7 +95,7 @@ def check_ports(psid_offset: int, psid_len: int, psid: int) -> PortSet:
     """Return a port set with at least one port that a test frame may use.
 
     Raises:
-        UsageError: it has none, or there is no such PSID.
+        UsageError: it has none, or the PSID is too large.
     """
     if psid_len and psid_offset + psid_len > 16:
         raise UsageError(

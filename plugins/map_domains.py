@@ -173,7 +173,7 @@ class DmrParams(PluginParams):
 
 
 class MapParams(RelayParams, Domain):
-    """What all relays can be told; further domains beside the first go to ``domains``."""
+    """Parameters of a MAP relay; ``domains`` holds the domains after the first."""
 
     domains: tuple[Domain, ...] = Field((), description="further MAP domains")
 

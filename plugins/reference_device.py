@@ -108,7 +108,7 @@ class Answer:
         drops: drop reasons with their conditions, in order of precedence.
         build: makes the packets that leave, given the rows without a drop reason.
         version: IP version of these packets.
-        native: ``(n,)``, packets that are routed as they are, whatever ``drops`` says.
+        native: ``(n,)``, packets that are routed unchanged; ``drops`` does not apply to them.
     """
 
     drops: Checks

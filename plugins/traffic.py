@@ -127,7 +127,7 @@ def mixed(
         foreground: classes and their shares of the foreground.
         behind: background classes.
         negative: classes to be dropped, in equal shares.
-        percent: of all frames that are negative [%]; without effect if there is no such class.
+        percent: of all frames that are negative [%]; without effect if there are none.
         seed: of the pseudorandom numbers.
     """
     kinds = len(negative) if percent else 0

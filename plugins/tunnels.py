@@ -46,7 +46,7 @@ def encapsulate(packets: U8, source: U8, destination: U8) -> U8:
     Args:
         packets: ``(n, length)``, TTL above 1.
         source: ``(n, 16)`` or ``(16,)`` outer address.
-        destination: likewise.
+        destination: outer address, as ``source``.
 
     Returns:
         ``(n, length + 40)``.
@@ -66,7 +66,7 @@ def encapsulate_ipv6(packets: U8, source: U8, destination: U8) -> U8:
     Args:
         packets: ``(n, length)``, hop limit above 1.
         source: ``(n, 4)`` or ``(4,)`` outer address.
-        destination: likewise.
+        destination: outer address, as ``source``.
 
     Returns:
         ``(n, length + 20)``.

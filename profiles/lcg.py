@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from v6t.packets.arrays import U32
 
 MULTIPLIER = 214013
 INCREMENT = 2531011
@@ -22,12 +21,12 @@ _MASK = 0xFFFFFFFF
 
 
 def core_seed(seed: int, core: int) -> int:
-    """State a core starts from, for a stream's ``random_seed``."""
+    """Return the state from which a core starts, for a stream's ``random_seed``."""
     return seed * (core + 1) * CORE_SPREAD & _MASK
 
 
 def advance(state: int, steps: int) -> int:
-    """State after ``steps`` draws, in O(log steps)."""
+    """Return the state after ``steps`` draws, in O(log steps)."""
     multiplier, increment = 1, 0
     m, c = MULTIPLIER, INCREMENT
     while steps:
@@ -38,32 +37,22 @@ def advance(state: int, steps: int) -> int:
     return (multiplier * state + increment) & _MASK
 
 
-@lru_cache(maxsize=32)  # every stream of as many draws has the same
-def tables(draws: int, block: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Multipliers and increments ``(draws, block)`` that lead from one state to a block of draws.
+@lru_cache(maxsize=32)  # all streams with this number of draws share them
+def tables(draws: int, block: int) -> tuple[U32, U32]:
+    """Return multipliers and increments ``(draws, block)`` from one state to a block of draws.
 
     Draw ``d`` of frame ``i`` of the block comes from ``multiplier[d, i] * state + increment[d, i]``
     where ``state`` is the one before the block's first draw.
     """
     import numpy as np
 
-    size = draws * block
-    multipliers = np.empty(size, dtype=np.uint32)
-    increments = np.empty(size, dtype=np.uint32)
-    if size:
-        multipliers[0], increments[0] = MULTIPLIER, INCREMENT
-    filled = min(1, size)
-    while filled < size:  # doubling: the second half is the first half, `filled` steps later
-        take = min(filled, size - filled)
-        last_m, last_c = multipliers[filled - 1], increments[filled - 1]
-        multipliers[filled : filled + take] = multipliers[:take] * last_m
-        increments[filled : filled + take] = multipliers[:take] * last_c + increments[:take]
-        filled += take
-    shape = (block, draws)
-    both = (
-        np.ascontiguousarray(multipliers.reshape(shape).T),
-        np.ascontiguousarray(increments.reshape(shape).T),
-    )
+    powers = np.full(draws * block, MULTIPLIER, dtype=np.uint32).cumprod(dtype=np.uint32)
+    sums = np.ones_like(powers)
+    sums[1:] += powers[:-1].cumsum(dtype=np.uint32)
+    both = [
+        np.ascontiguousarray(table.reshape(block, draws).T)
+        for table in (powers, sums * np.uint32(INCREMENT))
+    ]
     for table in both:
         table.setflags(write=False)
-    return both
+    return both[0], both[1]

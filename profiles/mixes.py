@@ -1,4 +1,4 @@
-"""Frame sizes that come mixed, an Internet mix (IMIX, RFC 6985): how one is written, and what it is."""
+"""Mixed frame sizes: an Internet mix (IMIX, RFC 6985)."""
 
 from __future__ import annotations
 
@@ -16,84 +16,82 @@ from v6t.profiles.model import FramePair
 from v6t.profiles.wire import MIN_FRAME_OCTETS
 
 WORD = "imix"
-"""What the text of a mix begins with, where others have a number."""
+"""First word of a mix, where other frame sizes have a number."""
 NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
-"""FD.io CSIT's IMIX_v4_1 (7:4:1, the one most often meant) and the one Snabb's lwAFTR is tested with."""
-USUAL = "csit"
+"""FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
 MOST_SIZES = 16
 MOST_FRAMES = 10_000
-_PART = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
-
-
 LONGEST_GENOME = 99
-"""Frames of a sequence that is spelled out (RFC 6985 section 3)."""
+"""Frames of a sequence that is spelled out (RFC 6985, section 3)."""
+_PART = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
 @dataclass(frozen=True)
 class FrameMix:
-    """Several sizes in a proportion; sizes on both sides of the device, FCS included.
+    """Several sizes in a proportion.
 
     Attributes:
-        pairs: the sizes, and how many frames of each there are in one round.
+        pairs: sizes on both sides of the device, FCS included, and frames of each in one round.
     """
 
     pairs: tuple[tuple[FramePair, int], ...]
 
     @property
     def frames(self) -> int:
-        """Of one round."""
+        """Frames of one round."""
         return sum(count for _, count in self.pairs)
 
     @property
     def ipv6(self) -> float:
         """Mean size on the IPv6 side, to a thousandth of an octet."""
-        return round(self._mean(6), 3)
+        return round(self._mean([p.ipv6 for p, _ in self.pairs]), 3)
 
     @property
     def ipv4(self) -> float:
-        """The same of the IPv4 side."""
-        return round(self._mean(4), 3)
+        """Mean size on the IPv4 side, to a thousandth of an octet."""
+        return round(self._mean([p.ipv4 for p, _ in self.pairs]), 3)
 
     @property
     def longest(self) -> float:
-        """Mean size on the side where it is larger: how many frames a medium carries follows from it."""
-        return max(self._mean(6), self._mean(4))
+        """Mean size on the side where it is larger, which limits the frames on a medium."""
+        sides = ([p.ipv6 for p, _ in self.pairs], [p.ipv4 for p, _ in self.pairs])
+        return max(map(self._mean, sides))
 
     @property
     def mix(self) -> str:
-        """``"84/64x28,570/550x16,1518/1498x4"``: the IPv6 frame first, or one size where both are equal."""
+        """``"84/64x28,570/550x16,1518x4"``: the IPv6 frame first, or one size where both are equal."""
         return ",".join(
             f"{p.label if p.ipv6 != p.ipv4 else p.ipv6}x{count}" for p, count in self.pairs
         )
 
     @property
     def label(self) -> str:
-        """For people: ``"imix 84/64x28 570/550x16 1518/1498x4"``."""
+        """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
         return label_of(self.mix)
 
-    def _mean(self, version: int) -> float:
-        octets = sum((p.ipv6 if version == 6 else p.ipv4) * count for p, count in self.pairs)
+    def _mean(self, sizes: list[int]) -> float:
+        octets = sum(size * count for size, (_, count) in zip(sizes, self.pairs, strict=True))
         return float(Fraction(octets, self.frames))
 
 
 Sizes = FramePair | FrameMix
-"""Of the frames of a point."""
+"""Frame sizes of a point."""
 
 
 def listed_sizes(sizes: Sizes) -> dict[str, Any]:
-    """As records hold them: octets on both sides, of a mix their means and what it is."""
+    """Return sizes as records hold them: octets on both sides, and the mix if it is one."""
     fields: dict[str, Any] = {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4}
     return fields if sizes.mix is None else {**fields, "mix": sizes.mix}
 
 
 def sizes_label(listed: Mapping[str, Any]) -> str:
-    """Words for what :func:`listed_sizes` returns: ``"104/64"``, or the mix."""
+    """Format what :func:`listed_sizes` returns: ``"104/64"``, or the mix."""
     mix = listed.get("mix")
     return label_of(mix) if mix else f"{listed['ipv6']}/{listed['ipv4']}"
 
 
 def sequence_of(mix: str) -> str:
-    """The order of frame sizes where all frames are of one class, as RFC 6985 sections 5 and 6.3 write it.
+    """Describe the order of frame sizes within one class as in RFC 6985, sections 5 and 6.3.
 
     Args:
         mix: see :attr:`FrameMix.mix`.
@@ -116,69 +114,55 @@ def sequence_of(mix: str) -> str:
 
 
 def label_of(mix: str) -> str:
-    """Words for :attr:`FrameMix.mix`."""
+    """Format :attr:`FrameMix.mix` for people."""
     return f"{WORD} {mix.replace(',', ' ')}"
 
 
 def is_mix(text: str) -> bool:
-    """Whether somebody wrote a mix, not a number of octets."""
+    """Return whether a text is a mix, not a number of octets."""
     return text.strip().lower().startswith(WORD)
 
 
 def canonical(text: str) -> str:
-    """A mix with its sizes, whatever name it was written with: ``"imix:64x28,570x16,1518x4"``.
+    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``.
+
+    Raises:
+        UsageError: see :func:`parts`.
+    """
+    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parts(text))}"
+
+
+def parts(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the sizes of a mix, each with its frames in one round.
 
     Args:
         text: ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...``.
 
     Raises:
-        UsageError: that is none.
+        UsageError: not a mix.
     """
-    _, _, spec = text.strip().lower().partition(":")
-    if text.strip().lower() == WORD:
-        spec = USUAL
-    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in _parts(spec, text))}"
 
+    def invalid(problem: str, code: str) -> UsageError:
+        return UsageError(
+            f"mix '{text:.60}' {problem}",
+            "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in "
+            "that proportion)",
+            code=code,
+        )
 
-def parts(text: str) -> tuple[tuple[int, int], ...]:
-    """Sizes and frames of each of a mix, as written.
-
-    Raises:
-        UsageError: see :func:`canonical`.
-    """
-    return _parts(canonical(text).partition(":")[2], text)
-
-
-def _parts(spec: str, text: str) -> tuple[tuple[int, int], ...]:
-    hint = (
-        "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in that "
-        "proportion)"
-    )
+    word, _, spec = text.strip().lower().partition(":")
+    spec = "csit" if word == text.strip().lower() == WORD else spec
     matches = [_PART.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
-    parts = tuple((int(m[1]), int(m[2])) for m in matches if m)
-    if len(parts) < len(matches) or any(count == 0 for _, count in parts):
-        raise UsageError(
-            f"'{text:.60}' is not a mix of frame sizes", hint, code="invalid-frame-size-mix"
-        )
-    sizes = [size for size, _ in parts]
+    found = tuple((int(m[1]), int(m[2])) for m in matches if m)
+    if len(found) < len(matches) or any(count == 0 for _, count in found):
+        raise invalid("is not a mix of frame sizes", "invalid-frame-size-mix")
+    sizes = [size for size, _ in found]
     if min(sizes) < MIN_FRAME_OCTETS:
-        raise UsageError(
-            f"no Ethernet frame has {min(sizes)} octets, '{text:.60}' has",
-            hint,
-            code="frame-too-small",
-        )
+        raise invalid(f"has frames of {min(sizes)} octets, too few for Ethernet", "frame-too-small")
     if len(set(sizes)) < len(sizes):
-        raise UsageError(f"'{text:.60}' has a size twice", hint, code="duplicate")
-    if not 2 <= len(parts) <= MOST_SIZES:
-        raise UsageError(
-            f"a mix has 2 to {MOST_SIZES} sizes, '{text:.60}' has {len(parts)}",
-            hint,
-            code="out-of-range",
-        )
-    if sum(count for _, count in parts) > MOST_FRAMES * math.gcd(*(count for _, count in parts)):
-        raise UsageError(
-            f"a round of '{text:.60}' has more than {MOST_FRAMES:,} frames",
-            hint,
-            code="out-of-range",
-        )
-    return parts
+        raise invalid("has a size twice", "duplicate")
+    if not 2 <= len(found) <= MOST_SIZES:
+        raise invalid(f"has {len(found)} sizes, not 2 to {MOST_SIZES}", "wrong-length")
+    if sum(count for _, count in found) > MOST_FRAMES * math.gcd(*(count for _, count in found)):
+        raise invalid(f"has more than {MOST_FRAMES:,} frames in a round", "out-of-range")
+    return found

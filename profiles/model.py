@@ -1,8 +1,8 @@
-"""The traffic model: what a technology sends, in the words of its own arithmetic.
+"""The traffic model: what a technology sends.
 
-A plugin describes each traffic class by a template (header layers), by variables and by
-bindings ``bits of a variable -> bits of a named header field``. It never sees an offset: the
-compiler turns this into field-engine programs, and everything else reads the compiled streams.
+A plugin describes each traffic class by header layers, whose fields are constants or expressions
+over variables. It never sees an offset: the compiler turns this into field-engine programs, and
+everything else reads the compiled streams.
 
 Bits are counted as in the RFCs: bit 0 is the most significant one.
 """
@@ -46,7 +46,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Variable:
-    """A number drawn anew for each frame.
+    """A number drawn for each frame.
 
     Attributes:
         name: unique within its traffic class.
@@ -178,43 +178,6 @@ def _join(copies: Sequence[VariableBits]) -> tuple[VariableBits, ...]:
     return tuple(joined)
 
 
-@dataclass(frozen=True)
-class Binding:
-    """Bits ``var_first..var_last`` of a variable go to bits ``first..last`` of a header field.
-
-    Attributes:
-        variable: name of the variable.
-        field: ``"Layer.field"`` in scapy's names, for example ``"IPv6.src"``, ``"IP.src"``,
-            ``"UDP.sport"``; a second layer of the same name is ``"IP:1.src"``.
-        first, last: bits of the field, inclusive, bit 0 most significant.
-        var_first, var_last: bits of the variable, same length; default: the whole variable.
-        add: constant added to the variable's value (before its bits are taken).
-    """
-
-    variable: str
-    field: str
-    first: int
-    last: int
-    var_first: int | None = None
-    var_last: int | None = None
-    add: int = 0
-
-
-def bind_layout(layout: BitLayout, field: str) -> list[Binding]:
-    """Bind the variables of a bit layout to a header field."""
-    return [
-        Binding(
-            copy.variable,
-            field,
-            copy.destination,
-            copy.destination + copy.length - 1,
-            copy.source,
-            copy.source + copy.length - 1,
-        )
-        for copy in layout.copies
-    ]
-
-
 _LISTED_BITS = ((0, 48), (48, 48), (96, 32))
 """First bit and length of the parts of an IPv6 address that a variable can hold."""
 
@@ -285,8 +248,6 @@ class TrafficClass:
     role: Role
     layers: tuple[Layer, ...]
     frame_size: int
-    variables: tuple[Variable, ...] = ()
-    bindings: tuple[Binding, ...] = ()
     weight: int = 1
     draws: str = ""
     draw_order: tuple[str, ...] = ()
@@ -312,26 +273,11 @@ class TrafficClass:
                         code="duplicate",
                     )
         first = [found.pop(name) for name in self.draw_order if name in found]
-        return (*self.variables, *first, *found.values())
+        return (*first, *found.values())
 
-    def all_bindings(self) -> tuple[Binding, ...]:
-        """Return all bits of header fields that variables are copied to."""
-        return (
-            *self.bindings,
-            *(
-                Binding(
-                    copy.variable.name,
-                    path,
-                    copy.destination,
-                    copy.destination + copy.length - 1,
-                    copy.source,
-                    copy.source + copy.length - 1,
-                    copy.add,
-                )
-                for _, path, value in self._expressions()
-                for copy in value.bits
-            ),
-        )
+    def copied_bits(self) -> list[tuple[str, VariableBits]]:
+        """Return all copied bits, each with the path of its field (``"IP:1.src"``)."""
+        return [(path, bits) for _, path, value in self._expressions() for bits in value.bits]
 
     def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:
         """Return the class with other variables of the same names and widths."""
@@ -341,8 +287,7 @@ class TrafficClass:
             bits = tuple(b._replace(variable=changed[b.variable.name]) for b in value.bits)
             name = path.rpartition(".")[2]
             layers[number] = layers[number].replace(**{name: replace(value, bits=bits)})
-        variables = tuple(changed[v.name] for v in self.variables)
-        return replace(self, variables=variables, layers=tuple(layers))
+        return replace(self, layers=tuple(layers))
 
     def _expressions(self) -> Iterator[tuple[int, str, Expression]]:
         """Yield the number of the layer, path and value of every field that varies."""

@@ -1,7 +1,7 @@
-"""The stream set: compiled traffic, in TRex's own stream JSON. The one artifact.
+"""The stream set: compiled traffic in TRex's own stream JSON, the only description of a packet.
 
 TRex loads it, the embedded tester runs it, the expander turns it into frames and
-``trex-console start -f`` accepts the file. Nothing else describes a packet a second time.
+``trex-console start -f`` accepts the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Role
 
 ORDER = 2
-"""Of :class:`Stream`, the newest: what a run keeps, to be taken up in the same order only."""
+"""Newest order of :class:`Stream`; a run is continued in its own order only."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,14 @@ class Stream:
     """One compiled traffic class.
 
     Attributes:
-        name: the class's name.
-        role: see :class:`~v6t.profiles.model.Role`.
-        stream_id: 0..127, unique over both directions; stands in the trailer of every frame the
-            tester stamps (:mod:`v6t.packets.trailer`) and is TRex's latency ``pg_id``.
+        name: of the class.
+        role: of the class.
+        stream_id: 0..127, unique over both directions; part of the trailer
+            (:mod:`v6t.packets.trailer`) and TRex's latency ``pg_id``.
         weight: share of the frames among the streams of the set.
         trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
-        checksum: see :class:`Checksum`; None: none covers the end of the frames (GRE, UDP
-            without checksum).
-        notes: what the compiler decided, in words (checksum plan, enumeration method, ...).
+        checksum: the checksum that covers the end of the frames, if there is one.
+        notes: decisions of the compiler (checksum plan, enumeration method, ...).
         order: 2 if an earlier version sent the same frames in another order, else 1.
     """
 

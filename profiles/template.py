@@ -1,34 +1,191 @@
-"""The template frame of a traffic class: header layers to octets, by scapy.
+"""The template frame of a traffic class: header layers to octets by scapy, and where each field is.
 
 Only ``scapy.layers.l2``, ``inet`` and ``inet6`` are imported, and only when a template is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.packets.checksum import build_pseudo_header, compute_checksum
-from v6t.profiles.fields import Header, Layout, layout_of
-from v6t.profiles.model import Layer
-from v6t.profiles.streams import Checksum
+from v6t.packets.trailer import Checksum
+from v6t.profiles.model import Layer, VariableBits
 from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22
 """Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
-
-ADDRESSED = {"Ether": ("src", "dst"), "IP": ("src", "dst"), "IPv6": ("src", "dst")}
-"""Fields scapy would otherwise fill from this machine's interfaces and routes."""
-
 NETWORK = frozenset({"IP", "IPv6"})
-"""Layers whose addresses the checksum of what they carry covers."""
+"""Layers whose addresses the checksum of their payload covers."""
 WITHOUT_ADDRESSES = frozenset({"ICMP", "GRE"})
 """Layers whose checksum covers no addresses."""
+_COMPUTED = frozenset({"chksum", "cksum", "len", "plen"})
+"""Fields the compiler fills in, unless the layer gives them."""
+_ADDRESSED = frozenset({"Ether", "IP", "IPv6"})
+"""Layers whose addresses scapy would otherwise take from this machine."""
+_PROTOCOLS = {"UDP": 17, "TCP": 6, "ICMP": 1}
+_UNBUILDABLE = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
-PROTOCOL = {"UDP": 17, "TCP": 6, "ICMP": 1}
+
+@dataclass(frozen=True)
+class HeaderField:
+    """``width`` bits from bit ``first`` of the frame."""
+
+    name: str
+    first: int
+    width: int
+
+
+@dataclass(frozen=True)
+class TemplateHeader:
+    """One header of the frame, ``length`` octets from ``offset``.
+
+    Attributes:
+        name: scapy's class name.
+        label: prefix of its fields: ``name``, or ``name:1`` for the second one of this name.
+        given: fields that the layer set; the others hold defaults or were computed.
+    """
+
+    name: str
+    label: str
+    offset: int
+    length: int
+    fields: tuple[HeaderField, ...]
+    given: frozenset[str] = frozenset()
+
+    @property
+    def end(self) -> int:
+        """Offset of the first octet after the header."""
+        return self.offset + self.length
+
+    def field(self, name: str) -> HeaderField:
+        """Return the field with scapy's name."""
+        return next(f for f in self.fields if f.name == name)
+
+    @property
+    def checksum(self) -> HeaderField | None:
+        """Its checksum, if it has one that the compiler keeps valid."""
+        name = "chksum" if self.name in {"IP", "UDP", "TCP", "ICMP", "GRE"} else "cksum"
+        # GRE has one only if its C bit says so (RFC 2784, section 2.1)
+        found = next((f for f in self.fields if f.name == name), None)
+        return None if name in self.given else found
+
+
+@dataclass(frozen=True)
+class TemplateLayout:
+    """All headers of a frame, outermost first; the payload starts where the last one ends."""
+
+    headers: tuple[TemplateHeader, ...]
+
+    @property
+    def payload(self) -> int:
+        """Offset of the first payload octet."""
+        return self.headers[-1].end if self.headers else 0
+
+    def with_networks(self) -> list[tuple[TemplateHeader, TemplateHeader | None]]:
+        """Return each header with the nearest IP header before it."""
+        network: TemplateHeader | None = None
+        pairs = []
+        for header in self.headers:
+            pairs.append((header, network))
+            network = header if header.name in NETWORK else network
+        return pairs
+
+    def find(self, path: str) -> tuple[TemplateHeader, HeaderField]:
+        """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``.
+
+        Raises:
+            UsageError: no such layer or field in this frame.
+        """
+        label, _, name = path.partition(".")
+        header = next((h for h in self.headers if h.label == label), None)
+        field = next((f for f in header.fields if f.name == name), None) if header else None
+        if header is None or field is None:
+            known = [f.name for f in header.fields] if header else [h.label for h in self.headers]
+            raise UsageError(
+                f"the frame has no field '{path}'",
+                f"known in {label if header else 'the frame'}: " + ", ".join(known),
+                code="invalid-traffic-model",
+            )
+        return header, field
+
+    def locate(self, path: str, bits: VariableBits) -> int:
+        """Return the frame's bit to which the first bit of a copy goes.
+
+        Raises:
+            UsageError: no such field, bits outside it, or a field that the compiler fills in.
+        """
+        header, field = self.find(path)
+        end = bits.destination + bits.length
+        if not 0 <= bits.destination < end <= field.width:
+            raise UsageError(
+                f"bits {bits.destination}..{end - 1} are not within {path} "
+                f"(bits 0..{field.width - 1})",
+                code="invalid-traffic-model",
+            )
+        if field.name in _COMPUTED and field.name not in header.given:
+            raise UsageError(
+                f"{path} cannot vary: the compiler fills in lengths and checksums",
+                code="invalid-traffic-model",
+            )
+        return field.first + bits.destination
+
+    def describe(self, first: int, last: int) -> str:
+        """Name the fields that bits ``first..last`` of the frame belong to."""
+        names = []
+        for header in self.headers:
+            for field in header.fields:
+                low, high = max(first, field.first), min(last, field.first + field.width - 1)
+                if low <= high:
+                    bits = f"[{low - field.first}..{high - field.first}]"
+                    whole = high - low + 1 == field.width
+                    names.append(f"{header.label}.{field.name}{'' if whole else bits}")
+        low = max(first, 8 * self.payload)
+        if low <= last:
+            start, end = low // 8 - self.payload, last // 8 - self.payload
+            names.append(f"payload octet {start}" + (f"..{end}" if end > start else ""))
+        return ", ".join(names)
+
+
+def locate_fields(packet: Any, given: Mapping[int, frozenset[str]] | None = None) -> TemplateLayout:
+    """Return where a scapy packet has its fields, down to its payload.
+
+    Args:
+        packet: outermost layer.
+        given: by layer number, the fields that the layer set.
+    """
+    from scapy.fields import ConditionalField
+
+    headers: list[TemplateHeader] = []
+    offset, seen = 0, dict[str, int]()
+    for number, layer in enumerate(_iterate_layers(packet)):
+        name = type(layer).__name__
+        nth = seen[name] = seen.get(name, -1) + 1
+        fields, bit = [], 8 * offset
+        for desc in layer.fields_desc:
+            if isinstance(desc, ConditionalField) and not desc._evalcond(layer):
+                continue
+            width = round(8 * desc.i2len(layer, layer.getfieldval(desc.name)))
+            if width:
+                fields.append(HeaderField(desc.name, bit, width))
+            bit += width
+        length = len(layer.self_build())
+        label, set_fields = f"{name}:{nth}" if nth else name, (given or {}).get(number, frozenset())
+        headers.append(TemplateHeader(name, label, offset, length, tuple(fields), set_fields))
+        offset += length
+    return TemplateLayout(tuple(headers))
+
+
+def _iterate_layers(packet: Any) -> Iterator[Any]:
+    from scapy.packet import NoPayload, Raw
+
+    while not isinstance(packet, (Raw, NoPayload)) and type(packet).__name__ != "Padding":
+        yield packet
+        packet = packet.payload
 
 
 @dataclass(frozen=True)
@@ -36,10 +193,10 @@ class Template:
     """One frame without FCS, and where everything in it is."""
 
     packet: bytes
-    layout: Layout
+    layout: TemplateLayout
 
     def with_bits(self, bits: Iterable[tuple[int, int, int]]) -> Template:
-        """A copy with constants written in, checksums valid again.
+        """Return a copy with constants written in, checksums valid again.
 
         Args:
             bits: (first bit of the frame, width, value) each.
@@ -55,34 +212,26 @@ class Template:
 
 
 def build(layers: Iterable[Layer], frame_size: int) -> Template:
-    """Frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums.
+    """Build a frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums.
 
     Raises:
         UsageError: a layer or field scapy does not know, a missing address, or a frame size
             that does not hold the headers.
     """
-    layers = tuple(Layer(layer.name, layer.constants) for layer in layers)
-    if all(type(v) in (int, str, bytes) for layer in layers for v in layer.fields.values()):
-        return _rebuilt(
-            tuple((layer.name, tuple(layer.fields.items())) for layer in layers), frame_size
-        )
-    return _built(layers, frame_size)
+    constants = tuple((layer.name, tuple(layer.constants.items())) for layer in layers)
+    plain = all(type(value) in (int, str, bytes) for _, fields in constants for _, value in fields)
+    return (_build if plain else _build.__wrapped__)(constants, frame_size)
 
 
-@lru_cache(maxsize=512)  # of a run every trial, both phases and its plan ask for the same
-def _rebuilt(
+@lru_cache(maxsize=512)  # all trials of a run, both phases and its plan ask for the same
+def _build(
     layers: tuple[tuple[str, tuple[tuple[str, object], ...]], ...], frame_size: int
 ) -> Template:
-    return _built(tuple(Layer(name, dict(fields)) for name, fields in layers), frame_size)
-
-
-def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
     from scapy.packet import Raw
 
     packet: Any = None
-    explicit = {number: frozenset(layer.fields) for number, layer in enumerate(layers)}
-    for layer in layers:
-        scapy_layer = _make(layer)
+    for name, fields in layers:
+        scapy_layer = _make_layer(name, dict(fields))
         packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
         raise UsageError("a traffic class needs header layers", code="invalid-traffic-model")
@@ -94,7 +243,8 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
             code="out-of-range",
         )
     headers = len(_render(packet))
-    layout = layout_of(packet, explicit)
+    given = {number: frozenset(dict(fields)) for number, (_, fields) in enumerate(layers)}
+    layout = locate_fields(packet, given)
     if headers > length:
         names = "/".join(h.name for h in layout.headers)
         raise UsageError(
@@ -102,7 +252,7 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
             f"its headers and the FCS take {headers + FCS_OCTETS} octets",
             code="frame-too-small",
         )
-    _check_widths(layers, layout)
+    _check_widths([dict(fields) for _, fields in layers], layout)
     octets = _render(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
         raise UsageError(
@@ -112,52 +262,53 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
     return Template(octets, layout)
 
 
-def refresh_checksums(packet: bytearray, layout: Layout) -> None:
-    """Recompute in place every checksum the caller of :func:`build` did not give himself."""
-    below: list[Header | None] = [None]
-    for header in layout.headers:
-        below.append(header if header.name in NETWORK else below[-1])
+def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
+    """Recompute in place every checksum that no layer gives."""
     # innermost first: an outer transport checksum covers the inner ones
-    for header, network in zip(reversed(layout.headers), reversed(below[:-1]), strict=True):
-        name = checksum_field(header)
-        if name is None or name in header.given:
+    for header, network in reversed(layout.with_networks()):
+        if header.checksum is None:
             continue
+        at = header.checksum.first // 8
+        packet[at : at + 2] = b"\0\0"
         if header.name == "IP":
-            _store(packet, header, name, header.end, b"")
+            value = compute_checksum(bytes(packet[header.offset : header.end]))
         else:
-            _store(packet, header, name, len(packet), _pseudo(packet, header, network))
+            pseudo = _pseudo_header(packet, header, network)
+            value = compute_checksum(pseudo + bytes(packet[header.offset :]))
+        if header.name == "UDP" and value == 0:
+            value = 0xFFFF  # RFC 768: zero means "no checksum"
+        packet[at : at + 2] = value.to_bytes(2, "big")
 
 
-def checksum_field(header: Header) -> str | None:
-    """Name of the header's own checksum field, if it has one."""
-    if header.name in {"IP", "UDP", "TCP", "ICMP"}:
-        return "chksum"
-    if header.name == "GRE":  # RFC 2784 section 2.1: only where its C bit says so
-        return "chksum" if any(f.name == "chksum" for f in header.fields) else None
-    return "cksum" if any(f.name == "cksum" for f in header.fields) else None
+def _pseudo_header(
+    packet: bytearray, header: TemplateHeader, network: TemplateHeader | None
+) -> bytes:
+    """Return the pseudo header (RFC 768, RFC 8200, section 8.1); ICMP over IPv4 and GRE have none."""
+    if network is None or header.name in WITHOUT_ADDRESSES:
+        return b""
+    start, end = network.field("src"), network.field("dst")
+    addresses = bytes(packet[start.first // 8 : (end.first + end.width) // 8])
+    protocol = _PROTOCOLS.get(header.name, 58)
+    return build_pseudo_header(addresses, len(packet) - header.offset, protocol)
 
 
-def final_checksum(layout: Layout) -> Checksum | None:
-    """The innermost checksum that covers all behind the headers and that the compiler keeps valid.
+def final_checksum(layout: TemplateLayout) -> Checksum | None:
+    """Return the innermost checksum that covers all after the headers and is kept valid.
 
-    Those further out need no look: a change of covered octets that this one makes up for leaves
-    their sums alone (RFC 1624).
+    A change of covered octets that this one makes up for does not change outer sums (RFC 1624).
     """
-    for number, header in reversed(list(enumerate(layout.headers))):
-        name = checksum_field(header)
-        if name is None or header.name == "IP" or name in header.given:
-            continue
-        below = [h.offset for h in layout.headers[:number] if h.name in NETWORK]
-        field = header.field(name).first // 8
-        return Checksum(header.name, below[-1] if below else None, header.offset, field)
+    for header, network in reversed(layout.with_networks()):
+        if header.checksum is not None and header.name != "IP":
+            offset = network.offset if network else None
+            return Checksum(header.name, offset, header.offset, header.checksum.first // 8)
     return None
 
 
-def _check_widths(layers: Sequence[Layer], layout: Layout) -> None:
-    """Scapy lets a number that is too large for a field of bits spill into its neighbours."""
-    for layer, header in zip(layers, layout.headers, strict=False):
+def _check_widths(layers: Sequence[Mapping[str, object]], layout: TemplateLayout) -> None:
+    """Refuse numbers that scapy would let spill into the neighbors of a field of bits."""
+    for given, header in zip(layers, layout.headers, strict=False):
         for field in header.fields:
-            value = layer.fields.get(field.name)
+            value = given.get(field.name)
             if isinstance(value, int) and not 0 <= value < 1 << field.width:
                 raise UsageError(
                     f"{header.label}.{field.name} has {field.width} bits, {value} does not fit",
@@ -165,56 +316,33 @@ def _check_widths(layers: Sequence[Layer], layout: Layout) -> None:
                 )
 
 
-def _pseudo(packet: bytearray, header: Header, below: Header | None) -> bytes:
-    """Pseudo header (RFC 768, RFC 8200 section 8.1); none for ICMP over IPv4 and GRE."""
-    if below is None or header.name in WITHOUT_ADDRESSES:
-        return b""
-    start = below.field("src").first // 8
-    end = below.field("dst").first // 8 + below.field("dst").width // 8
-    length = len(packet) - header.offset
-    protocol = PROTOCOL.get(header.name, 58)
-    return build_pseudo_header(bytes(packet[start:end]), length, protocol)
-
-
-def _store(packet: bytearray, header: Header, name: str, end: int, pseudo: bytes) -> None:
-    at = header.field(name).first // 8
-    packet[at : at + 2] = b"\0\0"
-    value = compute_checksum(pseudo + bytes(packet[header.offset : end]))
-    if header.name == "UDP" and value == 0:
-        value = 0xFFFF  # RFC 768: zero means "no checksum"
-    packet[at : at + 2] = value.to_bytes(2, "big")
-
-
-def _make(layer: Layer) -> Any:
+def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:
     known = _scapy_layers()
-    if layer.name not in known:
+    if name not in known:
         raise UsageError(
-            f"'{layer.name}' is not a header layer",
+            f"'{name}' is not a header layer",
             "known: " + ", ".join(sorted(known)[:40]),
             code="invalid-traffic-model",
         )
-    for name in ADDRESSED.get(layer.name, ()):
-        if layer.fields.get(name) is None:
-            raise UsageError(
-                f"the layer {layer.name} needs its field '{name}'", code="invalid-traffic-model"
-            )
-    try:
-        return known[layer.name](**layer.fields)
-    except (AttributeError, TypeError, ValueError, OSError) as exc:
+    if name in _ADDRESSED and (fields.get("src") is None or fields.get("dst") is None):
         raise UsageError(
-            f"scapy cannot make the layer {layer.name}: {exc}", code="invalid-traffic-model"
+            f"the layer {name} needs the fields 'src' and 'dst'", code="invalid-traffic-model"
+        )
+    try:
+        return known[name](**fields)
+    except _UNBUILDABLE as exc:
+        raise UsageError(
+            f"scapy cannot make the layer {name}: {exc}", code="invalid-traffic-model"
         ) from exc
 
 
 def _render(packet: Any) -> bytes:
-    import struct
-
     try:
         return bytes(packet)
-    except (AttributeError, TypeError, ValueError, OSError, struct.error) as exc:
-        reason = str(exc).splitlines()
+    except _UNBUILDABLE as exc:
+        reason = " ".join(str(exc).splitlines()[:2])
         raise UsageError(
-            f"scapy cannot build the frame: {' '.join(reason[:2])}", code="invalid-traffic-model"
+            f"scapy cannot build the frame: {reason}", code="invalid-traffic-model"
         ) from exc
 
 
@@ -226,10 +354,9 @@ def _scapy_layers() -> Mapping[str, type]:
     from scapy.layers import inet, inet6, l2
     from scapy.packet import Packet
 
-    modules = (l2, inet, inet6)
     return {
         name: kind
-        for module in modules
+        for module in (l2, inet, inet6)
         for name, kind in vars(module).items()
         if isinstance(kind, type) and issubclass(kind, Packet) and name[0].isupper()
     }

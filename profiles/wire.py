@@ -1,4 +1,4 @@
-"""Rates on the wire: what a line carries at most, and how users write a rate."""
+"""Rates on the wire: the most a line carries, and rates as users write them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from fractions import Fraction
 from v6t.base.errors import UsageError
 
 FCS_OCTETS = 4
-"""Frame check sequence: counted in every frame size here, absent from TRex's packets (TRX-01)."""
-
+"""Frame check sequence: counted in every frame size here, absent from TRex's packets."""
 MIN_FRAME_OCTETS = 64
 """Smallest Ethernet frame, FCS included (IEEE 802.3)."""
-
-MAX_RATE = 1e15
-"""Bits or frames per second; nothing is faster, and all arithmetic stays exact enough."""
-
 GAP_OCTETS = 20
 """Preamble, start delimiter and interframe gap: 7 + 1 + 12 octets per frame (IEEE 802.3)."""
-
+MAX_RATE = 1e15
+"""Bits per second; nothing is faster, and all arithmetic stays exact enough."""
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:[eE]\+?\d{1,2})?)"
 _LINE = re.compile(
@@ -29,18 +25,16 @@ _OCTETS = re.compile(_NUMBER + r"\s*([kKmMgGtT]?)(?:B|[bB][yY][tT][eE][sS]?)(?:p
 
 
 def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
-    """Frames per second a line carries at most (RFC 8219 Appendix A).
-
-    ``line rate / (8 * (X + O + 20))``, rounded down to whole frames.
+    """Return the whole frames per second that a line carries (RFC 8219, appendix A).
 
     Args:
         line_rate_bps: bits per second of the medium.
-        frame_size: X, octets with FCS; of a mixture of sizes their mean.
-        overhead: O, octets the frame grows on its way to this line (20 translation, 40
-            encapsulation), 0 if ``frame_size`` is already the size on this line.
+        frame_size: octets with FCS; of a mix of sizes their mean.
+        overhead: octets the frame grows on its way to this line; 0 if ``frame_size`` is the size
+            on this line.
 
     Raises:
-        UsageError: a size or rate that cannot be.
+        UsageError: an impossible size or rate.
     """
     if line_rate_bps <= 0:
         raise UsageError(
@@ -56,17 +50,17 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
 
 
 def frame_rate_fps(rate_bps: float, octets: float) -> float:
-    """Frames of so many octets in a rate in bit/s that counts preamble and gap of each."""
+    """Return the frames per second of a rate that counts preamble and gap."""
     return rate_bps / (8 * (octets + GAP_OCTETS))
 
 
 def bit_rate_bps(rate_fps: float, octets: float) -> float:
-    """Bits per second that frames of so many octets take, preamble and gap included."""
+    """Return the bits per second of frames, preamble and gap included."""
     return rate_fps * (octets + GAP_OCTETS) * 8
 
 
 def parse_line_rate(text: str) -> float:
-    """Bits per second from ``"10G"``, ``"25Gbps"``, ``"10 gbit"``, ``"40GE"`` or ``"1e9"``.
+    """Return the bits per second of ``"10G"``, ``"25Gbps"``, ``"10 gbit"``, ``"40GE"`` or ``"1e9"``.
 
     Raises:
         UsageError: not such a rate, or zero.

@@ -14,4 +14,19 @@ TREX_DIR = os.environ.get("TREX_DIR", "")
 NO_TREX = (
     "" if TREX_DIR else "needs a TRex installation: set TREX_DIR to the directory with t-rex-64"
 )
+
+
+def asked_for(
+    mark: str, target: str, variable: str, timeout_s: int = 900
+) -> list[pytest.MarkDecorator]:
+    """Return the marks of a module whose tests run only if this variable, set by a make target, is 1."""
+    asked = os.environ.get(variable) == "1"
+    reason = f"`make {target}` asks for it ({variable}=1)"
+    return [
+        getattr(pytest.mark, mark),
+        pytest.mark.timeout(timeout_s),
+        pytest.mark.skipif(not asked, reason=reason),
+    ]
+
+
 needs_trex = pytest.mark.skipif(bool(NO_TREX), reason=NO_TREX)

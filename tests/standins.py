@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.tests.jool.built import LackingError, built_mapt, kernel_of
-from v6t.tests.jool.image import JOOL
+from v6t.tests.jool.built import built_mapt, kernel_of
+from v6t.tests.jool.image import JOOL, TUNNEL
 from v6t.tests.jool.vm import Stand, Standing
 from v6t.tests.machine import cpio
-from v6t.tests.machine.image import Image, Recipe, lacking
 from v6t.tests.openbsd import vm as openbsd
-from v6t.tests.tunnelvm.image import TUNNEL
 
 
 def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[Any]]] | None:
@@ -42,26 +40,23 @@ def nat46() -> Standing:
     module = os.environ.get("V6T_NAT46", "")
     if not module:
         raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46", code="missing-program")
-    image = _possible(JOOL)
+    image = JOOL.image()
     place = f"usr/lib/modules/{kernel_of(image)}/updates/dkms/nat46.ko"
     files = [cpio.file("etc/v6t-built", "nat46\n"), cpio.file(place, Path(module).read_bytes())]
     return Standing(image, files)
 
 
 def _jool() -> Standing:
-    return Standing(_possible(JOOL))
+    return Standing(JOOL.image())
 
 
 def _jool_mapt() -> Standing:
-    image = _possible(JOOL)
-    try:
-        return Standing(image, built_mapt().files(image))
-    except LackingError as exc:
-        raise EnvironmentLacking(str(exc), code="missing-program") from exc
+    image = JOOL.image()
+    return Standing(image, built_mapt().files(image))
 
 
 def _tunnel() -> Standing:
-    return Standing(_possible(TUNNEL))
+    return Standing(TUNNEL.image())
 
 
 def _openbsd() -> openbsd.Standing:
@@ -70,11 +65,3 @@ def _openbsd() -> openbsd.Standing:
             "there is no OpenBSD that boots in a virtual machine", wanted, code="missing-program"
         )
     return openbsd.Standing(plain=True)
-
-
-def _possible(recipe: Recipe) -> Image:
-    if packages := lacking():
-        raise EnvironmentLacking(
-            "no virtual machine", f"apt-get install {' '.join(packages)}", code="missing-program"
-        )
-    return recipe.image()

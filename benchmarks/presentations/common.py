@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from v6t.analysis.presentation import Clause, clause
-from v6t.analysis.record import Interval, Record
+from v6t.analysis.record import Interval, RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, UNDEFINED, count
-from v6t.benchmarks.records.throughput import ThroughputRecord
 
 REPETITIONS, TRIAL_S = 20, 60.0
 POINT = (SIZES, "<direction")
@@ -50,7 +49,7 @@ def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause
     throughputs = {
         (r.sizes, r.direction): (r.median, r.p1)
         for r in data.records
-        if isinstance(r, ThroughputRecord) and r.measured and r.frame_timeout_s is None
+        if isinstance(r, RateRecord) and r.throughput_fps is not None
     }
     offered = [(r, t.asked["rate_fps"]) for r in records for t in data.counted([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]

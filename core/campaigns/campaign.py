@@ -209,7 +209,7 @@ def opened(directory: Path) -> Campaign:
         raise UsageError(
             f"{directory} does not contain a campaign",
             "give the directory of an earlier `v6t campaign`",
-            code="no-campaign",
+            code="no-such-run",
         ) from exc
     except (OSError, ValueError, AttributeError, TypeError) as exc:
         raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc

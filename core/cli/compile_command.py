@@ -211,7 +211,7 @@ def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:
             f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
             f"{line_rate_bps / 1e9:g} Gbit/s carries",
             "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
-            code="out-of-range",
+            code="above-line-rate",
         )
 
 

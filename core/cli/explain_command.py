@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 from v6t.core.cli import shell_completion
 from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.wrapping import wrap
 
 
 @click.command(short_help="say what a setting, a benchmark or a term means")
@@ -33,5 +34,5 @@ def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
     for row in found:
         default = f"; default: {row.default}" if row.default else ""
         click.echo(f"{row.name}: {row.kind}{default}")
-        if row.text:
-            click.echo(f"    {row.text}")
+        for paragraph in row.text.splitlines():
+            click.echo(wrap("    " + paragraph))

@@ -52,7 +52,7 @@ UNREAD = 141
 WITH_PARAMETERS = ("run", "audit", "compile", "dut")
 CLICK_CODES: dict[type[click.ClickException], str] = {
     click.NoSuchOption: "unknown-option",
-    click.MissingParameter: "missing-argument",
+    click.MissingParameter: "invalid-command-line",
     click.BadParameter: "invalid-argument",
     click.FileError: "file-unreadable",
     click.UsageError: "invalid-command-line",
@@ -228,7 +228,7 @@ def _unforeseen(exc: Exception) -> int:
         code = "disk-full" if full else "system-error"
         return _complain(f"{what}{exc.strerror or exc}", hint, 3, code)
     if isinstance(exc, MemoryError):
-        return _complain("not enough memory", KEPT, 3, "no-memory")
+        return _complain("not enough memory", KEPT, 3, "resource-missing")
     if os.environ.get("V6T_DEBUG"):
         raise exc
     return _complain(

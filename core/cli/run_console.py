@@ -16,6 +16,7 @@ from v6t.base.errors import TranslationError, V6tError
 from v6t.base.files import read_text
 from v6t.core import log
 from v6t.core.cli.stopping import of_run, signals
+from v6t.core.cli.wrapping import wrap
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -55,7 +56,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     least = duration(planned.least_s)
     if planned.least_s < UNLIKE * planned.duration_s:
         together += f"; only {least} where the device carries every upper bound at once"
-    print(together)
+    print(wrap(together))
     print("Streams")
     for line in planned.streams:
         print(f"  {line}")
@@ -65,9 +66,9 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
         print("To make it so")
         print("  " + commands.replace("\n", "\n  "))
     for caveat in planned.caveats:
-        print(caveat)
+        print(wrap(caveat))
     for caution in cautions(bound):
-        print(f"note: {caution}")
+        print(wrap(f"note: {caution}"))
 
 
 def carry_out(

@@ -74,7 +74,7 @@ def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         raise UsageError(
-            "adaptive repetition: the most repetitions are below the fewest", code="out-of-range"
+            "adaptive repetition: the most repetitions are below the fewest", code="empty-range"
         )
 
 

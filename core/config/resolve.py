@@ -218,7 +218,7 @@ def _links(testbed: TestbedFile, document: Document | None) -> dict[str, LinkSet
             ("links",),
             "only one of the links has a VLAN for the background",
             "write background: {vlan: ...} within left and right",
-            code="vlan-missing",
+            code="missing-setting",
         )
     return links
 
@@ -256,7 +256,7 @@ def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, An
             ("links", side, "background"),
             f"the {side} link needs a VLAN that differs from that of the background",
             f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
-            code="vlan-missing",
+            code="missing-setting",
         )
     default = BackgroundVlan.with_default_addresses(
         "left" if side == "left" else "right", aside.vlan

@@ -95,14 +95,19 @@ def validated(
         keys = (*above, *wrong.path)
         from_flag = bool(wrong.path) and wrong.path[0] in flagged
         place = "" if from_flag else place_of(document, keys)
-        name = ".".join(map(str, keys))
+        name = wrong.name_settings(*above)
         text = (
             f"unknown setting '{name}'"
             if wrong.unknown
             else f"{name or model.__name__}: {wrong.reason}"
         )
         raise UsageError(
-            place + text, wrong.hint, path=keys, located=bool(place), code=wrong.code
+            place + text,
+            wrong.hint,
+            path=keys,
+            related=[(*above, *path) for path in wrong.related],
+            located=bool(place),
+            code=wrong.code,
         ) from exc
 
 
@@ -135,6 +140,7 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
             params=exc.params,
             dut_params=exc.dut_params,
             path=path,
+            related=[(*keys, *other) for other in exc.related],
             located=bool(place),
             technology=exc.technology,
             code=exc.code,

@@ -68,7 +68,7 @@ def address_of(text: str) -> tuple[str, int]:
         raise UsageError(
             f"--live takes ADDRESS:PORT, not '{text}'",
             "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
-            code="not-an-endpoint",
+            code="wrong-form",
         ) from exc
     return str(where), number
 

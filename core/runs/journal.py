@@ -146,7 +146,7 @@ def _trials(
             raise UsageError(
                 f"{where}: this line is damaged",
                 "the run cannot be resumed; results already written are not touched",
-                code="journal-corrupt",
+                code="damaged-file",
             )
         schema = entry.get("schema")
         if schema is not None and schema != SCHEMA:
@@ -170,7 +170,7 @@ def _trials(
             raise UsageError(
                 f"{where}: this line is not a trial: {exc}",
                 "nothing was changed; restore the journal of this run",
-                code="journal-corrupt",
+                code="damaged-file",
             ) from exc
         yield line, entry, result
 

@@ -46,7 +46,7 @@ class MemoryFile:
         except OSError as exc:
             os.close(self._file)
             raise TesterError(
-                f"no memory for a table of {octets} octets: {exc}", code="no-memory"
+                f"no memory for a table of {octets} octets: {exc}", code="resource-missing"
             ) from exc
         self.path = f"/proc/{os.getpid()}/fd/{self._file}"
 

@@ -244,7 +244,7 @@ class SimTester:
         self._trials += 1
         if self._trials == self.options.crash_at:
             raise TesterError(
-                f"simulated failure of the tester in trial {self._trials}", code="simulated-failure"
+                f"simulated failure of the tester in trial {self._trials}", code="tester-fault"
             )
         if self.options.trial_delay_s:
             time.sleep(self.options.trial_delay_s)

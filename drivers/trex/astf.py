@@ -185,7 +185,7 @@ def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
             f"addresses; {most:,} are more",
             "lower connections.count (tcp_capacity.most), or raise initiator_count and "
             "responder_count with enumerate_ips",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
 
 

@@ -118,7 +118,7 @@ class Listed:
                 f"in a mix of frame sizes TRex's identifiers stamp "
                 f"{stamps * (rows or tables.MOST_ROWS):,} connections; {len(order):,} are more",
                 "lower connections.count, choose fewer sizes, or use the embedded tester",
-                code="beyond-trex",
+                code="too-many-for-trex",
             )
         spread = min(number, stamps)
         timed = {at * number // spread: first_id + at for at in range(spread)}

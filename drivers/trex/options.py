@@ -183,35 +183,61 @@ class TrexOptions(StrictModel):
     def _consistent(self) -> TrexOptions:
         if self.counting == "trailer" and self.cores > 1:
             raise InvalidValue(
-                "counting by trailer needs cores: 1 (TRex sends latency streams from one core)",
+                f"TRex sends frames with a trailer from one core, not from {self.cores}",
+                "set cores to 1, or counting to ports",
                 code="conflict",
+                settings=("counting", "cores"),
             )
         if self.lab and (self.ssh or self.start == "never"):
-            raise InvalidValue("lab: true starts TRex here", code="conflict")
+            raise InvalidValue(
+                "the lab needs a TRex that v6t starts on this host",
+                "leave out lab",
+                code="conflict",
+                settings=("lab", "ssh" if self.ssh else "start"),
+            )
         if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
             raise InvalidValue(
-                "lab: true creates its interfaces; only memif ports replace them",
+                "the lab creates its own interfaces; only memif ports can replace them",
+                "leave out interfaces",
                 code="conflict",
+                settings=("lab", "interfaces"),
             )
         if self.rps_cpus and (not self.lab or self.interfaces):
             raise InvalidValue(
-                "rps_cpus is for the lab's interfaces; a device's own are its driver's",
+                "rps_cpus applies to the interfaces of the lab only",
+                "leave it out, or set it in the options of the device's driver",
                 code="conflict",
+                settings=("rps_cpus", "interfaces" if self.lab else "lab"),
             )
         self._check_starting()
         if self.lab and self.pairs:
-            raise InvalidValue("the lab has one pair of cables", code="conflict")
+            raise InvalidValue(
+                "the lab has one pair of cables",
+                "leave out pairs",
+                code="conflict",
+                settings=("lab", "pairs"),
+            )
         if len(set(self.all_ports)) < len(self.all_ports):
-            raise InvalidValue("two pairs share a port", code="duplicate")
+            raise InvalidValue(
+                f"two pairs share a port: {', '.join(map(str, self.all_ports))}",
+                "give each pair two ports that no other pair has",
+                code="duplicate",
+                settings=("ports", "pairs"),
+            )
         self._check_pairs()
         if self.cache and self.rows:
             raise InvalidValue(
-                "cache and rows are two ways to the same end: choose one", code="conflict"
+                "cache and rows both replace the computing of each frame",
+                "leave out one",
+                code="conflict",
+                settings=("cache", "rows"),
             )
         if self.cache and self.counting == "trailer":
             raise InvalidValue(
-                "TRex keeps no cache of frames it stamps: use rows, or counting: ports",
+                "TRex does not cache frames with a trailer",
+                "use rows in place of cache, or set counting to ports",
                 code="conflict",
+                settings=("cache", "counting"),
             )
         self._check_cores()
         return self
@@ -221,60 +247,86 @@ class TrexOptions(StrictModel):
         named = self.all_interfaces or ()
         if any(map(queues_unread, named)):
             raise InvalidValue(
-                "qpairs: TRex reads one queue of an interface of Linux, and frames that the kernel put "
-                "into another would be lost; leave it out",
+                "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
+                "leave out qpairs",
                 code="conflict",
+                settings=("interfaces",),
             )
         if self.cores > 1 and (self.on_linux or any(map(through_af_packet, named))):
             raise InvalidValue(
-                "TRex serves interfaces of Linux with one data path core: cores: 1, or memif or PCI "
-                "addresses as interfaces",
+                f"TRex serves Linux interfaces with one data path core, not with {self.cores}",
+                "set cores to 1, or name memif ports or PCI addresses as interfaces",
                 code="conflict",
+                settings=("cores", "interfaces"),
             )
         return self
 
     def _check_pairs(self) -> None:
         if self.pairs and self.interfaces and self.all_interfaces is None:
-            raise InvalidValue("a pair lacks its interfaces", code="missing-setting")
+            raise InvalidValue(
+                "a pair has no interfaces, but the first pair has",
+                "set interfaces in each of pairs",
+                code="missing-setting",
+                settings=("pairs", "interfaces"),
+            )
         devices = [device_of(name) for name in self.all_interfaces or ()]
         if len(set(devices)) < len(devices):
             twice = next(name for name in devices if devices.count(name) > 1)
-            raise InvalidValue(f"two pairs share the interface {twice}", code="duplicate")
+            raise InvalidValue(
+                f"two pairs share the interface {twice}",
+                "give each pair its own interfaces",
+                code="duplicate",
+                settings=("interfaces", "pairs"),
+            )
 
     def _check_cores(self) -> None:
         if self.hardware_filter and self.cores == 1:
             raise InvalidValue(
-                "hardware_filter: true is for several cores; a server with one has no software mode "
-                "with counting: ports",
+                "hardware_filter applies to servers with several cores, not with 1",
+                "leave it out, or raise cores",
                 code="conflict",
+                settings=("hardware_filter", "cores"),
             )
         pairs = 1 + len(self.pairs)
         needed = self.cores * pairs + 2
         if self.core_list and len(self.core_list) != needed:
             raise InvalidValue(
-                f"core_list: {_counted(len(self.core_list), 'CPU')} given, {needed} needed: master, "
+                f"{_counted(len(self.core_list), 'CPU')} given, {needed} needed: master, "
                 f"latency, {_counted(self.cores, 'core')} for "
                 + (f"each of {pairs} pairs" if self.pairs else "the data path"),
+                f"name {needed} CPUs, or change cores",
                 code="wrong-length",
+                settings=("core_list", "cores"),
             )
         if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
-            raise InvalidValue("threads can share a CPU with cores: 1 only", code="duplicate")
+            raise InvalidValue(
+                f"threads cannot share a CPU with {self.cores} cores",
+                "name each CPU once, or set cores to 1",
+                code="duplicate",
+                settings=("core_list", "cores"),
+            )
 
     def _check_starting(self) -> None:
         if self.elsewhere and (self.lab or self.restart or self.start == "always"):
             raise InvalidValue(
-                f"v6t starts no server at {self.server}: leave out server, or say ssh: user@host where "
-                "all of TRex is on another host",
+                f"v6t cannot start a server at {self.server}",
+                "leave out server, or set ssh to user@host if TRex is on another host",
                 code="conflict",
+                settings=("server", "lab" if self.lab else "restart" if self.restart else "start"),
             )
         if self.restart and self.start == "never":
             raise InvalidValue(
-                "restart: true starts a server, which start: never forbids", code="conflict"
+                "restart starts a server, but start is never",
+                "leave out one",
+                code="conflict",
+                settings=("restart", "start"),
             )
         if self.restart and not self.lab and self.all_interfaces is None:
             raise InvalidValue(
-                "restart: true needs the interfaces that the new server is to have",
+                "restart starts a server, but no interfaces are given",
+                "set interfaces",
                 code="missing-setting",
+                settings=("restart", "interfaces"),
             )
 
     @property

@@ -51,12 +51,14 @@ def check_interface(name: str) -> None:
     if is_pci(name) or _VDEV.fullmatch(name):
         return
     if name == "dummy":
-        raise InvalidValue("a dummy port carries no frames: name an interface", code="conflict")
+        raise InvalidValue(
+            "a dummy port carries no frames: name an interface", code="wrong-interface"
+        )
     if _PCI_LIKE.fullmatch(name):
         if "/" in name:
             raise InvalidValue(
                 f"'{name}' is one of several ports behind one PCI address, which v6t does not support",
-                code="conflict",
+                code="unsupported-by-tester",
             )
         raise InvalidValue(
             f"'{name}' is not a PCI address: write domain:bus:device.function, for example "
@@ -159,7 +161,7 @@ def core_plan(
         raise EnvironmentLacking(
             f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
             "ask for fewer cores",
-            code="not-enough-cpus",
+            code="resource-missing",
         )
     return [available[0]] * 2 + [available[-1]] * cores
 

@@ -121,7 +121,7 @@ def _stamped(stream: Stream) -> Stream:
             f"a frame of '{stream.name}' has {len(packet) - layout.end} octets of payload, "
             "but TRex's time stamp needs 16",
             "choose a larger frame size",
-            code="beyond-trex",
+            code="frame-too-small",
         )
     program = list(stream.trex["vm"]["instructions"])
     if any(i["type"] == "flow_var" and i["name"] == HEADER for i in program):
@@ -275,7 +275,7 @@ def _within(burst: Burst) -> list[Burst]:
             f"TRex stamps at most {MAX_FRAMES:,} frames of a stream in a trial, not "
             f"{burst.frames:,}",
             "choose shorter trials or a lower rate",
-            code="beyond-trex",
+            code="trial-too-long",
         )
     groups = -(-burst.frames // MAX_FRAMES)
     frames, slot_us = burst.frames // groups * groups, 1e6 / burst.pps
@@ -294,13 +294,13 @@ def _timed(whole: Burst, stream: Stream, tags: int, first: int) -> list[Burst]:
     if tags > whole.frames - first:
         raise UsageError(
             f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'",
-            code="beyond-trex",
+            code="trial-too-short",
         )
     every = whole.pg_id is not None
     if every and stream.stream_id % GROUPS_PER_DIRECTION >= MAX_TIMED_CLASSES:
         raise UsageError(
             f"TRex has latency groups for the tags of {MAX_TIMED_CLASSES} classes in each direction",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
     period = (whole.frames - first) // tags
     before = whole.frames - tags * period

@@ -44,7 +44,7 @@ def successive(
         raise UsageError(
             f"TRex starts at most {marking.CLASS:,} flows one after the other, not {starts.flows:,}",
             "lower flows.counts, or leave 'successive' out of flows.starts",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
     weights = [s.weight for s in streams.streams]
     sent_streams: list[Stream] = []

@@ -40,7 +40,7 @@ def check(most: int, needs: frozenset[Capability]) -> None:
             f"{MOST_CONNECTIONS:,} rows; {most:,} connections are more",
             "lower connections.count (connections.capacity.most of a capacity search), or use "
             "the embedded tester, whose table takes 12 octets a connection",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
     if needs & {"two-rates", "flow-starts"}:
         raise UsageError(
@@ -55,14 +55,14 @@ def check(most: int, needs: frozenset[Capability]) -> None:
             f"a timeout for every frame needs TRex's stamp in every frame, and its 128 "
             f"identifiers stamp {stamped:,} connections; {most:,} are more",
             "lower connections.count, or leave the timeout out",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
     if "ipdv" in needs and most > MOST_ROWS:
         raise UsageError(
             f"IPDV needs neighbouring frames in one of TRex's lists, which hold {MOST_ROWS:,} "
             f"connections; {most:,} are more",
             "lower connections.count, or measure PDV",
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
 
 

@@ -164,7 +164,7 @@ class TrexTester:
                 raise TesterError(
                     f"{len(ready.streams)} traffic classes on {len(self._cables[direction])} pairs "
                     f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers",
-                    code="beyond-trex",
+                    code="too-many-for-trex",
                 )
             self._streams[direction] = ready
             if self._trailer and self._marks is not False:
@@ -453,7 +453,7 @@ class TrexTester:
                 "direction, the most of this search, and port "
                 "counters cannot tell frames that must be dropped from others",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
-                code="beyond-trex",
+                code="unsupported-by-tester",
             )
         ipdv = trial.delays is not None and trial.delays.ipdv
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,14 +1,13 @@
-"""Which checksums a program invalidates, and the cheapest way to keep them valid (GEN-25).
+"""Which checksums a program invalidates, and the cheapest way to keep them valid.
 
-Four means, in ns per frame as measured (trex.md section 9):
+There are four ways, with different costs per frame (trex.md, section 9):
 
-* nothing, where no bound field enters a checksum;
+* nothing, if no checksum covers what varies;
 * a software checksum of an IPv4 header;
-* the NIC (or TRex instead of it) for the IP and UDP/TCP checksums next to each other, innermost
-  headers included;
-* neutrality: a second variable, always the bitwise complement of the first, in free payload words
-  keeps the one's complement sum constant (RFC 1624), so the template's checksum stays right.
-  Random variables have no complement in TRex.
+* the NIC (or TRex instead of it) for neighboring IP and UDP/TCP checksums, inner headers included;
+* neutrality: a second flow variable, always the bitwise complement of the first, in free payload
+  words keeps the one's complement sum constant (RFC 1624), so the template's checksum stays right.
+  Random flow variables have no complement.
 
 The template's last 16 octets belong to the tester's trailer and are never used.
 """
@@ -17,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.compiler import instructions as ins
-from v6t.profiles.compiler.lower import Piece, lower
-from v6t.profiles.compiler.variables import Part, complement
-from v6t.profiles.fields import Header, Layout
-from v6t.profiles.template import NETWORK, WITHOUT_ADDRESSES, Template, checksum_field
+from v6t.profiles.compiler.flow_variables import FlowVariable
+from v6t.profiles.compiler.writes import Write, encode_writes
+from v6t.profiles.template import WITHOUT_ADDRESSES, Template, TemplateHeader
 
 HARDWARE_NS = 15.0
 """The least measured (15 to 30): a NIC that computes checksums needs no more."""
@@ -36,92 +35,82 @@ class ChecksumPlan:
 
     Attributes:
         instructions: at the end of the program.
-        parts, pieces: further variables and what they write (neutrality).
+        flow_vars, writes: complements in the payload.
         constants: bits of the template (first bit, width, value) that have to change first.
-        notes: the choice, in words.
+        notes: description of the choice.
     """
 
     instructions: tuple[ins.Instruction, ...] = ()
-    parts: tuple[Part, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    flow_vars: tuple[FlowVariable, ...] = ()
+    writes: tuple[Write, ...] = ()
     constants: tuple[tuple[int, int, int], ...] = ()
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """One checksum: its header, the IP header next to it, and the bits it covers."""
+class _Coverage(NamedTuple):
+    """One checksum: its header, the IP header next to it, and (first, end) of the bits it covers."""
 
-    header: Header
-    network: Header | None
-    spans: tuple[tuple[int, int], ...]
+    header: TemplateHeader
+    network: TemplateHeader | None
+    spans: list[tuple[int, int]]
 
-    def covers(self, piece: Piece) -> bool:
-        last = piece.first + piece.width - 1
-        return any(piece.first < end and start <= last for start, end in self.spans)
+    def covers(self, write: Write) -> bool:
+        return any(write.first < end and start < write.bits.stop for start, end in self.spans)
 
 
 def plan_checksums(
-    template: Template, parts: Sequence[Part], pieces: Sequence[Piece]
+    template: Template, flow_vars: Sequence[FlowVariable], writes: Sequence[Write]
 ) -> ChecksumPlan:
-    """Choose how the checksums that ``pieces`` disturb are kept valid.
+    """Choose how the checksums that ``writes`` invalidate are kept valid.
 
     Raises:
         UsageError: TRex cannot keep one of them valid.
     """
-    disturbed = [s for s in _sums(template) if any(s.covers(p) for p in pieces)]
-    if not disturbed:
+    invalid = [c for c in _find_coverage(template) if any(c.covers(w) for w in writes)]
+    if not writes:
+        return ChecksumPlan()
+    if not invalid:
         return ChecksumPlan(notes=("checksums: none is affected by what varies",))
-    ipv4 = [s for s in disturbed if s.header.name == "IP"]
-    transport = [s for s in disturbed if s.header.name != "IP"]
+    ipv4 = [c for c in invalid if c.header.name == "IP"]
+    transport = [c for c in invalid if c.header.name != "IP"]
     if not transport:
-        return _software(ipv4)
+        return _compute_in_software(ipv4)
     if len(transport) > 1:
-        names = " and ".join(s.header.label for s in transport)
+        names = " and ".join(c.header.label for c in transport)
         raise UsageError(
             f"the checksums of {names} both change, but TRex fixes only one per frame",
-            "bind fields of one transport header only",
+            "vary fields of one transport header only",
             code="beyond-trex",
         )
-    neutral = None if ipv4 else _neutral(template, transport[0], parts, pieces)
-    return neutral or _fixed(ipv4, transport[0])
+    neutral = None if ipv4 else _neutralize(template, transport[0], flow_vars, writes)
+    return neutral or _compute_by_instruction(ipv4, transport[0])
 
 
-def _sums(template: Template) -> list[_Sum]:
-    """Every checksum the compiler keeps, outermost header first."""
-    sums: list[_Sum] = []
-    network: Header | None = None
-    end = 8 * len(template.packet)
-    for header in template.layout.headers:
-        name = checksum_field(header)
-        if name is not None and name not in header.given:
-            if header.name == "IP":
-                sums.append(_Sum(header, None, ((8 * header.offset, 8 * header.end),)))
-            else:
-                spans = [(8 * header.offset, end)]
-                if network is not None and header.name not in WITHOUT_ADDRESSES:
-                    spans += [_span(network, "src"), _span(network, "dst")]
-                sums.append(_Sum(header, network, tuple(spans)))
-        if header.name in NETWORK:
-            network = header
-    return sums
+def _find_coverage(template: Template) -> list[_Coverage]:
+    """Return what every checksum covers that the compiler keeps, outermost header first."""
+    found = []
+    for header, network in template.layout.with_networks():
+        if header.checksum is None:
+            continue
+        end = 8 * (header.end if header.name == "IP" else len(template.packet))
+        spans = [(8 * header.offset, end)]
+        if network is not None and header.name not in {"IP", *WITHOUT_ADDRESSES}:
+            addresses = (network.field("src"), network.field("dst"))
+            spans += [(field.first, field.first + field.width) for field in addresses]
+        found.append(_Coverage(header, network, spans))
+    return found
 
 
-def _span(header: Header, name: str) -> tuple[int, int]:
-    field = header.field(name)
-    return field.first, field.first + field.width
-
-
-def _software(sums: Iterable[_Sum]) -> ChecksumPlan:
-    labels = [s.header.label for s in sums]
+def _compute_in_software(ipv4: Iterable[_Coverage]) -> ChecksumPlan:
+    headers = [c.header for c in ipv4]
     return ChecksumPlan(
-        instructions=tuple(ins.fix_ipv4(s.header.offset) for s in sums),
-        notes=tuple(f"checksums: {label} header in software" for label in labels),
+        instructions=tuple(ins.fix_ipv4(header.offset) for header in headers),
+        notes=tuple(f"checksums: {header.label} header in software" for header in headers),
     )
 
 
-def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
-    """Transport checksum by instruction; IPv4 headers it does not include in software."""
+def _compute_by_instruction(ipv4: Sequence[_Coverage], transport: _Coverage) -> ChecksumPlan:
+    """Fix the transport checksum by instruction, and IPv4 headers that it leaves out in software."""
     header, network = transport.header, transport.network
     if network is None:
         raise UsageError(
@@ -130,16 +119,13 @@ def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
         )
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
-        rest = _software(ipv4)
+        rest, fix = _compute_in_software(ipv4), ins.fix_icmpv6(l2_len, l3_len)
         note = f"checksums: {header.label} in software"
-        return ChecksumPlan(
-            (*rest.instructions, ins.fix_icmpv6(l2_len, l3_len)), notes=(*rest.notes, note)
-        )
+        return ChecksumPlan((*rest.instructions, fix), notes=(*rest.notes, note))
     if header.name not in ins.L4_TYPES:
         raise UsageError(
-            f"the checksum of {header.label} changes with what is bound, and TRex has no "
-            "instruction for it",
-            "bind fields that no such checksum covers, or count instead of drawing at random",
+            f"the checksum of {header.label} changes, and TRex has no instruction for it",
+            "vary fields that it does not cover, or count instead of drawing at random",
             code="beyond-trex",
         )
     if l2_len > ins.MAX_L2_OCTETS:
@@ -148,62 +134,58 @@ def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
             f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)",
             code="beyond-trex",
         )
-    rest = _software([s for s in ipv4 if s.header is not network])
+    rest = _compute_in_software([c for c in ipv4 if c.header is not network])
     fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])
     pair = f"{network.label} and {header.label}" if network.name == "IP" else header.label
     note = f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"
     return ChecksumPlan((*rest.instructions, fix), notes=(*rest.notes, note))
 
 
-def _neutral(
-    template: Template, transport: _Sum, parts: Sequence[Part], pieces: Sequence[Piece]
+def _neutralize(
+    template: Template,
+    transport: _Coverage,
+    flow_vars: Sequence[FlowVariable],
+    writes: Sequence[Write],
 ) -> ChecksumPlan | None:
-    """Complements in the payload, if all can be made for less than the NIC's checksum costs."""
-    by_name = {p.name: p for p in parts}
-    covered = [p for p in pieces if transport.covers(p)]
-    involved = [by_name[n] for n in dict.fromkeys(p.part for p in covered)]
-    mirrors = {p.name: complement(p, f"{p.name}.not") for p in involved}
-    terms = [m for m in mirrors.values() if m is not None]
-    if len(terms) < len(involved):
-        return None
-    payload = _payload_start(template.layout, transport.header)
+    """Plan complements in the payload, if they cost less than the NIC's checksum."""
+    by_name = {v.name: v for v in flow_vars}
+    covered = [w for w in writes if transport.covers(w)]
+    complements: dict[str, FlowVariable] = {}
+    for name in dict.fromkeys(w.flow_var for w in covered):
+        inverse = by_name[name].complement(f"{name}.not")
+        if inverse is None:
+            return None
+        complements[name] = inverse
+    layout, header = template.layout, transport.header
+    # the first payload bit at an even distance from the transport header
+    free = 8 * (layout.payload + (layout.payload - header.offset) % 2)
     limit = 8 * (len(template.packet) - TRAILER_OCTETS)
     number = int.from_bytes(template.packet, "big")
-    written: list[Piece] = []
+    added: list[Write] = []
     constants: list[tuple[int, int, int]] = []
-    for piece in covered:
-        part, mirror = by_name[piece.part], mirrors[piece.part]
-        if mirror is None or piece.add != part.add or len(_spans_hit(transport, piece)) != 1:
+    for write in covered:
+        spans = [s for s in transport.spans if s[0] <= write.first and write.bits.stop <= s[1]]
+        if write.add != by_name[write.flow_var].add or len(spans) != 1:
             return None
         # the same place within 16 bits as the original, counted from the start of its span
-        start = _spans_hit(transport, piece)[0][0]
-        first = payload + (piece.first - start) % 16
-        payload = first + piece.width
-        payload += -(payload - 8 * transport.header.offset) % 16
-        if payload > limit:
+        first = free + (write.first - spans[0][0]) % 16
+        free = first + write.width
+        free += -(free - 8 * header.offset) % 16
+        if free > limit:
             return None
-        written.append(Piece(mirror.name, first, piece.width, piece.low, mirror.add))
-        ones = (1 << piece.width) - 1
-        now = number >> 8 * len(template.packet) - piece.first - piece.width & ones
-        constants.append((first, piece.width, ones - now))
-    _, before = lower(parts, pieces, template.packet)
-    _, after = lower([*parts, *terms], [*pieces, *written], template.packet)
-    if after - before >= HARDWARE_NS and transport.header.name in ins.L4_TYPES:
+        inverse = complements[write.flow_var]
+        added.append(Write(inverse.name, first, write.width, write.low, inverse.add))
+        ones = (1 << write.width) - 1
+        value = number >> 8 * len(template.packet) - write.bits.stop & ones
+        constants.append((first, write.width, ones - value))
+    new = tuple(complements.values())
+    _, before = encode_writes(flow_vars, writes, template.packet)
+    _, after = encode_writes([*flow_vars, *new], [*writes, *added], template.packet)
+    if after - before >= HARDWARE_NS and header.name in ins.L4_TYPES:
         return None
-    octets = f"{written[0].first // 8}..{payload // 8 - 1}"
+    octets = f"{added[0].first // 8}..{free // 8 - 1}"
     note = (
-        f"checksums: {transport.header.label} stays valid because octets {octets} of the payload "
+        f"checksums: {header.label} stays valid because octets {octets} of the payload "
         "hold the complement of what varies"
     )
-    return ChecksumPlan((), tuple(terms), tuple(written), tuple(constants), (note,))
-
-
-def _spans_hit(total: _Sum, piece: Piece) -> list[tuple[int, int]]:
-    last = piece.first + piece.width - 1
-    return [s for s in total.spans if s[0] <= piece.first and last < s[1]]
-
-
-def _payload_start(layout: Layout, header: Header) -> int:
-    """First payload bit at an even distance from the transport header."""
-    octets = layout.payload
-    return 8 * (octets + (octets - header.offset) % 2)
+    return ChecksumPlan((), new, tuple(added), tuple(constants), (note,))

@@ -1,104 +1,120 @@
 """Variables that take every value in turn: permutations, counters and lists.
 
-A counter of TRex runs through ``minimum, minimum + step, ...`` and its server silently enlarges
-the range to a multiple of the step, so every range here is one. Split over cores, core ``c`` of
-``C`` sends values ``c, c + C, ...`` of the sequence: frame ``j`` of the whole stream holds value
-``j`` whatever the number of cores, which is what makes enumerations exact on all of them.
+A counter of TRex runs through ``minimum, minimum + step, ...`` and its server silently enlarges the
+range to a multiple of the step, so every range here is one. Split over cores, core ``c`` of ``C``
+sends values ``c, c + C, ...`` of the sequence: frame ``j`` of the whole stream holds value ``j``
+on any number of cores, which makes enumerations exact on all of them.
+
+Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies the
+most of every field that is written, as any function of the lowest 15 bits of the frame number j. Bit
+t of ``stride * j`` is bit t of j, inverted or not depending on the bits below, so counters of any
+strides supply the higher bits. Each counter has every second bit of a stretch, with a stride of its
+own, so that neighboring bits of a value move independently.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
-from v6t.profiles.compiler.instructions import MAX_LIST, Op
-from v6t.profiles.compiler.mixing import LISTED_BITS, mixed, spread
-from v6t.profiles.compiler.variables import (
-    Demand,
-    Part,
-    Supply,
-    fold,
-    list_parts,
-    shuffled,
+from v6t.profiles.compiler.flow_variables import (
+    BoundVariable,
+    FlowVariable,
+    Split,
+    list_flow_var,
+    shuffle_range,
     sizes_for,
+    split_constant_bits,
+    split_list,
     trailing_zeros,
 )
+from v6t.profiles.compiler.instructions import MAX_LIST, Op
 from v6t.profiles.model import Kind
 
 if TYPE_CHECKING:
     import numpy as np
 
+LISTED_BITS = 15
+"""Bits of the longest list that TRex takes."""
 LEAST_SHUFFLED_BITS = 12
-"""Below a slow counter at least so many bits have to be in pseudorandom order."""
+"""Bits below a slow counter that must be in pseudorandom order."""
 ONE_STRIDE_BITS = 31
 """Up to here one counter of 4 octets takes all values at an odd stride below ``2^(32 - n)``."""
+MAX_MIXED_BITS = 48
+"""Bits of frame numbers an 8-octet counter can be multiplied with."""
+_SHORT_BITS = 2
+"""Bits above the list that a counter of 4 octets supplies each: others would change seldom."""
+_TRIED_STRIDES = 64
+_LONG_COUNTERS = 4
+"""Counters of 8 octets at most: a stream of TRex has 64 octets of variables."""
 
 
-def permutation(demand: Demand) -> Supply:
-    """Every value of ``low..high`` exactly once per cycle, in pseudorandom order.
+def split_permutation(bound: BoundVariable) -> Split:
+    """Split a variable that takes every value once per cycle, in pseudorandom order.
 
-    Up to 65,535 values are a shuffled list, ``2^n`` values are mixed from a list and counters (see
-    :mod:`v6t.profiles.compiler.mixing`). ``odd * 2^k`` values are a list for the odd factor and a
-    permutation of the low bits: together they take every pair once. Other multiples of ``2^k``
-    count their high bits.
+    Up to 65,535 values are a shuffled list, ``2^n`` values are mixed. ``odd * 2^k`` values are a list
+    for the odd factor and a permutation of the low bits: together they take every pair once. Other
+    multiples of ``2^k`` count their high bits.
 
     Raises:
         UsageError: TRex has no such enumeration.
     """
     import numpy as np
 
-    variable = demand.variable
+    variable = bound.variable
     low, high = variable.low, variable.top
     count = high - low + 1
     if count <= MAX_LIST and not variable.apart:
-        parts, constant = list_parts(variable.name, shuffled(low, high, demand.seed), demand)
+        split = split_list(bound, shuffle_range(low, high, bound.seed))
         text = f"{variable.name}: a shuffled list of all {count} values"
-        return Supply(parts, constant, (text,) if parts else ())
-    bits, constant = fold(low, high, demand)
+        return Split(split.flow_vars, split.constant, (text,) if split.flow_vars else ())
+    bits, constant = split_constant_bits(low, high, bound)
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
-        order = 1 if demand.carry < bits else 2
-        return Supply(_low_bits(demand, bits), constant, (_note(demand, bits),), order)
+        order = 1 if bound.carry < bits else 2
+        return Split(_permute_low_bits(bound, bits), constant, (_note(bound, bits),), order)
     zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
-    odd, name = count >> zeros, f"{variable.name}.{zeros}"
-    if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= demand.carry:
-        once = shuffled(low >> zeros, high >> zeros, demand.seed)
-        values = spread(once, zeros, np.random.default_rng(demand.seed + 2))
-        sizes = sizes_for(high >> zeros)
-        above = Part(name, zeros, bits - zeros, "inc", values=values, sizes=sizes)
+    # with values apart, a counter of the low bits may be named after the same bit
+    label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
+    odd, name = count >> zeros, f"{variable.name}.{label}"
+    if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
+        once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
+        values = _shuffle_passes(once, zeros, np.random.default_rng(bound.seed + 2))
+        above = list_flow_var(name, zeros, bits - zeros, values, sizes_for(high >> zeros))
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
-        below = _low_bits(demand, zeros)
         order = 2 if zeros > LISTED_BITS or len(values) > odd else 1
-        return Supply((above, *below), constant, (text, _note(demand, zeros)), order)
-    if LEAST_SHUFFLED_BITS <= zeros <= min(demand.carry, 32) and high >> zeros < 1 << 30:
+    elif LEAST_SHUFFLED_BITS <= zeros <= min(bound.carry, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
-        above = Part(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
+        above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
-        below = _low_bits(demand, zeros)
         order = 2 if zeros > LISTED_BITS else 1
-        return Supply((above, *below), constant, (text, _note(demand, zeros)), order)
-    raise UsageError(
-        f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
-        f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
-        "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
-        code="beyond-trex",
-    )
+    else:
+        raise UsageError(
+            f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
+            f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
+            "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
+            code="beyond-trex",
+        )
+    below = _permute_low_bits(bound, zeros)
+    return Split((above, *below), constant, (text, _note(bound, zeros)), order)
 
 
-def counter(demand: Demand) -> Supply:
-    """``low, low + step, ...`` up to ``high`` and again (``INC``), or downwards (``DEC``).
+def split_counter(bound: BoundVariable) -> Split:
+    """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``).
 
     Raises:
         UsageError: TRex cannot count like that.
     """
-    variable = demand.variable
+    variable = bound.variable
     low, step, down = variable.low, variable.step, variable.kind is Kind.DEC
     count = (variable.top - low) // step + 1
     top = low + (count - 1) * step
-    if count == 1 and not demand.adds:
-        return Supply((), low)
-    bits, constant = fold(low, top, demand)
+    if count == 1 and not bound.adds:
+        return Split((), low)
+    bits, constant = split_constant_bits(low, top, bound)
     least, most, add = low - constant, low - constant + count * step - 1, 0
     if down:
         least, most = least - step + 1, top - constant
@@ -106,17 +122,14 @@ def counter(demand: Demand) -> Supply:
         # count from 0 instead and add the rest when writing
         least, most, add = 0, count * step - 1, least
     if most >> 32 == 0 and bits <= 32:
-        sizes = sizes_for(most, step)
-        op: Op = "dec" if down else "inc"
-        return Supply(
-            (Part(variable.name, 0, bits, op, least, most, step, sizes=sizes, add=add),), constant
-        )
+        sizes, op = sizes_for(most, step), _op(variable.kind)
+        counter = FlowVariable(variable.name, 0, bits, op, least, most, step, sizes=sizes, add=add)
+        return Split((counter,), constant)
     if count <= MAX_LIST:
         values = range(low, top + 1, step)
-        parts, constant = list_parts(variable.name, values[::-1] if down else values, demand)
-        return Supply(parts, constant)
+        return split_list(bound, values[::-1] if down else values)
     if low == constant and count * step == 1 << bits and step & (step - 1) == 0:
-        return Supply(_wide_counter(demand, bits), constant)
+        return Split(_count_wide(bound, bits), constant)
     raise UsageError(
         f"variable '{variable.name}' cannot count {count} steps of {step}: a counter TRex can "
         "write has 32 bits and must hold a multiple of the step",
@@ -125,13 +138,13 @@ def counter(demand: Demand) -> Supply:
     )
 
 
-def listed(demand: Demand) -> Supply:
-    """The given values in the given order.
+def split_listed(bound: BoundVariable) -> Split:
+    """Split a variable that takes listed values in their order.
 
     Raises:
-        UsageError: no values, or more than TRex takes.
+        UsageError: more values than TRex takes.
     """
-    variable = demand.variable
+    variable = bound.variable
     if len(variable.values) > MAX_LIST:
         raise UsageError(
             f"variable '{variable.name}' lists {len(variable.values)} values, but a list of TRex "
@@ -139,48 +152,60 @@ def listed(demand: Demand) -> Supply:
             "spread the values over several traffic classes, or draw them from a range",
             code="beyond-trex",
         )
-    parts, constant = list_parts(variable.name, variable.values, demand)
-    return Supply(parts, constant)
+    return split_list(bound, variable.values)
 
 
-def _low_bits(demand: Demand, bits: int) -> tuple[Part, ...]:
-    """All values of the low ``bits``."""
-    import numpy as np
-
-    name, apart = demand.variable.name, demand.variable.apart
-    if bits + apart <= LISTED_BITS:
-        values = shuffled(0, (1 << bits) - 1, demand.seed + 1)
-        return (Part(f"{name}.0", 0, bits, "inc", values=values, sizes=sizes_for(max(values))),)
-    rng = np.random.default_rng(demand.seed)
-    if demand.carry < bits:
-        return _one_counter(demand, bits, rng)
-    return mixed(name, bits, apart, demand.cuts, rng)
+def _op(kind: Kind) -> Op:
+    return "dec" if kind is Kind.DEC else "inc"
 
 
-def _one_counter(demand: Demand, bits: int, rng: np.random.Generator) -> tuple[Part, ...]:
-    """All values of the low ``bits`` where an addition has to carry through them.
+def _count_wide(bound: BoundVariable, bits: int) -> tuple[FlowVariable, ...]:
+    """Count more than 32 bits: the low word, and the high word of an 8-octet flow variable."""
+    variable = bound.variable
+    bound.choose_cuts([(32,)], "a counter")
+    op, step, name = _op(variable.kind), variable.step, variable.name
+    # downwards TRex starts at all ones, but the low bits below the step have to stay 0
+    add = 1 - step if op == "dec" else 0
+    most = (1 << bits) - 1
+    return (
+        FlowVariable(f"{name}.32", 32, bits - 32, op, 0, most, step, sizes=(8,), clean=False),
+        FlowVariable(f"{name}.0", 0, 32, op, 0, (1 << 32) - 1, step, sizes=(4,), add=add),
+    )
+
+
+def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[FlowVariable, ...]:
+    """Take all values of the low ``bits`` in pseudorandom order.
 
     Raises:
-        UsageError: a counter that can carry would repeat itself too soon.
+        UsageError: an addition has to carry through more bits than a counter has.
     """
+    import numpy as np
+
+    name, apart = bound.variable.name, bound.variable.apart
+    if bits + apart <= LISTED_BITS:
+        values = shuffle_range(0, (1 << bits) - 1, bound.seed + 1)
+        return (list_flow_var(f"{name}.0", 0, bits, values),)
+    rng = np.random.default_rng(bound.seed)
+    if bound.carry >= bits:
+        return mix_permutation(name, bits, apart, bound.cuts, rng)
     if bits > ONE_STRIDE_BITS:
         raise UsageError(
-            f"variable '{demand.variable.name}' enumerates 2^{bits} values and has a constant "
-            f"added, which TRex carries through 2^{ONE_STRIDE_BITS} values",
-            "bind it without 'add', or narrow it",
+            f"variable '{name}' enumerates 2^{bits} values and has a constant added, which TRex "
+            f"carries through 2^{ONE_STRIDE_BITS} values",
+            "copy it without a constant, or narrow it",
             code="beyond-trex",
         )
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
     most = (stride << bits) - 1
-    return (Part(demand.variable.name, 0, bits, "inc", 0, most, stride, clean=False),)
+    return (FlowVariable(name, 0, bits, "inc", 0, most, stride, clean=False),)
 
 
-def _note(demand: Demand, bits: int) -> str:
-    name = demand.variable.name
+def _note(bound: BoundVariable, bits: int) -> str:
+    name = bound.variable.name
     if bits <= LISTED_BITS:
         return f"{name}: a shuffled list of 2^{bits} values in the low bits"
-    if demand.carry < bits:
+    if bound.carry < bits:
         return f"{name}: each of 2^{bits} values once per cycle, at a fixed stride (it is added to)"
     return (
         f"{name}: each of 2^{bits} values once per cycle on any number of cores, mixed from a "
@@ -188,15 +213,138 @@ def _note(demand: Demand, bits: int) -> str:
     )
 
 
-def _wide_counter(demand: Demand, bits: int) -> tuple[Part, ...]:
-    """Counter of more than 32 bits: its low word, and the high word of an 8-octet variable."""
-    variable = demand.variable
-    op: Op = "dec" if variable.kind is Kind.DEC else "inc"
-    demand.best_cut([(32,)], "a counter")
-    step, name = variable.step, variable.name
-    # downwards TRex starts at all ones, but the low bits below the step have to stay 0
-    add = 1 - step if op == "dec" else 0
-    return (
-        Part(f"{name}.32", 32, bits - 32, op, 0, (1 << bits) - 1, step, sizes=(8,), clean=False),
-        Part(f"{name}.0", 0, 32, op, 0, (1 << 32) - 1, step, sizes=(4,), add=add),
-    )
+def mix_permutation(
+    name: str, bits: int, apart: int, cuts: Sequence[int], rng: np.random.Generator
+) -> tuple[FlowVariable, ...]:
+    """Return flow variables that together take each of ``2^bits`` values once per cycle.
+
+    Args:
+        name: of the variable.
+        bits: of its values.
+        apart: every value comes once in the frames that are equal modulo ``2^apart``.
+        cuts: bits between which copies begin or end; each stretch has its share of the list.
+        rng: of the order.
+
+    Raises:
+        UsageError: the values are too many.
+    """
+    import numpy as np
+
+    if bits + apart > MAX_MIXED_BITS:
+        raise UsageError(
+            f"variable '{name}' cannot enumerate 2^{bits} values: "
+            f"TRex counts 2^{MAX_MIXED_BITS} frames",
+            "choose fewer values",
+            code="beyond-trex",
+        )
+    listed = LISTED_BITS - apart
+    above, below = _share_list(listed, [0, *(c for c in cuts if c < bits), bits])
+    flow_vars = []
+    if listed:
+        passes = np.tile(np.arange(1 << listed), (1 << apart, 1))
+        values = rng.permuted(passes, axis=1).T.reshape(-1).tolist()
+        flow_vars.append(
+            FlowVariable(f"{name}.list", 0, bits, "inc", values=values, sizes=(2,), runs=above)
+        )
+    places = dict(enumerate(below, LISTED_BITS))
+    for octets, times in _plan_counters(LISTED_BITS, bits + apart):
+        raised, stride = _choose_stride(octets, times, rng)
+        step = stride << raised
+        word = 32 if octets == 8 else 0
+        runs = tuple((places[t], t + raised - word, 1) for t in times)
+        most = (step << times[-1] + 1) - 1
+        counter = FlowVariable(
+            f"{name}.{times[0]}",
+            0,
+            bits,
+            "inc",
+            0,
+            most,
+            step,
+            (),
+            (octets,),
+            clean=False,
+            runs=runs,
+        )
+        flow_vars.append(counter)
+    return tuple(flow_vars)
+
+
+def _shuffle_passes(values: Sequence[int], bits: int, rng: np.random.Generator) -> list[int]:
+    """Lengthen a list of an odd number of values: their order differs from pass to pass.
+
+    With a permutation of ``2^bits`` values it still gives every pair once: frames that show the same
+    value of the permutation are apart by a multiple of ``2^bits``, and the list holds every value
+    once in places that are equal modulo any power of two up to that.
+    """
+    import numpy as np
+
+    doublings = min(bits, (MAX_LIST // len(values)).bit_length() - 1)
+    passes = np.tile(np.asarray(values), (1 << doublings, 1))
+    if doublings:
+        passes = rng.permuted(passes, axis=1)
+    return [int(v) for v in passes.T.reshape(-1)]
+
+
+def _share_list(
+    listed: int, edges: Sequence[int]
+) -> tuple[tuple[tuple[int, int, int], ...], list[int]]:
+    """Return the runs of the list, evenly shared by the upper bits of each stretch; and all other bits."""
+    bits, start, runs = edges[-1], 0, []
+    rest: list[int] = []
+    for low, high in pairwise(edges):
+        end = listed * high // bits
+        width = end - start
+        if width:
+            runs.append((high - width, start, width))
+        rest += range(low, high - width)
+        start = end
+    return tuple(runs), rest
+
+
+def _plan_counters(first: int, end: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield octets of each counter and the bits of the frame number it supplies, ascending."""
+    short = min(first + _SHORT_BITS, end)
+    yield from ((4, [t]) for t in range(first, short))
+    for slack in range(end):
+        stretches = list(_cut_stretches(short, end, slack))
+        counters = [bits for s in stretches for bits in (s[0::2], s[1::2]) if bits]
+        if len(counters) <= _LONG_COUNTERS:
+            break
+    for bits in counters:
+        yield 8, bits
+
+
+def _cut_stretches(first: int, end: int, slack: int) -> Iterator[list[int]]:
+    """Yield stretches from the top on whose highest bit changes once in ``2^(slack + 2)`` frames."""
+    top = end - 1
+    while top >= first:
+        low = top
+        while low > first and _stride_bits(8, [low - 1, top]) >= top - 1 - slack:
+            low -= 1
+        yield list(range(low, top + 1))
+        top = low - 1
+
+
+def _stride_bits(octets: int, times: Sequence[int]) -> int:
+    """Return the bits that a stride may have so that TRex's server multiplies without overflow."""
+    if octets == 4:
+        return 31 - times[-1]
+    return 61 - times[-1] - max(0, 32 - times[0])
+
+
+def _choose_stride(octets: int, times: Sequence[int], rng: np.random.Generator) -> tuple[int, int]:
+    """Return how far a counter's bits are raised, and its stride.
+
+    TRex reads a counter of 8 octets from bit 32 on. Of some strides, take the one whose bits change
+    most nearly in every second frame.
+    """
+    raised = max(0, 32 - times[0]) if octets == 8 else 0
+    bits = max(1, min(_stride_bits(octets, times), times[-1] + 1))
+    drawn = rng.integers(1 << bits - 1, 1 << bits, size=_TRIED_STRIDES)
+
+    def evenness(stride: int) -> float:
+        turns = (stride / (2 << t) % 1 for t in times)  # of the circle whose second half is a 1
+        return min(min(a, 1 - a, abs(0.5 - a)) for a in turns)
+
+    return raised, max((int(s) | 1 for s in drawn), key=evenness)

@@ -29,88 +29,69 @@ L4_TYPES = {"UDP": L4_UDP, "TCP": L4_TCP}
 
 
 def flow_var(name: str, size: int, op: Op, low: int, high: int, step: int = 1) -> Instruction:
-    """A variable of ``size`` 1, 2, 4 or 8 octets; the caller makes the range a multiple of step."""
-    return {
-        "type": "flow_var",
-        "name": name,
-        "size": size,
-        "op": op,
-        "init_value": high if op == "dec" else low,
-        "min_value": low,
-        "max_value": high,
-        "step": step,
-        "split_to_cores": True,
-        "next_var": None,
-    }
+    """Declare a variable of 1, 2, 4 or 8 octets; the range must be a multiple of the step."""
+    bounds = {"init_value": high if op == "dec" else low, "min_value": low, "max_value": high}
+    return _declare(name, size, op, bounds, step)
 
 
 def list_var(name: str, size: int, values: Sequence[int]) -> Instruction:
-    """A variable that takes the given values in turn."""
-    return {
-        "type": "flow_var",
-        "name": name,
-        "size": size,
-        "op": "inc",
-        "value_list": list(values),
-        "step": 1,
-        "split_to_cores": True,
-        "next_var": None,
-    }
+    """Declare a variable that takes the given values in turn."""
+    return _declare(name, size, "inc", {"value_list": list(values)}, 1)
+
+
+def _declare(name: str, size: int, op: Op, values: Instruction, step: int) -> Instruction:
+    head = {"type": "flow_var", "name": name, "size": size, "op": op}
+    return {**head, **values, "step": step, "split_to_cores": True, "next_var": None}
 
 
 def write(name: str, offset: int, add: int = 0) -> Instruction:
     """Store the whole variable, plus ``add``, in network byte order."""
-    return {
-        "type": "write_flow_var",
-        "name": name,
-        "pkt_offset": offset,
-        "add_value": _signed(add),
-        "is_big_endian": True,
-    }
+    return _write("write_flow_var", name, offset, {}, add)
 
 
 def write_mask(
     name: str, offset: int, size: int, mask: int, shift: int, add: int = 0
 ) -> Instruction:
     """Store the bits of ``(variable + add) << shift`` that ``mask`` selects in ``size`` octets."""
-    return {
-        "type": "write_mask_flow_var",
-        "name": name,
-        "pkt_offset": offset,
-        "pkt_cast_size": size,
-        "mask": mask,
-        "shift": shift,
-        "add_value": _signed(add),
-        "is_big_endian": True,
-    }
+    bits = {"pkt_cast_size": size, "mask": mask, "shift": shift}
+    return _write("write_mask_flow_var", name, offset, bits, add)
+
+
+def _write(kind: str, name: str, offset: int, bits: Instruction, add: int) -> Instruction:
+    # the server parses add_value as a 32-bit signed number; the data path wraps
+    signed = (add + (1 << 31)) % (1 << 32) - (1 << 31)
+    head = {"type": kind, "name": name, "pkt_offset": offset}
+    return {**head, **bits, "add_value": signed, "is_big_endian": True}
 
 
 def fix_ipv4(offset: int) -> Instruction:
-    """Software checksum of the IPv4 header at ``offset``."""
+    """Compute the checksum of the IPv4 header at ``offset`` in software."""
     return {"type": "fix_checksum_ipv4", "pkt_offset": offset}
 
 
 def fix_hardware(l2_len: int, l3_len: int, l4_type: int) -> Instruction:
-    """IP and UDP/TCP checksums by the NIC, or by TRex where the NIC cannot."""
+    """Compute IP and UDP/TCP checksums by the NIC, or by TRex where the NIC cannot."""
     return {"type": "fix_checksum_hw", "l2_len": l2_len, "l3_len": l3_len, "l4_type": l4_type}
 
 
 def fix_icmpv6(l2_len: int, l3_len: int) -> Instruction:
-    """Software ICMPv6 checksum."""
+    """Compute the ICMPv6 checksum in software."""
     return {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
 
 
 def variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
-    """Variable memory a program takes: sizes, plus the generator's state if any is random."""
+    """Return the variable memory of a program: all sizes, and the generator if any is random."""
     variables = [i for i in instructions if i["type"] == "flow_var"]
     generator = 4 if any(i["op"] == "random" for i in variables) else 0
     return generator + sum(int(i["size"]) for i in variables)
 
 
 def touched(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
-    """First octet of the frame an instruction changes and how many (0, 0 for a variable).
+    """Return the first octet of the frame that an instruction changes, and the number of octets.
 
-    ``size`` stands for a plain write's variable, whose size another instruction holds.
+    Args:
+        instruction: one that declares a variable changes (0, 0).
+        size: of the variable that a plain write stores.
     """
     kind = instruction["type"]
     if kind == "write_mask_flow_var":
@@ -123,8 +104,3 @@ def touched(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
         last = 20 if instruction.get("l4_type") == L4_TCP else 8
         return int(instruction["l2_len"]) + int(instruction["l3_len"]), last
     return 0, 0
-
-
-def _signed(value: int) -> int:
-    """The server parses ``add_value`` as a 32-bit signed number; the data path wraps."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

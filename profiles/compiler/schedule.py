@@ -1,4 +1,4 @@
-"""How the classes of a traffic alternate: m of n frames, spread evenly (GEN-14).
+"""How the classes of a traffic alternate: m of n frames, spread evenly (RFC 8219, section 5).
 
 Class ``c`` of weight ``w`` has its frame number ``k`` of each period at ``(k + 1/2) / w`` of the
 period; all frames sorted by that time are the order (equal times: the earlier class first). So the
@@ -18,13 +18,16 @@ from v6t.base.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from v6t.packets.arrays import I64
+
+    Classes = NDArray[np.intp]
 
 MAX_PERIOD = 1 << 22
-"""Frames after which the order repeats, at most: one period is kept in memory."""
+"""Longest period in frames: one period is kept in memory."""
 
 
 def counts(weights: Sequence[int], total: int) -> list[int]:
-    """Frames of each class among the first ``total`` of :func:`order`.
+    """Return the frames of each class among the first ``total`` of the order.
 
     Raises:
         UsageError: see :func:`order`.
@@ -33,15 +36,12 @@ def counts(weights: Sequence[int], total: int) -> list[int]:
     if total < 0:
         raise UsageError(f"{total} frames cannot be sent", code="out-of-range")
     periods, rest = divmod(total, sum(reduced))
-    classes, _ = _period(reduced)
-    head = classes[:rest]
+    head = _period(reduced)[0][:rest]
     return [periods * w + int((head == c).sum()) for c, w in enumerate(reduced)]
 
 
-def order(weights: Sequence[int], first: int, count: int) -> NDArray[np.intp]:
-    """Class of frames ``first .. first + count - 1``; ``(count,)`` indexes into ``weights``.
-
-    Periodic with ``sum(weights) / gcd(weights)``.
+def order(weights: Sequence[int], first: int, count: int) -> Classes:
+    """Return the class ``(count,)`` of frames from ``first`` on, as an index into ``weights``.
 
     Raises:
         UsageError: a weight is negative, all are zero, or the period is longer than
@@ -50,12 +50,8 @@ def order(weights: Sequence[int], first: int, count: int) -> NDArray[np.intp]:
     return order_with_index(weights, first, count)[0]
 
 
-def order_with_index(
-    weights: Sequence[int], first: int, count: int
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Class of each frame and its number within that class, both ``(count,)``.
-
-    Frame ``first + i`` is frame number ``index[i]`` (from 0, since frame 0) of class ``class[i]``.
+def order_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
+    """Return the class of each frame and its number within that class, both ``(count,)``.
 
     Raises:
         UsageError: see :func:`order`.
@@ -64,33 +60,23 @@ def order_with_index(
 
     reduced = _reduce(weights)
     classes, index = _period(reduced)
-    frame = np.arange(first, first + count, dtype=np.int64)
-    place, periods = frame % sum(reduced), frame // sum(reduced)
+    periods, place = np.divmod(np.arange(first, first + count, dtype=np.int64), sum(reduced))
     chosen = classes[place]
     return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
 
 
-def positions(
-    weights: Sequence[int], class_number: int, index: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Places in the order of some frames of one class: the inverse of :func:`order_with_index`.
-
-    Args:
-        weights: shares of the classes.
-        class_number: which class.
-        index: ``(n,)`` numbers of frames within the class.
-    """
+def positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
+    """Return the places in the order of frames ``(n,)`` of one class, given by number."""
     import numpy as np
 
     reduced = _reduce(weights)
-    classes, _ = _period(reduced)
-    places = np.nonzero(classes == class_number)[0]
+    places = np.nonzero(_period(reduced)[0] == class_number)[0]
     periods, rest = np.divmod(index, reduced[class_number])
     return periods * sum(reduced) + places[rest]
 
 
 def first_positions(weights: Sequence[int]) -> list[int]:
-    """Number of the first frame of each class in the order; 0 for a class of weight 0."""
+    """Return the place of the first frame of each class; 0 for a class of weight 0."""
     reduced = _reduce(weights)
     classes, _ = _period(reduced)
     return [int((classes == c).argmax()) if w else 0 for c, w in enumerate(reduced)]
@@ -111,18 +97,18 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
             f"the shares {list(values)} repeat only after {sum(reduced)} frames "
             f"(limit {MAX_PERIOD})",
             "round the shares so that they have a common divisor",
-            code="beyond-trex",
+            code="out-of-range",
         )
     return reduced
 
 
 @lru_cache(maxsize=16)
-def _period(weights: tuple[int, ...]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Class and index within the class of each frame of one period, both read-only."""
+def _period(weights: tuple[int, ...]) -> tuple[Classes, I64]:
+    """Return class and index within the class of each frame of one period, both read-only."""
     import numpy as np
 
     which = np.repeat(np.arange(len(weights)), weights)
-    index: NDArray[np.int64] = np.concatenate([np.arange(w, dtype=np.int64) for w in weights])
+    index: I64 = np.concatenate([np.arange(w, dtype=np.int64) for w in weights])
     # exact: times that differ do so by more than 1 / MAX_PERIOD**2, equal ones round alike
     time = (2 * index + 1) / (2.0 * np.repeat(np.asarray(weights), weights))
     by_time = np.argsort(time, kind="stable")

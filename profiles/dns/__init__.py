@@ -1,1 +1,1 @@
-"""DNS messages on the wire, as arrays: names that hold numbers, questions, answers, who judges them."""
+"""DNS messages as arrays: names that hold addresses, questions, answers and their verdicts."""

@@ -21,7 +21,7 @@ _ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 
 @dataclass(frozen=True)
 class DnsLayout:
-    """Where things are in frames of one link.
+    """Offsets in DNS frames of one link.
 
     Attributes:
         version: of IP.
@@ -33,17 +33,17 @@ class DnsLayout:
 
     @property
     def ip(self) -> int:
-        """Octet at which the IP header begins."""
+        """Octet of the IP header."""
         return 14 if self.vlan is None else 18
 
     @property
     def udp(self) -> int:
-        """The UDP header; IPv4 without options."""
+        """Octet of the UDP header; IPv4 without options."""
         return self.ip + (40 if self.version == 6 else 20)
 
     @property
     def message(self) -> int:
-        """The DNS message."""
+        """Octet of the DNS message."""
         return self.udp + 8
 
     def is_ours(self, frames: U8) -> NDArray[np.bool_]:
@@ -69,21 +69,18 @@ class DnsLayout:
         source: IPv4Address | IPv6Address,
         destination: IPv4Address | IPv6Address,
     ) -> bytes:
-        """All before a message, with lengths, ports and checksums left at 0.
+        """Build all headers, with lengths, ports and checksums left at 0.
 
         Args:
             macs: of the sender and of the receiver.
             source, destination: of the packet.
         """
-        ethernet = _mac(macs[1]) + _mac(macs[0])
+        link = bytes.fromhex("".join((macs[1], macs[0])).replace(":", ""))
         if self.vlan is not None:
-            ethernet += b"\x81\x00" + self.vlan.to_bytes(2, "big")
-        ends = source.packed + destination.packed
-        if self.version == 6:
-            ip = b"\x60\0\0\0\0\0\x11\x40" + ends
-        else:
-            ip = b"\x45\0\0\0\0\0\x40\0\x40\x11\0\0" + ends
-        return ethernet + _ETHERTYPES[self.version].to_bytes(2, "big") + ip + bytes(8)
+            link += b"\x81\x00" + self.vlan.to_bytes(2, "big")
+        ip = b"\x60\0\0\0\0\0\x11\x40" if self.version == 6 else b"\x45\0\0\0\0\0\x40\0\x40\x11\0\0"
+        ethertype = _ETHERTYPES[self.version].to_bytes(2, "big")
+        return link + ethertype + ip + source.packed + destination.packed + bytes(8)
 
     def finish(self, frames: U8) -> None:
         """Write lengths and checksums of equally long frames."""
@@ -99,21 +96,16 @@ class DnsLayout:
         whole.write_checksum(frames)
 
     def turned(self, frames: U8, octets: int) -> U8:
-        """Frames back to their senders, with room for messages of so many octets behind the headers."""
+        """Return frames back to their senders, with room for messages of ``octets``."""
         replies = np.empty((len(frames), self.message + octets), np.uint8)
         replies[:, : self.message] = frames[:, : self.message]
-        layouts = ((ETHERNET, 0, ""), (IP[self.version], self.ip, "_octets"))
-        for dtype, at, suffix in layouts:
+        exchanged = (
+            (ETHERNET, 0, "src", "dst"),
+            (IP[self.version], self.ip, "src_octets", "dst_octets"),
+            (UDP, self.udp, "sport", "dport"),
+        )
+        for dtype, at, source, destination in exchanged:
             asked, reply = view(frames, dtype, at), view(replies, dtype, at)
-            reply["src" + suffix], reply["dst" + suffix] = (
-                asked["dst" + suffix],
-                asked["src" + suffix],
-            )
-        asked, reply = view(frames, UDP, self.udp), view(replies, UDP, self.udp)
-        reply["sport"], reply["dport"] = asked["dport"], asked["sport"]
+            reply[source], reply[destination] = asked[destination], asked[source]
         read_hops(replies, self.version, self.ip)[:] = 64
         return replies
-
-
-def _mac(text: str) -> bytes:
-    return bytes.fromhex(text.replace(":", ""))

@@ -1,4 +1,4 @@
-"""Answers as the client judges them: the AAAA record it must be, or what is wrong with it."""
+"""Verdicts on the answers that the client receives."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from v6t.profiles.dns.messages import (
     mask_of,
     question,
 )
-from v6t.profiles.dns.reading import read_name
-from v6t.profiles.dns.zone import SUFFIX, labels_of
+from v6t.profiles.dns.zone import SUFFIX, labels_of, read_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +26,7 @@ LATE, MISSING, REPEATED, STRAY = "late", "no answer", "repeated", "to no questio
 MALFORMED, OTHER_QUESTION, EMPTY = "malformed", "another question", "no AAAA record"
 WRONG, TRUNCATED = "wrong AAAA record", "truncated"
 DIFFERS = (WRONG, OTHER_QUESTION)
-"""Answers that no device may give: they are no loss, they end the run."""
+"""Answers that no device may give: they end the run instead of counting as loss."""
 RCODES = {
     1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED",
 }  # fmt: skip
@@ -36,12 +35,12 @@ _CNAME, _IN = 5, b"\0\1"
 
 
 def _form() -> tuple[U8, U8]:
-    """The usual form of an answer, and the bits that make it right."""
+    """Return the usual form of an answer, and the bits that make it right."""
     form = question() + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + bytes(16)
     mask = mask_of(form)
     mask[:2] = 0
     mask[2], mask[3] = 0xFA, 0x0F  # a response, not truncated, to a query; its code
-    mask[8:12] = 0  # what stands behind the answer
+    mask[8:12] = 0  # records after the answer
     mask[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
     pattern = bytearray(form)
     pattern[2:4], pattern[6:8] = b"\x80\0", b"\0\1"
@@ -54,11 +53,11 @@ _END = len(_FORM)
 
 @dataclass(frozen=True)
 class Judged:
-    """Answers to questions that were asked.
+    """Verdicts on a batch of answers.
 
     Attributes:
-        valid: which of them are right.
-        reasons: of the others, by row.
+        valid: the rows that are right.
+        reasons: of the other rows.
     """
 
     valid: NDArray[np.bool_]
@@ -66,12 +65,12 @@ class Judged:
 
 
 def judge(messages: U8, addresses: NDArray[np.uint32], expected: U8) -> Judged:
-    """Equally long answers.
+    """Judge equally long answers to questions that were asked.
 
     Args:
         messages: ``(n, octets)``, each long enough for a header.
         addresses: of the names that were asked.
-        expected: ``(n, 16)``: the AAAA record each must hold (RFC 6147 section 5.1).
+        expected: ``(n, 16)``, the AAAA record each must hold (RFC 6147, section 5.1).
     """
     right: NDArray[np.bool_] = np.zeros(len(messages), bool)
     if messages.shape[1] >= _END:
@@ -91,7 +90,7 @@ def judge(messages: U8, addresses: NDArray[np.uint32], expected: U8) -> Judged:
 
 
 def _single(message: bytes, address: int, expected: bytes) -> str:
-    """One answer, octet by octet: whatever form a server may give it."""
+    """Judge one answer, in any form a server may give it."""
     if not message[2] & 0x80 or message[2] & 0x78:
         return MALFORMED
     if message[2] & 0x02:
@@ -100,9 +99,9 @@ def _single(message: bytes, address: int, expected: bytes) -> str:
     if question is None:
         return _code(message) or MALFORMED
     name, at = question
-    spelled = ".".join(str(octet) for octet in address.to_bytes(4, "big"))
-    wanted = "-".join(part.rjust(3, "0") for part in spelled.split("."))
-    if name != _full(wanted) or message[at - 4 : at] != b"\0\x1c\0\1":
+    label = "-".join(f"{octet:03}" for octet in address.to_bytes(4, "big"))
+    wanted = tuple(part.encode() for part in (label, *SUFFIX.split(".")))
+    if name != wanted or message[at - 4 : at] != b"\0\x1c\0\1":
         return OTHER_QUESTION
     code = _code(message)
     if code:
@@ -116,17 +115,13 @@ def _single(message: bytes, address: int, expected: bytes) -> str:
     return VALID if records == {expected} else WRONG
 
 
-def _full(label: str) -> tuple[bytes, ...]:
-    return tuple(part.encode() for part in (label, *SUFFIX.split(".")))
-
-
 def _code(message: bytes) -> str:
     number = message[3] & 0x0F
     return RCODES.get(number, f"RCODE {number}") if number else ""
 
 
 def _question(message: bytes) -> tuple[tuple[bytes, ...], int] | None:
-    """Its name in lower case, and where it ends."""
+    """Return the name asked for in lower case, and the octet after the question."""
     if message[4:6] != b"\0\1":
         return None
     try:
@@ -137,7 +132,7 @@ def _question(message: bytes) -> tuple[tuple[bytes, ...], int] | None:
 
 
 def _records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
-    """AAAA records of a name in the answer section, aliases followed in their order."""
+    """Return the AAAA records of a name in the answer section, aliases followed in order."""
     records = set()
     for _ in range(int.from_bytes(message[6:8], "big")):
         owner, at = read_name(message, at)

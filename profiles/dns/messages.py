@@ -1,4 +1,4 @@
-"""Questions for AAAA records, and the authoritative answers to a device's questions, many at once."""
+"""Batches of questions for AAAA records, and authoritative answers to a device's questions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.packets.unique import sort_unique
-from v6t.profiles.dns.reading import read_name
 from v6t.profiles.dns.zone import (
     LABEL,
     NAME_OCTETS,
@@ -16,6 +15,7 @@ from v6t.profiles.dns.zone import (
     labels_of,
     octets,
     read_labels,
+    read_name,
     wire_name,
 )
 
@@ -35,7 +35,7 @@ _IN = b"\0\1"
 _POINTER = b"\xc0\x0c"
 _ZONE_POINTER = (0xC000 | SUFFIX_AT).to_bytes(2, "big")
 _EDNS = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
-"""An OPT record of 1232 octets without options (RFC 6891 section 6.1.2)."""
+"""An OPT record of 1232 octets without options (RFC 6891, section 6.1.2)."""
 _REFUSED, _RESPONSE, _AUTHORITATIVE = 5, 0x80, 0x04
 _LOWER = 0x20
 _SUFFIX = np.frombuffer(SUFFIX_WIRE, np.uint8)
@@ -45,7 +45,7 @@ _LETTERS = np.where(ord("a") <= _SUFFIX, _LOWER, 0).astype(np.uint8)
 
 
 def question() -> bytes:
-    """A question for the AAAA record of a name that is still to be written, recursion desired."""
+    """Return a question for the AAAA record of a name of zeros, recursion desired."""
     name = bytes((LABEL,)) + bytes(LABEL) + SUFFIX_WIRE
     return b"\0\0\1\0\0\1\0\0\0\0\0\0" + name + AAAA.to_bytes(2, "big") + _IN
 
@@ -53,21 +53,21 @@ def question() -> bytes:
 def write_questions(
     messages: U8, identifiers: NDArray[np.integer], addresses: NDArray[np.uint32]
 ) -> None:
-    """Identifiers and names into messages that begin as :func:`question`."""
+    """Write identifiers and names into messages that begin as :func:`question`."""
     messages[:, 0] = identifiers >> 8 & 0xFF
     messages[:, 1] = identifiers & 0xFF
     messages[:, LABEL_AT : SUFFIX_AT + 1] = labels_of(addresses)
 
 
 def mask_of(message: bytes) -> U8:
-    """Bits of a message of this form that count: resolvers may vary the case of the zone's letters."""
+    """Return the bits of a message to compare: resolvers may vary the case of the zone's letters."""
     mask = np.full(len(message), 0xFF, np.uint8)
     mask[SUFFIX_AT : SUFFIX_AT + len(SUFFIX_WIRE)] -= _LETTERS
     return mask
 
 
 def _form() -> tuple[U8, U8]:
-    """A question for one of the names, and the bits that tell it."""
+    """Return a question for one of the names, and the bits that identify it."""
     form = question()
     mask = mask_of(form)
     mask[:2], mask[2], mask[3] = 0, 0xF8, 0
@@ -83,17 +83,17 @@ _RECORDS: tuple[Callable[[Zone, NDArray[np.uint32]], U8 | None], ...] = (
     lambda zone, addresses: octets(addresses),
     lambda zone, addresses: zone.own_records(addresses),
 )
-"""None, the A record, the AAAA record of its own."""
+"""No record, the A record, the name's own AAAA record."""
 
 
 @dataclass
 class Asked:
-    """What a device asked the authoritative server.
+    """Numbers of the questions that a device asked the authoritative server.
 
     Attributes:
-        aaaa, a: questions for a name's records.
-        repeated: questions for AAAA records of names that were in its cache.
-        other: other questions.
+        aaaa, a: for a name's records.
+        repeated: for AAAA records of names that were in its cache.
+        other: all others.
     """
 
     aaaa: int = 0
@@ -104,12 +104,12 @@ class Asked:
 
 @dataclass
 class Authority:
-    """Answers for a zone; no state but its counters.
+    """Authoritative server of a zone; its counters are its only state.
 
     Attributes:
-        zone: whose names.
-        own_share: so many of them have an AAAA record of their own.
-        cached: first so many names were asked before.
+        zone: its names and records.
+        own_share: share of the names with their own AAAA record.
+        cached: number of first names that were asked before.
     """
 
     zone: Zone
@@ -118,7 +118,7 @@ class Authority:
     asked: Asked = field(default_factory=Asked)
 
     def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
-        """Answers to equally long messages: rows they answer, and equally long answers."""
+        """Return pairs of row numbers and equally long answers to equally long messages."""
         answers: list[tuple[NDArray[np.int64], U8]] = []
         ours: NDArray[np.bool_] = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
@@ -143,7 +143,7 @@ class Authority:
         return answers
 
     def with_own(self, addresses: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Which names have an AAAA record of their own."""
+        """Mark the names that have their own AAAA record."""
         return self.zone.with_own(addresses, self.own_share)
 
     def _count(self, addresses: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> None:
@@ -154,7 +154,7 @@ class Authority:
         self.asked.repeated += int(np.count_nonzero(early))
 
     def _alike(self, questions: U8, data: U8 | None, *, extended: bool) -> U8:
-        """Equal answers but for identifier, question and data."""
+        """Return answers that differ in identifier, question and data only."""
         rest = self._negative() if data is None else self._record(data.shape[1])
         rest += _EDNS if extended else b""
         answers = np.empty((len(questions), QUESTION_END + len(rest)), np.uint8)
@@ -174,7 +174,7 @@ class Authority:
         return head + self.zone.ttl_s.to_bytes(4, "big") + size.to_bytes(2, "big") + bytes(size)
 
     def _negative(self, owner: bytes = _ZONE_POINTER) -> bytes:
-        """The SOA record that says how long there is nothing (RFC 2308 section 5)."""
+        """Return the SOA record that limits negative caching (RFC 2308, section 5)."""
         ttl = self.zone.ttl_s.to_bytes(4, "big")
         data = wire_name("ns.invalid") + wire_name("hostmaster.invalid")
         data += (1).to_bytes(4, "big") + ttl * 4
@@ -182,7 +182,7 @@ class Authority:
         return head + len(data).to_bytes(2, "big") + data
 
     def _elsewhere(self, message: bytes) -> bytes | None:
-        """No such record within the zone; refused elsewhere (RFC 1035 section 4.1.1)."""
+        """Answer "no such record" within the zone and "refused" elsewhere (RFC 1035, section 4.1.1)."""
         if message[2] & 0xF8 or message[4:6] != b"\0\1":
             return None
         try:

@@ -1,8 +1,8 @@
-"""The zone a tester plays: names that hold an IPv4 address, and the records they have.
+"""The zone of the tester: names that hold an IPv4 address, and their records.
 
-Every name is ``AAA-BBB-CCC-DDD.dns64perf.test``, its A record the address it spells (as dns64perf++ has
-it), so that neither side of the tester needs a table. Which names have an AAAA record of their
-own follows from the address, too.
+Every name is ``AAA-BBB-CCC-DDD.dns64perf.test`` and its A record the address it spells, as in
+dns64perf++, so that neither side of the tester needs a table. The address also decides whether a
+name has its own AAAA record.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SUFFIX = "dns64perf.test"
 LABEL = 15
 """Octets of a name's first label: four numbers of three digits, and the dashes."""
 _SPREAD = 2_654_435_769
-"""2^32 over the golden ratio: multiples of it are spread evenly, whichever run of names is asked."""
+"""2^32 over the golden ratio: its multiples are spread evenly in any run of names."""
 
 
 def wire_name(name: str) -> bytes:
-    """A name as messages hold it (RFC 1035 section 3.1)."""
+    """Encode a name (RFC 1035, section 3.1)."""
     labels = [label.encode() for label in name.split(".") if label]
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"
 
@@ -43,17 +43,16 @@ NAME_OCTETS = 1 + LABEL + len(SUFFIX_WIRE)
 
 @dataclass(frozen=True)
 class Zone:
-    """What is asked and answered, and who asks whom.
+    """Names and records of a trial, and the addresses of both exchanges.
 
     Attributes:
-        client, resolver: who asks, and the device it asks, on the left.
-        asker, server: the device as the authoritative server sees it, and that server, on the right.
+        client, resolver: addresses of the tester's client and of the device, on the left.
+        asker, server: addresses of the device and of the authoritative server, on the right.
         prefix: of synthesized AAAA records, which hold an IPv4 address (RFC 6052).
         own: 12 octets before the IPv4 address in AAAA records of names that have one.
         first, count: IPv4 addresses of the names.
         ttl_s: of all records.
-        ports: lowest port of the client, and how many it uses.
-        timeout_s: an answer that takes longer is none.
+        ports: lowest port of the client, and number of ports.
     """
 
     client: IPv6Address
@@ -68,18 +67,18 @@ class Zone:
     ports: tuple[int, int] = (20_000, 64)
 
     def addresses(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """IPv4 addresses of names by their numbers; after the last comes the first."""
+        """Return the IPv4 addresses of names by number; after the last comes the first."""
         addresses: NDArray[np.uint32] = (self.first + numbers % self.count).astype(np.uint32)
         return addresses
 
     def with_own(self, addresses: NDArray[np.uint32], share: float) -> NDArray[np.bool_]:
-        """Which names have an AAAA record of their own, if this share of all has."""
+        """Mark the names with their own AAAA record, given the share of all that have one."""
         spread = addresses.astype(np.uint64) * _SPREAD & 0xFFFFFFFF
         chosen: NDArray[np.bool_] = spread < round(share * 2**32)
         return chosen
 
     def answers(self, addresses: NDArray[np.uint32], share: float) -> U8:
-        """``(n, 16)``: the AAAA record a client must be given (RFC 6147 section 5.1)."""
+        """Return the AAAA records ``(n, 16)`` a client must receive (RFC 6147, section 5.1)."""
         records = embedded_address_layout(self.prefix).encode_octets(
             ipv4=addresses.astype(np.uint64)
         )
@@ -89,7 +88,7 @@ class Zone:
         return records
 
     def own_records(self, addresses: NDArray[np.uint32]) -> U8:
-        """``(n, 16)``: AAAA records of names that have one."""
+        """Return the AAAA records ``(n, 16)`` of names that have one."""
         records = np.empty((len(addresses), 16), np.uint8)
         records[:, :12] = np.frombuffer(self.own, np.uint8)
         records[:, 12:] = octets(addresses)
@@ -97,20 +96,44 @@ class Zone:
 
 
 def octets(addresses: NDArray[np.uint32]) -> U8:
-    """``(n, 4)``: addresses in network order."""
+    """Return addresses ``(n, 4)`` in network order."""
     return addresses.astype(">u4").view(np.uint8).reshape(-1, 4)
 
 
 def labels_of(addresses: NDArray[np.uint32]) -> U8:
-    """``(n, 16)``: first labels of names, without their length but with that of the next label."""
+    """Return the first labels ``(n, 16)`` of names: without their length, with the next one's."""
     return _WORDS[_PLACES, octets(addresses)].view(np.uint8)
 
 
 def read_labels(labels: U8) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
-    """The addresses that such ``(n, 16)`` octets spell, and which of them spell one."""
+    """Return the addresses that ``(n, 16)`` octets spell, and which rows spell one."""
     words = np.ascontiguousarray(labels).view("<u4")
     values = (words & 15) * 100 + (words >> 8 & 15) * 10 + (words >> 16 & 15)
     values &= 0xFF  # a number above 255 is written otherwise
     right = (_WORDS[_PLACES, values] == words).all(axis=1)
     joined = values.astype(np.uint8).view(">u4")[:, 0].astype(np.uint32)
     return joined, right
+
+
+def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
+    """Return a name in lower case, pointers followed (RFC 1035, section 4.1.4), and the octet after it.
+
+    Raises:
+        IndexError, ValueError: it ends behind the message.
+    """
+    labels: list[bytes] = []
+    end = None
+    for _ in range(len(message)):
+        length = message[at]
+        if length >= 0xC0:
+            end = at + 2 if end is None else end
+            at = (length & 0x3F) << 8 | message[at + 1]
+        elif not length:
+            return tuple(labels), at + 1 if end is None else end
+        else:
+            label = message[at + 1 : at + 1 + length]
+            if len(label) < length or length > 63:
+                raise ValueError("a label ends behind the message")
+            labels.append(label.lower())
+            at += 1 + length
+    raise ValueError("a name without end")

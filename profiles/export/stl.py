@@ -1,4 +1,4 @@
-"""Compiled streams as files a TRex user can start, and in words.
+"""Compiled streams as files a TRex user can start, and as a description.
 
 ``trex-console`` loads all of them with ``start -f``: a ``.json`` holds the list of stream objects,
 a ``.py`` a class whose ``get_streams`` makes them. TRex wants exactly one dot in the file's name.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import keyword
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -17,13 +18,13 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.packets.direction import DIRECTIONS
+from v6t.packets.trailer import Checksum
 from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
-from v6t.profiles.fields import Layout, layout_of
 from v6t.profiles.model import Role
-from v6t.profiles.streams import Checksum, Stream, StreamSet
-from v6t.profiles.template import final_checksum
+from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.template import TemplateLayout, final_checksum, locate_fields
 
-_OWN = "v6t"
+_EXTRA = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
 
 _PROFILE = '''\
@@ -56,13 +57,13 @@ def register():
 
 def to_stl_json(streams: StreamSet) -> str:
     """Write the set as a file for ``STLProfile.load`` (``start -f x.json``)."""
-    return _dump(streams, own=True) + "\n"
+    return _dump(streams, extra=True) + "\n"
 
 
 def to_stl_py(streams: StreamSet) -> str:
     """Write the set as a self-contained profile module (``start -f x.py``)."""
     title = f"Traffic of direction {streams.direction}, {len(streams.streams)} streams."
-    return _PROFILE.format(title=title, streams=_dump(streams, own=False))
+    return _PROFILE.format(title=title, streams=_dump(streams, extra=False))
 
 
 def from_stl_json(text: str) -> StreamSet:
@@ -72,22 +73,21 @@ def from_stl_json(text: str) -> StreamSet:
         UsageError: the text is something else.
     """
     try:
-        objects = json.loads(text)
         streams = []
-        for trex in objects:
-            own = trex.pop(_OWN)
+        for trex in json.loads(text):
+            extra = trex.pop(_EXTRA)
             streams.append(
                 Stream(
                     str(trex["name"]),
-                    Role(own["role"]),
-                    int(own["stream_id"]),
-                    int(own["weight"]),
+                    Role(extra["role"]),
+                    int(extra["stream_id"]),
+                    int(extra["weight"]),
                     trex,
-                    _checksum(own, trex),
-                    tuple(own["notes"]),
+                    _read_checksum(extra, trex),
+                    tuple(extra["notes"]),
                 )
             )
-            direction = own["direction"]
+            direction = extra["direction"]
         if direction not in DIRECTIONS:
             raise ValueError(direction)
     except (ValueError, KeyError, TypeError, AttributeError, UnboundLocalError) as exc:
@@ -97,11 +97,18 @@ def from_stl_json(text: str) -> StreamSet:
     return StreamSet(direction, tuple(streams))
 
 
-def _checksum(own: Mapping[str, Any], trex: Mapping[str, Any]) -> Checksum | None:
-    """As written; earlier versions did not: then what the packet itself tells."""
-    if "checksum" not in own:
+def _read_checksum(extra: Mapping[str, Any], trex: Mapping[str, Any]) -> Checksum | None:
+    """Return the checksum as written; in files without it, the one that the packet shows."""
+    if "checksum" not in extra:
         return final_checksum(_dissect(base64.b64decode(trex["packet"]["binary"])))
-    return Checksum(**own["checksum"]) if own["checksum"] else None
+    return Checksum(**extra["checksum"]) if extra["checksum"] else None
+
+
+def _dissect(packet: bytes) -> TemplateLayout:
+    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
+    from scapy.layers.l2 import Ether
+
+    return locate_fields(Ether(packet))
 
 
 def check_file_name(name: str) -> None:
@@ -128,17 +135,10 @@ def check_file_name(name: str) -> None:
         )
 
 
-def explain(streams: StreamSet) -> str:
-    """Each instruction of each stream in words, with the names of the fields it changes."""
-    return "\n".join(
-        line for stream in streams.streams for line in _explain(stream, streams.direction)
-    )
-
-
-def _dump(streams: StreamSet, *, own: bool) -> str:
+def _dump(streams: StreamSet, *, extra: bool) -> str:
     objects = []
     for stream in streams.streams:
-        extra: dict[str, Any] = {
+        ours: dict[str, Any] = {
             "direction": streams.direction,
             "role": stream.role.value,
             "stream_id": stream.stream_id,
@@ -146,12 +146,12 @@ def _dump(streams: StreamSet, *, own: bool) -> str:
             "checksum": stream.checksum and asdict(stream.checksum),
             "notes": list(stream.notes),
         }
-        objects.append({**stream.trex, **({_OWN: extra} if own else {})})
-    return "[\n" + ",\n".join(_pretty(o) for o in objects) + "\n]"
+        objects.append({**stream.trex, **({_EXTRA: ours} if extra else {})})
+    return "[\n" + ",\n".join(_format_stream(o) for o in objects) + "\n]"
 
 
-def _pretty(trex: Mapping[str, Any]) -> str:
-    """One line per key and instruction: a diff of two files shows what changed."""
+def _format_stream(trex: Mapping[str, Any]) -> str:
+    """Write one line per key and instruction, so that a diff of two files shows what changed."""
     lines = []
     for key, value in trex.items():
         if key == "vm":
@@ -162,7 +162,14 @@ def _pretty(trex: Mapping[str, Any]) -> str:
     return " {\n" + ",\n".join(lines) + "\n }"
 
 
-def _explain(stream: Stream, direction: str) -> Iterable[str]:
+def explain(streams: StreamSet) -> str:
+    """Describe each instruction of each stream, with the names of the fields it changes."""
+    return "\n".join(
+        line for stream in streams.streams for line in _explain_stream(stream, streams.direction)
+    )
+
+
+def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
     trex = stream.trex
     packet = base64.b64decode(trex["packet"]["binary"])
     layout = _dissect(packet)
@@ -180,17 +187,19 @@ def _explain(stream: Stream, direction: str) -> Iterable[str]:
     used = variable_octets(program)
     yield f"  program: {len(program)} instructions, {used} of {MAX_VARIABLE_OCTETS} octets"
     for instruction in program:
-        yield f"    {_words(instruction, layout, sizes)}"
+        yield f"    {_explain_instruction(instruction, layout, sizes)}"
     for note in stream.notes:
         yield f"  note: {note}"
 
 
-def _words(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> str:
+def _explain_instruction(
+    i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]
+) -> str:
     kind = i["type"]
     if kind == "flow_var":
-        return _variable(i)
+        return _explain_flow_var(i)
     if kind in {"write_flow_var", "write_mask_flow_var"}:
-        return _write(i, layout, sizes)
+        return _explain_write(i, layout, sizes)
     if kind == "fix_checksum_ipv4":
         return f"compute the checksum of the IPv4 header at octet {i['pkt_offset']}"
     l4 = i["l2_len"] + i["l3_len"]
@@ -202,7 +211,7 @@ def _words(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> st
     return f"compute the ICMPv6 checksum at octet {l4}"
 
 
-def _variable(i: Mapping[str, Any]) -> str:
+def _explain_flow_var(i: Mapping[str, Any]) -> str:
     head = f"variable {i['name']} ({i['size']} octets): "
     if "value_list" in i:
         values = i["value_list"]
@@ -214,11 +223,10 @@ def _variable(i: Mapping[str, Any]) -> str:
     return head + f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
 
 
-def _write(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> str:
+def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]) -> str:
     offset, size = touched(i, sizes[i["name"]])
-    add = f" + {i['add_value']}" if i["add_value"] > 0 else ""
-    add = f" - {-i['add_value']}" if i["add_value"] < 0 else add
-    value = f"{i['name']}{add}"
+    sign = "-" if i["add_value"] < 0 else "+"
+    value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")
     if i["type"] == "write_flow_var":
         named = layout.describe(8 * offset, 8 * (offset + size) - 1)
@@ -228,28 +236,9 @@ def _write(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> st
         value = f"({value}) {'<<' if shift > 0 else '>>'} {abs(shift)}"
     if sizes[i["name"]] == 8:
         value = value.replace(i["name"], f"high half of {i['name']}")
+    digits = f"{i['mask']:0{8 * size}b}"
     named = ", ".join(
-        layout.describe(8 * offset + first, 8 * offset + last)
-        for first, last in _runs(i["mask"], 8 * size)
+        layout.describe(8 * offset + run.start(), 8 * offset + run.end() - 1)
+        for run in re.finditer("1+", digits)
     )
     return f"set bits 0x{i['mask']:0{2 * size}x} of {where} to {value}: {named}"
-
-
-def _runs(mask: int, width: int) -> list[tuple[int, int]]:
-    """Find the runs of ones in a mask, as first and last bit, bit 0 most significant."""
-    runs: list[tuple[int, int]] = []
-    for bit in range(width):
-        if mask >> width - 1 - bit & 1:
-            if runs and runs[-1][1] == bit - 1:
-                runs[-1] = (runs[-1][0], bit)
-            else:
-                runs.append((bit, bit))
-    return runs
-
-
-def _dissect(packet: bytes) -> Layout:
-    """Headers of a compiled packet, as scapy recognises them."""
-    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
-    from scapy.layers.l2 import Ether
-
-    return layout_of(Ether(packet))

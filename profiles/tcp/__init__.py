@@ -1,1 +1,1 @@
-"""TCP as the tester speaks it: segments of many connections at once."""
+"""TCP of the tester: segments of many connections at once."""

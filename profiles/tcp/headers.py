@@ -1,4 +1,4 @@
-"""How long the TCP headers are that v6t sends (RFC 9293)."""
+"""Lengths of the TCP headers that v6t sends (RFC 9293)."""
 
 from __future__ import annotations
 

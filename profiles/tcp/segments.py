@@ -1,8 +1,8 @@
-"""TCP segments of many connections at once: written behind the headers of test frames, and read.
+"""TCP segments of many connections at once, after the headers of test frames.
 
 Every segment has the timestamps option (RFC 7323). Its value is the number of the connection, which the
-other end echoes, as every host does: so each side knows which of millions of connections a segment
-belongs to without searching, and then compares the four-tuple with the one it knows.
+other end echoes: so each side finds the connection of a segment without a search, and then compares
+the four-tuple.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 NUMBER_BITS = 28
-"""Of a timestamp, for the connection; the others tell trials apart."""
+"""Bits of a timestamp for the connection; the others identify the trial."""
 _WINDOW = 0xFFFF
 _TIMESTAMPS = 0x0101080A
 """Two no-operations, kind and length of the option."""
@@ -37,37 +37,37 @@ _SERVER = 0x5BD1E995
 
 
 def client_number(connections: NDArray[np.integer]) -> Numbers:
-    """The sequence number with which the client of each connection begins."""
+    """Return the first sequence number of each connection's client."""
     numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR)
     return numbers
 
 
 def connection_of(first: NDArray[np.uint32]) -> Numbers:
-    """The inverse: connections by the first sequence numbers of their clients."""
+    """Return connections by the first sequence numbers of their clients."""
     connections: Numbers = first * np.uint32(_INVERSE)
     return connections
 
 
 def server_number(connections: NDArray[np.integer]) -> Numbers:
-    """The sequence number with which the server of each connection begins."""
+    """Return the first sequence number of each connection's server."""
     numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR) ^ np.uint32(_SERVER)
     return numbers
 
 
 def connection_of_server(first: NDArray[np.uint32]) -> Numbers:
-    """The inverse: connections by the first sequence numbers of their servers."""
+    """Return connections by the first sequence numbers of their servers."""
     return connection_of(first ^ np.uint32(_SERVER))
 
 
 @dataclass(frozen=True)
 class Read:
-    """What stands in segments, ``(n,)`` each.
+    """Fields of segments, ``(n,)`` each.
 
     Attributes:
         flags: of the header.
         number, acknowledged: sequence and acknowledgement number.
-        value, echo: of the timestamps option; 0 where a segment has none of ours.
-        stamped: it has one.
+        value, echo: of the timestamps option; 0 without v6t's option.
+        stamped: it has v6t's option.
         data: octet of the frame at which the data begins.
         octets: of data.
         sound: the checksum is right.
@@ -85,13 +85,13 @@ class Read:
 
 
 class TcpLayout:
-    """TCP behind the headers of one side's test frames."""
+    """TCP after the headers of one side's test frames."""
 
     def __init__(self, frame: U8) -> None:
         """Take the headers of a frame.
 
         Args:
-            frame: of a stream of connections, whatever its transport.
+            frame: of a stream of connections, with any transport.
         """
         layout = locate_endpoints(frame)
         self.networks, self.tcp = layout.networks, layout.start
@@ -107,7 +107,7 @@ class TcpLayout:
         """Octets of the endpoints of a connection, those of tunnels among them."""
 
     def is_ours(self, frames: U8) -> NDArray[np.bool_]:
-        """Which frames hold TCP behind such headers, unfragmented and without IP options."""
+        """Mark frames with TCP after these headers, unfragmented and without IP options."""
         if frames.shape[1] < self.tcp + 20:
             return np.zeros(len(frames), bool)
         outer = self.networks[0][1]
@@ -125,7 +125,7 @@ class TcpLayout:
         return ours
 
     def icmp(self, frames: U8) -> U8:
-        """Those of other frames that hold ICMP behind such headers."""
+        """Select the frames with ICMP after these headers."""
         version, at = self.networks[-1]
         if frames.shape[1] < at + 48:
             return frames[:0]
@@ -134,15 +134,15 @@ class TcpLayout:
         return errors
 
     def ends(self, frames: U8) -> U8:
-        """Addresses and ports ``(n, width)`` as they stand in frames."""
+        """Return addresses and ports ``(n, width)`` of frames."""
         return frames[:, self._columns]
 
     def turned(self, frames: U8) -> U8:
-        """The same with source and destination exchanged."""
+        """Return addresses and ports with source and destination exchanged."""
         return frames[:, self._reversed_columns]
 
     def octets(self, flags: int, data: int = 0) -> int:
-        """Length of frames with such segments, FCS off."""
+        """Return the length of frames with such segments, FCS off."""
         return self.tcp + (OPENING_OCTETS if flags & SYN else HEADER_OCTETS) + data
 
     def write(
@@ -155,7 +155,7 @@ class TcpLayout:
         stamps: tuple[Numbers, Numbers | int],
         data: U8 | None = None,
     ) -> None:
-        """Segments of equal length.
+        """Write segments of equal length.
 
         Args:
             rows: ``(n, octets)`` to write to; see :meth:`octets`.
@@ -163,7 +163,7 @@ class TcpLayout:
             flags: of all.
             numbers, acknowledged: sequence numbers.
             stamps: own timestamp, and the one echoed.
-            data: the same octets behind every header; None: none.
+            data: the same octets after every header.
         """
         at, opening = self.tcp, bool(flags & SYN)
         begin = at + (OPENING_OCTETS if opening else HEADER_OCTETS)
@@ -183,7 +183,7 @@ class TcpLayout:
         self._finish(rows)
 
     def _finish(self, rows: U8) -> None:
-        """Lengths and checksums."""
+        """Write lengths and checksums."""
         whole = rows.shape[1]
         for version, at in self.networks:
             if version == 6:
@@ -194,7 +194,7 @@ class TcpLayout:
         replace(self._layout, limit=whole).write_checksum(rows)
 
     def read(self, frames: U8) -> Read:
-        """What stands in equally long frames that :meth:`is_ours` took."""
+        """Read equally long frames that :meth:`is_ours` accepts."""
         count, longest = frames.shape
         version, at = self.networks[-1]
         length = view(frames, IP[version], at)["len" if version == 4 else "plen"]
@@ -225,9 +225,9 @@ class TcpLayout:
         )
 
     def unfinished(self, frames: U8) -> NDArray[np.bool_]:
-        """Which segments without data have the sum of their pseudo header in place of a checksum.
+        """Mark segments without data whose checksum is only the sum of their pseudo header.
 
-        A kernel leaves the rest to the interface, and one that is no hardware may leave it, too.
+        A kernel leaves the rest to the interface, and a virtual interface may leave it, too.
         """
         octets, header = self.tcp + 20, view(frames, TCP, self.tcp)
         layout = replace(self._layout, limit=octets)

@@ -1,13 +1,10 @@
-"""Cheaper programs: rows of ready pieces instead of drawing, shifting and summing per frame.
+"""Cheaper programs: lists of precomputed octets instead of draws, shifts and sums per frame.
 
-A field-engine program draws variables, writes them masked and has a checksum computed for every
-frame. The same frames can be had from lists: each group of octets that changes becomes one variable
-whose value list holds what the program would have written there, checksums included, and one plain
-write. Measured on one data path core that is about half the time per frame (``tests/bench``), at a
-price that has to be said: only as many distinct frames as rows, at most 65,535, then from the start
-again. Where a program's frames repeat that soon anyway the price is nothing, and rows are chosen
-unasked. Unlike TRex's own packet cache the frames need no more memory than their changing octets,
-and latency streams may use them.
+Each group of octets that changes becomes one variable, whose list holds what the program would have
+written there, checksums included, and one plain write. That takes about half the time per frame
+(``tests/bench``), but allows only as many distinct frames as rows, at most 65,535, before they
+repeat. If a program's frames repeat within :data:`EXACT_ROWS` anyway, rows are always used. Unlike
+TRex's packet cache, they take no more memory than the changing octets and suit latency streams.
 """
 
 from __future__ import annotations
@@ -27,44 +24,39 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8
 
 SIZES = (1, 2, 4, 8)
-
-
 EXACT_ROWS = 8192
-"""Programs whose frames repeat after so many are always replaced: the frames are the same."""
+"""Programs whose frames repeat after this number are always replaced: the frames are the same."""
 
 
 def with_rows(streams: StreamSet, rows: int) -> StreamSet:
-    """The set with every program replaced by lists of its first ``rows`` frames' pieces.
-
-    Streams without a program stay as they are.
+    """Replace every program by lists of its first frames' changing octets.
 
     Args:
-        streams: compiled.
+        streams: compiled; those without a program stay.
         rows: distinct frames; 0: only where that changes no frame.
 
     Raises:
         UsageError: the rows are too many, or the changing octets do not fit TRex's variables.
     """
-    if not rows:
-        return StreamSet(streams.direction, tuple(_exactly_listed(s) for s in streams.streams))
-    if not 1 <= rows <= ins.MAX_LIST:
+    if not 0 <= rows <= ins.MAX_LIST:
         raise UsageError(
-            f"{rows} rows cannot be: TRex lists hold 1 to {ins.MAX_LIST} values", code="beyond-trex"
+            f"{rows} rows are not possible: TRex lists hold 1 to {ins.MAX_LIST} values",
+            code="too-many-for-trex",
         )
-    return StreamSet(streams.direction, tuple(_listed(s, rows) for s in streams.streams))
+    replaced = _list_frames if rows else _list_exactly
+    return StreamSet(streams.direction, tuple(replaced(s, rows) for s in streams.streams))
 
 
 def period(stream: Stream) -> int | None:
-    """Frames after which a stream begins again; None: it draws pseudorandom numbers."""
+    """Return the frames after which a stream begins again; None if it draws random numbers."""
     multiple = 1
     for variable in stream.trex["vm"]["instructions"]:
         if variable["type"] != "flow_var":
             continue
         if variable["op"] == "random":
             return None
-        values = variable.get("value_list")
         step = int(variable["step"])
-        if values:
+        if values := variable.get("value_list"):
             span = len(values)
         else:
             span = int(variable["max_value"]) - int(variable["min_value"]) + 1
@@ -73,22 +65,21 @@ def period(stream: Stream) -> int | None:
     return multiple
 
 
-def _exactly_listed(stream: Stream) -> Stream:
+def _list_exactly(stream: Stream, _: int) -> Stream:
     frames = period(stream)
     if frames is None or frames > EXACT_ROWS:
         return stream
     try:
-        return _listed(stream, frames)
+        return _list_frames(stream, frames)
     except UsageError:  # too many octets change
         return stream
 
 
-def _listed(stream: Stream, rows: int) -> Stream:
+def _list_frames(stream: Stream, rows: int) -> Stream:
     if not stream.trex["vm"]["instructions"]:
         return stream
-    listed, lists = in_lists(
-        stream, Expander(stream).frames(0, rows), list_of, "use the plain program (rows: 0)"
-    )
+    frames = Expander(stream).frames(0, rows)
+    listed, lists = in_lists(stream, frames, list_of, "use the plain program (rows: 0)")
     text = f"rows: {rows} ready frames in {lists} lists, then from the start again"
     return replace(listed, notes=(*stream.notes, text))
 
@@ -96,13 +87,13 @@ def _listed(stream: Stream, rows: int) -> Stream:
 def in_lists(
     stream: Stream, frames: U8, list_of: Callable[[U8, int, int], ins.Instruction], hint: str = ""
 ) -> tuple[Stream, int]:
-    """A stream that sends the given frames in turn, again and again, and its number of lists.
+    """Return a stream that sends the given frames in turn, again and again, and its number of lists.
 
     Args:
-        stream: whose program is replaced.
+        stream: its program is replaced.
         frames: ``(n, length)``, n from 1 to 65,535.
         list_of: makes the list of some octets: frames, the first octet, how many.
-        hint: what helps where they do not fit.
+        hint: of the error.
 
     Raises:
         UsageError: the changing octets do not fit TRex's variables.
@@ -117,43 +108,37 @@ def in_lists(
             f"the frames of '{stream.name}' change in {needed} octets, but TRex's variables hold "
             f"{ins.MAX_VARIABLE_OCTETS} in all",
             hint,
-            code="beyond-trex",
+            code="too-many-for-trex",
         )
     program = [list_of(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]
+    binary = base64.b64encode(frames[0].tobytes()).decode()
     trex = {
         **stream.trex,
-        "packet": {
-            **stream.trex["packet"],
-            "binary": base64.b64encode(frames[0].tobytes()).decode(),
-        },
+        "packet": {**stream.trex["packet"], "binary": binary},
         "vm": {**stream.trex["vm"], "instructions": program},
     }
     return replace(stream, trex=trex), len(spans)
 
 
 def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
-    """Fewest aligned-size windows (offset, octets) that cover the changing octets.
+    """Return the fewest windows (offset, octets) of TRex's sizes that cover the changing octets.
 
-    A window costs one variable and one write whatever its size, so each reaches as far as eight
-    octets; it is no larger than what it has to cover, and stays within the frame.
+    A window costs one variable and one write of any size, so each reaches as far as eight
+    octets; it is no larger than needed, and stays within the frame.
     """
     spans = []
-    at = 0
-    while at < len(changing):
-        first = changing[at]
-        end = at
-        while end < len(changing) and changing[end] < first + SIZES[-1]:
-            end += 1
-        span = changing[end - 1] - first + 1
-        size = next(s for s in SIZES if s >= span)
+    while changing:
+        first = changing[0]
+        window = [octet for octet in changing if octet < first + SIZES[-1]]
+        changing = changing[len(window) :]
+        size = next(s for s in SIZES if s > window[-1] - first)
         spans.append((min(first, length - size), size))
-        at = end
     return spans
 
 
 def list_of(frames: U8, at: int, size: int) -> ins.Instruction:
-    """Values of some octets of each frame, as a list of TRex's."""
+    """Return the list of the values that some octets have in each frame."""
     octets = frames[:, at : at + size].tobytes()
     values = [int.from_bytes(octets[i : i + size], "big") for i in range(0, len(octets), size)]
     return ins.list_var(f"at{at}", size, values)

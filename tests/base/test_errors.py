@@ -14,6 +14,8 @@ from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.cli.main import CLICK_CODES
+from v6t.drivers.options import options_of
+from v6t.drivers.trex.options import TrexOptions
 from v6t.tests.core.support import v6t
 
 CHECKOUT = Path(__file__).parents[2]
@@ -84,7 +86,7 @@ def test_every_error_has_a_known_code_and_every_code_is_used():
         "internal-error",
         "system-error",
         "disk-full",
-        "no-memory",
+        "resource-missing",
         "invalid-value",
     }
     for path, node in constructions(parsed):
@@ -171,4 +173,12 @@ def test_empty_error_of_a_validator_has_a_message():
 
     with pytest.raises(ValidationError) as caught:
         Settings(size=3)
-    assert complaint(Settings, caught.value)[2:] == ("is invalid (3 given)", "", "invalid-value")
+    found = complaint(Settings, caught.value)
+    assert (found.reason, found.hint, found.code) == ("is invalid (3 given)", "", "invalid-value")
+
+
+def test_contradiction_of_two_settings_has_both_paths():
+    with pytest.raises(UsageError) as caught:
+        options_of(TrexOptions, "trex", "tester", {"cache": 5, "rows": 5, "counting": "ports"})
+    assert (caught.value.code, caught.value.path) == ("conflict", ("cache",))
+    assert caught.value.related == (("rows",),)

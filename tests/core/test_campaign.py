@@ -411,9 +411,9 @@ def test_what_was_planned_otherwise_is_not_mixed_with_it(change, small, tmp_path
         (["siit", "--tester", "sim"], "missing-setting"),
         (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "missing-setting"),
         (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "duplicate"),
-        (["--resume", "nothing"], "no-campaign"),
+        (["--resume", "nothing"], "no-such-run"),
         (["--resume", "nothing", "--preset", "rfc"], "conflicting-options"),
-        (["siit", "--tester", "sim", "--resume", "nothing"], "no-campaign"),
+        (["siit", "--tester", "sim", "--resume", "nothing"], "no-such-run"),
         (["siit", "--resume", "nothing", "-o", "x"], "conflicting-options"),
     ],
 )

@@ -358,7 +358,7 @@ def test_memory_that_does_not_suffice_is_no_defect_of_v6t(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["plugins"])
     assert ended.value.code == 3
-    assert "[no-memory]" in capsys.readouterr().err
+    assert "[resource-missing]" in capsys.readouterr().err
 
 
 def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):

@@ -318,17 +318,17 @@ BED_COMPLAINTS = [
     ("links: {middle: {}}", "unknown-setting", "bed.yaml:1", "links.middle"),
     (
         "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}",
-        "vlan-missing",
+        "missing-setting",
         "bed.yaml:2",
         "links.left.background",
     ),
     (
         "links:\n  left: {background: {vlan: 5}}",
-        "vlan-missing",
+        "missing-setting",
         "bed.yaml:2",
         "links.left.background",
     ),
-    ("links:\n  left: {vlan: 4, background: {vlan: 5}}", "vlan-missing", "bed.yaml:1", "links"),
+    ("links:\n  left: {vlan: 4, background: {vlan: 5}}", "missing-setting", "bed.yaml:1", "links"),
     (
         "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}",
         "not-an-address",

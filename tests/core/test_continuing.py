@@ -165,7 +165,7 @@ def without_a_count(entry):
 def test_a_journal_of_another_version_is_a_sentence(command, change, complete):
     rewrite(complete, change)
     before = tree(complete)
-    code = "journal-other-version" if change is of_the_future else "journal-corrupt"
+    code = "journal-other-version" if change is of_the_future else "damaged-file"
     expect_refusal(v6t(command, *([complete] * (2 if command == "compare" else 1))), code)
     assert tree(complete) == before
 

@@ -26,7 +26,7 @@ BAD = [
     ("unknown-option", "v6t run --help", ["run", "--frob"]),
     ("invalid-command-line", "v6t calc --help", ["calc"]),
     ("unknown-command", "", ["calc", "foo"]),
-    ("missing-argument", "", ["calc", "map"]),
+    ("invalid-command-line", "", ["calc", "map"]),
     ("no-such-run", "", ["resume"]),
     ("no-such-run", "", ["compare", "."]),
     ("file-not-found", "", ["compare", "nope"]),
@@ -93,7 +93,7 @@ BAD = [
     ("not-text", "\\udcff", [*SIM, "--set", "\udcff=1"]),
     ("not-enough-addresses", "set ces to at most 8192", [*SIM, "--set", "ces=8193"]),
     ("out-of-range", "write n = 2, m = 1", [*SIM, "--set", "n=4", "--set", "m=2"]),
-    ("beyond-trex", "", [*SIM, "--set", "n=2147483647", "--set", "m=1"]),
+    ("out-of-range", "", [*SIM, "--set", "n=2147483647", "--set", "m=1"]),
     ("not-a-number", "capacity_fps", [*SIM, "--set-tester", "capacity_fps=x"]),
     ("not-a-number", "capacity_fps", [*SIM, "--set-tester", "capacity_fps=nan"]),
     ("out-of-range", "tester_fps", [*SIM, "--set-tester", "tester_fps=0"]),
@@ -212,7 +212,7 @@ def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("config.json", "invalid-json"), ("journal.jsonl", "journal-corrupt")]
+    ("name", "code"), [("config.json", "invalid-json"), ("journal.jsonl", "damaged-file")]
 )
 def test_a_damaged_run_is_not_touched(name, code, tmp_path):
     out = tmp_path / "out"
@@ -314,5 +314,5 @@ def test_a_device_that_loses_all_the_time_is_not_called_nameless(tmp_path):
 def test_a_tester_that_fails(tmp_path):
     done = v6t(*SIM, "--set-tester", "crash_at=20", "-o", tmp_path / "out")
     assert done.status == 5
-    assert done.code == "simulated-failure"
+    assert done.code == "tester-fault"
     assert "Traceback" not in done.err

@@ -54,7 +54,7 @@ def test_a_damaged_line_in_the_middle_is_refused(tmp_path):
     data = bytearray(written(tmp_path / "j"))
     data[len(data) // 3] ^= 1
     (tmp_path / "j").write_bytes(bytes(data))
-    with expect_error("journal-corrupt"):
+    with expect_error("damaged-file"):
         Journal(tmp_path / "j")
 
 

@@ -96,7 +96,7 @@ def test_addresses(text, address):
     "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x", "[::1"]
 )
 def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path):
-    with expect_error("not-an-endpoint", mentions="ADDRESS:PORT"):
+    with expect_error("wrong-form", mentions="ADDRESS:PORT"):
         address_of(text)
     done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "-o", tmp_path / "out",
                f"--live={text}")  # fmt: skip

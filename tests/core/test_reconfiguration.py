@@ -82,7 +82,7 @@ def test_what_a_change_reads_back():
 
 
 def test_a_change_lies_within_the_stream():
-    with expect_error("out-of-range", path=["procedure"]):
+    with expect_error("trial-too-short", path=["procedure"]):
         asked(at_s=3, duration_s=2)
 
 

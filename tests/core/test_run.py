@@ -101,7 +101,7 @@ def test_a_wrong_device_is_not_measured(tmp_path):
 def test_resumes_after_the_tester_failed(tmp_path):
     whole = tmp_path / "whole"
     execute(bind(simulated(capacity_noise=0.05)), whole, Silent())
-    with expect_error("simulated-failure"):
+    with expect_error("tester-fault"):
         execute(bind(simulated(capacity_noise=0.05, crash_at=30)), tmp_path / "cut", Silent())
     config = json.loads((tmp_path / "cut" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")

@@ -292,7 +292,7 @@ REFUSED = {
         ("capacity",), {"capacity": {"beta": 0.9, "gamma": 0.5}}, "out-of-range",
     ),
     "capacity from too many": (
-        ("capacity",), {"capacity": {"first": 5_000_000}}, "out-of-range",
+        ("capacity",), {"capacity": {"first": 5_000_000}}, "empty-range",
     ),
     "a benchmark without connections": (
         ("rss-probe",), {}, "unsuitable-benchmark",

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from v6t.tests.packaging.support import ROOMS
 
 from . import clauses
 from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, Part, Row
@@ -18,22 +19,6 @@ from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, Part, Row
 if not clauses.PAGE.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
 
-ROOMS = (
-    "analysis",
-    "audit",
-    "base",
-    "benchmarks",
-    "core",
-    "docs",
-    "drivers",
-    "intent",
-    "packets",
-    "plugins",
-    "procedures",
-    "profiles",
-    "tests",
-    "trials",
-)
 GROUPS = {
     "GEN": 30, "TP": 9, "FLR": 7, "B2B": 4, "REC": 3, "RST": 3, "LAT": 10, "PDV": 4, "IPDV": 2,
     "ST": 18, "SC": 7, "MIX": 6, "SELF": 7, "BN": 4, "DD": 5, "TRX": 13, "MAP": 19, "SIIT": 7,
@@ -71,7 +56,7 @@ def functions() -> frozenset[str]:
 def texts() -> dict[str, str]:
     """All files that may cite an RFC or a requirement."""
     paths = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
-    for room in ROOMS:
+    for room in (*ROOMS, "docs", "tests"):
         known = {".py", ".md", ".json", ".yaml"}
         paths += [p for p in (ROOT / room).rglob("*") if p.suffix in known]
     return {

@@ -11,6 +11,7 @@ from v6t.core.config.examples import RUN
 from v6t.core.config.plugins import names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.tests.core.support import v6t
+from v6t.tests.packaging.support import ROOMS
 
 from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages
 
@@ -118,8 +119,7 @@ def test_no_page_speaks_of_one_machine(page):
 
 def test_every_message_that_troubleshooting_quotes_is_in_the_code():
     """Its pieces, that is: what stands between them depends."""
-    files = [f for room in ("audit", "base", "benchmarks", "intent", "packets", "trials", "core", "drivers", "procedures", "analysis", "plugins", "profiles")
-             for f in sorted((CHECKOUT / room).rglob("*.py"))]  # fmt: skip
+    files = [f for room in ROOMS for f in sorted((CHECKOUT / room).rglob("*.py"))]
     source = "\n".join(f.read_text(encoding="utf-8") for f in [*files, CHECKOUT / "Makefile"])
     source = re.sub(r'"\s*\n\s*(?:\+ )?f?"', "", source)  # sentences over several lines
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")

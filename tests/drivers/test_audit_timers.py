@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.lab,
     pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
 ]
-LONG_S = 5.0
-"""Pauses from this on pass in the table; shorter ones are waited."""
+LONG_S = 3.0
+"""Pauses from this on pass in the table. Shorter ones are waited: the kernel assures an entry after 2 s."""
 _ENTRY = re.compile(
     r"^(\w+)\s+\d+\s+(\d+)\s.*?src=(\S+) dst=(\S+) "
     r"(?:sport=(\d+) dport=(\d+)|type=(\d+) code=(\d+) id=(\d+))"

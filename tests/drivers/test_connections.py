@@ -136,7 +136,7 @@ def test_a_table_larger_than_memory_is_refused(monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "ftruncate", full)
-    with expect_error("no-memory", mentions="12"):
+    with expect_error("resource-missing", mentions="12"):
         MemoryFile(12)
 
 

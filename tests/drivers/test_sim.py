@@ -181,7 +181,7 @@ def test_real_streams():
 
 
 def test_the_tester_fails_when_it_should():
-    with expect_error("simulated-failure"):
+    with expect_error("tester-fault"):
         sim(crash_at=1).measure(TRIAL)
 
 

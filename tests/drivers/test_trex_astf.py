@@ -203,7 +203,7 @@ def test_others_are_refused(name):
         (Tcp(timeout_s=2.0), 10, 1.0, "unsupported-by-tester"),
         (Tcp(), 10, 0.5, "unsupported-by-tester"),
         (Tcp(), 10, None, "unsupported-by-tester"),
-        (Tcp(), 60_001, 1.0, "beyond-trex"),
+        (Tcp(), 60_001, 1.0, "too-many-for-trex"),
     ],
 )
 def test_what_cannot_be_is_refused(tcp, most, alpha, code):
@@ -255,7 +255,7 @@ def test_a_server_that_v6t_starts_opens_connections_and_says_how():
             "unsupported-by-tester",
         ),
         ({"lab": "true"}, {"plugin": "dslite-aftr"}, "unsupported-by-tester"),
-        ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "beyond-trex"),
+        ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "too-many-for-trex"),
     ],
 )
 def test_a_run_is_refused_before_anything_starts(options, more, code):

@@ -269,7 +269,7 @@ def test_a_minute_of_100_gigabits_is_more_frames_than_a_burst_of_trex(rate):
         assert burst.times == 1 or burst.gap_us == pytest.approx(1e6 / burst.pps)
         ends_us = burst.isg + burst.frames * 1e6 / burst.pps
     assert ends_us == pytest.approx(60e6)
-    with expect_error("beyond-trex", mentions="4,294,967,295"):
+    with expect_error("trial-too-long", mentions="4,294,967,295"):
         bursts(STREAMS["forward"], trial(2.4e6, 4000.0), stamp=True)
 
 
@@ -403,7 +403,7 @@ def test_the_groups_of_a_class_with_tags():
         (1, 50, 107, 1, True),
     ]
     assert [b.isg for b in found if b.tags] == [1e6, pytest.approx(1e6 + 5000)]
-    with expect_error("beyond-trex"):
+    with expect_error("trial-too-short"):
         bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
 
 
@@ -413,7 +413,7 @@ def test_groups_for_the_tags_of_so_many_classes():
         tuple(replace(STREAMS["forward"].streams[0], stream_id=64 + k) for k in range(22)),
     )
     asked = trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
-    with expect_error("beyond-trex", mentions="21"):
+    with expect_error("too-many-for-trex", mentions="21"):
         bursts(many, asked, stamp=True)
     found = bursts(replace(many, streams=many.streams[:21]), asked, stamp=True)
     assert len(found) == len({b.pg_id for b in found}) == 63

@@ -251,5 +251,5 @@ def test_flows_that_cannot_begin_in_turn_are_refused():
     streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
     with expect_error("beyond-trex"):
         successive(streams, asked, FlowStarts(4, 1.0))
-    with expect_error("beyond-trex", mentions="4,096"):
+    with expect_error("too-many-for-trex", mentions="4,096"):
         successive(streams, asked, FlowStarts(5000, 1.0))

@@ -82,7 +82,7 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
 
 
 def test_several_data_path_cores_share_no_cpu():
-    with expect_error("not-enough-cpus"):
+    with expect_error("resource-missing"):
         core_plan(2, [0, 1, 2], sharing=False)
     with expect_error("duplicate"):
         TrexOptions(cores=2, core_list=(0, 0, 1, 2))
@@ -193,12 +193,12 @@ def test_steering_is_for_interfaces_of_the_lab():
 @pytest.mark.parametrize(
     ("interfaces", "code"),
     [
-        (["03:00.0/0", "03:00.0/1"], "conflict"),
+        (["03:00.0/0", "03:00.0/1"], "unsupported-by-tester"),
         (["10000:01:00.0", "10000:01:00.1"], "wrong-form"),
         (["03:00.7", "03:00.8"], "wrong-form"),
         (["03:20.0", "03:00.1"], "wrong-form"),
         (["03:00", "03:01"], "wrong-form"),
-        (["0a:00.0", "dummy"], "conflict"),
+        (["0a:00.0", "dummy"], "wrong-interface"),
         (["eth0", "eth0/1"], "wrong-form"),
         (["eth0", "a23456789abcdef0"], "wrong-form"),
         (["eth0", "--software"], "wrong-form"),

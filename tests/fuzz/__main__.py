@@ -10,9 +10,8 @@ import time
 from collections import Counter
 from multiprocessing import get_context
 
-from .attack import BATCH, LARGE_MIB, SLOW_S, batch
+from .attack import BATCH, LARGE_MIB, SHARES, SLOW_S, batch
 from .kept import originals
-from .kinds import SHARES
 
 
 def main() -> int:

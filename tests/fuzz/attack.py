@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from . import commands, kept
 from .bench import Place
-from .kinds import KINDS
+
+SHARES: dict[str, tuple[Callable[[], Any], float]] = {
+    "files": (commands.dry_runs, 0.16),
+    "flags": (commands.bare, 0.15),
+    "words": (commands.calculations, 0.22),
+    "conversions": (commands.conversions, 0.18),
+    "tables": (commands.tables, 0.10),
+    "campaigns": (commands.planned_campaigns, 0.03),
+    "runs": (lambda: kept.damaged("RUN"), 0.06),
+    "runs of queries": (lambda: kept.damaged("ANSWERED"), 0.02),
+    "modified runs": (lambda: kept.damaged("MODIFIED"), 0.02),
+    "audits": (lambda: kept.damaged("AUDIT"), 0.04),
+    "campaigns carried out": (lambda: kept.damaged("CAMPAIGN"), 0.01),
+    "rehearsals": (kept.rehearsals, 0.01),
+}
+KINDS = {name: make for name, (make, _) in SHARES.items()}
 
 BATCH = 250
 SLOW_S, LARGE_MIB = 5.0, 300.0

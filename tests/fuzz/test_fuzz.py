@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from .attack import KINDS
 from .bench import Place
-from .kinds import KINDS
 
 pytestmark = pytest.mark.slow
 

@@ -68,12 +68,17 @@ def kill_at_random(words, path, dice, longest_s):
     return ended
 
 
+def command_for(path, words):
+    """Return the arguments that begin a run, or resume it if it has begun."""
+    begun = (path / "config.json").exists()
+    return ["resume", str(path), "--no-report"] if begun else ["run", *words, "-o", str(path)]
+
+
 def carried_out(words, path, dice, longest_s, kills):
     """Killed and taken up again until it ends; the number of kills."""
     count = 0
     while True:
-        begun = (path / "config.json").exists()
-        again = ["resume", str(path), "--no-report"] if begun else ["run", *words, "-o", str(path)]
+        again = command_for(path, words)
         if count >= kills:
             done = subprocess.run([*COMMAND, *again], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
@@ -141,10 +146,7 @@ def test_a_lab_killed_at_random(lab, tmp_path, monkeypatch):
         path = tmp_path / f"{runs}"
         known: list[bytes] = []
         while True:
-            begun = (path / "config.json").exists()
-            words = (
-                ["resume", str(path), "--no-report"] if begun else ["run", *lab, "-o", str(path)]
-            )
+            words = command_for(path, lab)
             ended = kill_at_random(words, path, dice, 4.0) if count < wanted else True
             if count >= wanted:
                 subprocess.run([*COMMAND, *words], check=True, capture_output=True)
@@ -162,12 +164,8 @@ def test_a_lab_killed_at_random(lab, tmp_path, monkeypatch):
         results = json.loads((path / "results.json").read_text())
         assert results["status"] == "complete"
         before = whole(path)
-        again = subprocess.run(
-            [*COMMAND, "resume", str(path), "--no-report"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        resume = [*COMMAND, *command_for(path, lab)]
+        again = subprocess.run(resume, capture_output=True, text=True, check=False)
         assert again.returncode == 0
         assert "nothing was measured" in again.stderr
         assert whole(path) == before

@@ -7,7 +7,6 @@ counted.
 from __future__ import annotations
 
 import csv
-import functools
 import io
 import json
 import os
@@ -15,6 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,26 +29,10 @@ from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF
 from v6t.tests.golden import devices, frames, testers
 from v6t.tests.golden.store import Parts
 
-TECHNOLOGIES = [
-    "clat",
-    "dns64",
-    "dslite-aftr",
-    "ipv4-router",
-    "ipv4aas",
-    "ipv6-router",
-    "lwaftr",
-    "lwb4",
-    "mape-br",
-    "mape-ce",
-    "mapt-br",
-    "mapt-ce",
-    "nat44",
-    "nat46",
-    "nat64",
-    "nat66",
-    "nptv6",
-    "siit",
-]
+TECHNOLOGIES = (
+    "clat", "dns64", "dslite-aftr", "ipv4-router", "ipv4aas", "ipv6-router", "lwaftr", "lwb4", "mape-br", "mape-ce",
+    "mapt-br", "mapt-ce", "nat44", "nat46", "nat64", "nat66", "nptv6", "siit",
+)  # fmt: skip
 SLOW_AUDITS = ("lwaftr",)
 PARAMETERS = {
     "mape-br": ("psid_offset=0", "psid_offset=4 iid_format=draft ces=all", "negative_percent=5 n=4 m=3",
@@ -309,45 +293,36 @@ def parameters(technology: str) -> Parts:
 def cases() -> Iterator[Case]:
     """Yield all cases."""
     for t in TECHNOLOGIES:
-        yield Case("settings", t, functools.partial(parameters, t))
-        audit = functools.partial(devices.audit_models, t)
+        yield Case("settings", t, partial(parameters, t))
+        audit = partial(devices.audit_models, t)
         yield Case("clauses", t, audit, slow=t in SLOW_AUDITS)
-        yield Case("frames", t, functools.partial(frames.exchange_frames, t))
+        yield Case("frames", t, partial(frames.exchange_frames, t))
         for chosen in ("", *PARAMETERS.get(t, ())):
             words = [word for pair in chosen.split() for word in ("--set", pair)]
-            yield Case(
-                "compile", f"{t} {chosen}".strip(), functools.partial(frames.compile_all, t, words)
-            )
-        for name, words in frames.SHAPES.items():
-            yield Case(
-                "compile", f"{t}, {name}", functools.partial(frames.compile_all, t, words.split())
-            )
-        yield Case("plans", t, functools.partial(devices.plan_technology, t, ""))
-        yield Case(
-            "plans", f"{t}, VLANs", functools.partial(devices.plan_technology, t, frames.TESTBED)
-        )
-    prefix = functools.partial(
-        devices.plan_technology, "siit", "", eam="[]", prefix="2001:db8:64::/96"
-    )
+            yield Case("compile", f"{t} {chosen}".strip(), partial(frames.compile_all, t, words))
+        for name, shape in frames.SHAPES.items():
+            yield Case("compile", f"{t}, {name}", partial(frames.compile_all, t, shape.split()))
+        yield Case("plans", t, partial(devices.plan_technology, t, ""))
+        vlans = partial(devices.plan_technology, t, frames.TESTBED)
+        yield Case("plans", f"{t}, VLANs", vlans)
+    prefix = partial(devices.plan_technology, "siit", "", eam="[]", prefix="2001:db8:64::/96")
     yield Case("plans", "siit, prefix", prefix)
     for recorded in devices.recorded_plans():
-        yield Case("plans", recorded.name, functools.partial(devices.plan_recorded, recorded))
+        yield Case("plans", recorded.name, partial(devices.plan_recorded, recorded))
     for name, arguments in SIMULATED_RUNS.items():
-        yield Case("runs", name, functools.partial(simulate, arguments))
+        yield Case("runs", name, partial(simulate, arguments))
     yield Case("runs", "resume, compare and trend", resume_and_compare)
     yield Case("runs", "campaign", campaign)
     for name, tester, text in CONVERTED_FILES:
-        yield Case("runs", name, functools.partial(convert, tester, text))
+        yield Case("runs", name, partial(convert, tester, text))
     for line in CALCULATIONS:
-        yield Case("settings", f"calc {line}", functools.partial(calculate, line))
+        yield Case("settings", f"calc {line}", partial(calculate, line))
     for line in REFUSED:
-        yield Case("settings", line, functools.partial(refuse, line))
+        yield Case("settings", line, partial(refuse, line))
     yield Case("settings", "settings", settings)
     for t in testers.TECHNOLOGIES:
-        yield Case("testers", t, functools.partial(testers.describe_trials, t))
+        yield Case("testers", t, partial(testers.describe_trials, t))
     yield Case("testers", "orders, shells and devices", testers.describe_parts)
     for technology, device in devices.LAB_AUDITS:
-        name = f"{technology} {device}"
-        yield Case(
-            "lab", name, functools.partial(devices.audit_in_lab, technology, device), in_lab=True
-        )
+        audit = partial(devices.audit_in_lab, technology, device)
+        yield Case("lab", f"{technology} {device}", audit, in_lab=True)

@@ -12,16 +12,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.kinds.jool import PROGRAMS, version_key
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 
 VARIABLE = "JOOL_DIR"
 _KERNEL = re.compile(rb"vermagic=(\S+)")
-
-
-class LackingError(Exception):
-    """What is asked for is not there; the text says how it would be."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +52,16 @@ class Built:
         """What a machine with this image has more, in place of Debian's.
 
         Raises:
-            LackingError: it was built for another kernel, or is incomplete.
+            EnvironmentLacking: it was built for another kernel, or is incomplete.
         """
         kernel = kernel_of(image)
         for module in self.modules:
             made_for = _KERNEL.search(module.read_bytes())
             if made_for is None or made_for[1].decode() != kernel:
-                raise LackingError(f"{module} is not for {kernel}, the kernel of the image")
+                raise _missing(f"{module} is not for {kernel}, the kernel of the image")
         lacking = {"jool", "jool_siit"} - {p.name for p in self.programs}
         if lacking or not self.modules:
-            raise LackingError(f"{self.place} lacks {' and '.join(sorted(lacking)) or 'modules'}")
+            raise _missing(f"{self.place} lacks {' and '.join(sorted(lacking)) or 'modules'}")
         place = f"usr/lib/modules/{kernel}/updates/dkms"
         return [
             cpio.file("etc/v6t-built", f"{self.version}\n"),
@@ -74,20 +71,12 @@ class Built:
 
 
 def built_plain() -> Built:
-    """The newest release of 4.1.
-
-    Raises:
-        LackingError: there is none.
-    """
+    """Return the newest release of 4.1, or raise EnvironmentLacking."""
     return _newest(mapt=False)
 
 
 def built_mapt() -> Built:
-    """The newest that has MAP-T, 4.2.0-rc3 for one.
-
-    Raises:
-        LackingError: there is none.
-    """
+    """Return the newest release with MAP-T (4.2.0-rc3), or raise EnvironmentLacking."""
     return _newest(mapt=True)
 
 
@@ -98,13 +87,17 @@ def kernel_of(image: Image) -> str:
     return text[at : text.index(b" ", at)].decode()
 
 
+def _missing(message: str) -> EnvironmentLacking:
+    return EnvironmentLacking(message, code="missing-program")
+
+
 def _newest(*, mapt: bool) -> Built:
     named = os.environ.get(VARIABLE)
     what = "MAP-T (4.2.0-rc3)" if mapt else "a release of 4.1"
     if not named:
-        raise LackingError(f"needs {what}, built for the image's kernel: set {VARIABLE}")
+        raise _missing(f"needs {what}, built for the image's kernel: set {VARIABLE}")
     found = [Built(place) for place in Path(named).iterdir() if place.is_dir()]
     fitting = [b for b in found if b.translates_mapt == mapt and b.modules]
     if not fitting:
-        raise LackingError(f"{VARIABLE}={named} has no directory with {what}")
+        raise _missing(f"{VARIABLE}={named} has no directory with {what}")
     return max(fitting, key=lambda b: version_key(b.version))

@@ -1,6 +1,8 @@
-"""Debian's Jool, built by its dkms against Debian's kernel: what is in the machine."""
+"""Images with Debian's kernel: Jool, built by dkms against it, and ip6_tunnel with nftables."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Recipe
@@ -63,4 +65,14 @@ JOOL = Recipe(
         cpio.file("etc/nsswitch.conf", "passwd: files\ngroup: files\n"),
         cpio.file("etc/ssh/sshd_config", SSHD_CONFIG),
     ),
+)  # fmt: skip
+TUNNEL = replace(
+    JOOL,
+    name="ip6-tunnel",
+    packages=(
+        f"linux-image-{KERNEL}", "kmod", "iproute2", "procps", "ethtool", "nftables", "openssh-server",
+        "busybox-static",
+    ),
+    programs=(*(name for name in JOOL.programs if "jool" not in name), "usr/sbin/nft"),
+    modules=("virtio_pci", "virtio_net", "ip6_tunnel", "nf_tables"),
 )  # fmt: skip

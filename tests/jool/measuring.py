@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,35 @@ def judged(run: Run) -> None:
         assert point["checked"] > 0
         assert point["median"] > 0
         assert all(loss == 0 for loss in point["loss"].values())
+
+
+def count_sessions(bed: Any) -> int:
+    """Return the number of connections that the device reports."""
+    reading = bed.session.driver.sessions(bed.session.intent)
+    return int(reading.parse(bed.session.transport.run(reading.command).out)["sessions"])
+
+
+def exchange_frames(
+    bed: Any, technology: str, first: int, number: int
+) -> Iterator[tuple[Any, Any]]:
+    """Send frames of clients with consecutive ports and answers of a server.
+
+    Yields:
+        each pair of frames as they left the device.
+    """
+    client, server = {
+        "nat64": ("2001:2::2", "64:ff9b::c613:2"),
+        "ipv6-router": ("2001:2::2", "2001:2:0:8000::2"),
+    }.get(technology, ("198.18.0.2", "198.19.0.2"))
+    translated = technology.startswith("nat")
+    for port in range(first, first + number):
+        out = bed.through("forward", client, server, port, 53, b"from port %d" % port)
+        assert out is not None, "the frame was dropped"
+        assert (out.payload.src == "198.19.0.1") == translated
+        source, sport = (out.payload.src, out["UDP"].sport)
+        assert sport >= 1024
+        back = bed.through("reverse", out.payload.dst, source, 53, sport, b"answer %d" % port)
+        assert back is not None, "the answer was dropped"
+        assert (back.payload.src, back.payload.dst) == (server, client)
+        assert back["UDP"].dport == port
+        yield out, back

@@ -8,15 +8,13 @@ The newest 4.1 and MAP-T are those of ``JOOL_DIR``, see :mod:`.built`.
 from __future__ import annotations
 
 import json
-import os
 import threading
-from dataclasses import dataclass
 
 import pytest
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -25,20 +23,15 @@ from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.drivers.duts.test_guard import trials
 from v6t.tests.expect import expect_error
-from v6t.tests.machine import cpio
-from v6t.tests.machine.image import Image, lacking
+from v6t.tests.machine.image import Image
+from v6t.tests.needs import asked_for
 
-from .built import LackingError, built_mapt, built_plain
+from .built import built_mapt, built_plain
 from .image import JOOL
-from .measuring import CONNECTIONS, THROUGHPUT, bed_file, measured
+from .measuring import CONNECTIONS, THROUGHPUT, bed_file, count_sessions, exchange_frames, measured
 from .vm import MachineDut, Standing, stands_in
 
-ASKED = os.environ.get("V6T_JOOL") == "1"
-pytestmark = [
-    pytest.mark.jool,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not ASKED, reason="`make test-jool` asks for it (V6T_JOOL=1)"),
-]
+pytestmark = asked_for("jool", "test-jool", "V6T_JOOL")
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
@@ -51,42 +44,20 @@ def only(which):
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    possible, why = available()
-    assert possible, why
-    assert not lacking(), f"apt-get install {' '.join(lacking())}"
     return JOOL.image()
-
-
-@dataclass(frozen=True)
-class Release:
-    """Which Jool it is.
-
-    Attributes:
-        version: as the driver tells it.
-        files: what the machine has besides the image.
-    """
-
-    version: str
-    files: tuple[cpio.Entry, ...] = ()
-
-
-def release(which, image):
-    """One of those above."""
-    if which == DEBIAN:
-        return Release("4.1.9")
-    try:
-        built = built_mapt() if which == MAPT else built_plain()
-        files = tuple(built.files(image))
-    except LackingError as exc:
-        pytest.skip(str(exc))
-    return Release(built.version, files)
 
 
 @pytest.fixture(scope="module")
 def machine(request, image):
     """One that stands for all that is tried of a version; pytest has those of one behind each other."""
-    found = release(request.param, image)
-    made = Standing(image, found.files, found.version)
+    version, files = "4.1.9", ()
+    if request.param != DEBIAN:
+        try:
+            built = built_mapt() if request.param == MAPT else built_plain()
+            version, files = built.version, built.files(image)
+        except EnvironmentLacking as exc:
+            pytest.skip(exc.message)
+    made = Standing(image, files, version)
     yield made
     made.end()
 
@@ -181,25 +152,9 @@ def test_clat_and_plat_are_two_machines(as_two_devices):
 
 
 def frames_pass(bed, first, number):
-    """Clients of NAT64 reach a server, and its answers them."""
-    for port in range(first, first + number):
-        payload = b"from port %d" % port
-        out = bed.through("forward", "2001:2::2", "64:ff9b::c613:2", port, 53, payload)
-        assert out is not None, "the frame was dropped"
-        assert (out.payload.src, out.payload.dst) == ("198.19.0.1", "198.19.0.2")
-        assert out["UDP"].sport >= 1024
-        assert out["IP"].ttl == 63
-        back = bed.through(
-            "reverse", "198.19.0.2", "198.19.0.1", 53, out["UDP"].sport, b"answer %d" % port
-        )
-        assert back is not None, "the answer was dropped"
-        assert (back.payload.src, back.payload.dst) == ("64:ff9b::c613:2", "2001:2::2")
-        assert back["UDP"].dport == port
-
-
-def count(bed):
-    reading = bed.session.driver.sessions(bed.session.intent)
-    return reading.parse(bed.session.transport.run(reading.command).out)["sessions"]
+    """Send frames of NAT64 clients to a server, and answers."""
+    for out, _ in exchange_frames(bed, "nat64", first, number):
+        assert (out.payload.dst, out["IP"].ttl) == ("198.19.0.2", 63)
 
 
 def boot(bed):
@@ -209,15 +164,15 @@ def boot(bed):
 def emptied_and_goes_on(way, bedded):
     bed = bedded(intents.nat64("64:ff9b::/96"), flush=way)
     frames_pass(bed, 5000, 20)
-    assert count(bed) == 20
+    assert count_sessions(bed) == 20
     assert bed.dut.report()["table"] == {"used": 20}
     before = boot(bed)
     bed.session.flush()
     assert (boot(bed) != before) == (way == "reboot")
-    assert count(bed) == 0
+    assert count_sessions(bed) == 0
     assert bed.session.verify()
     frames_pass(bed, 7000, 5)
-    assert count(bed) == 5
+    assert count_sessions(bed) == 5
     assert any("undone" in line for line in bed.session.restore())
     assert bed.session.transport.run("jool instance display --csv --no-headers").out == ""
 

@@ -15,17 +15,15 @@ from v6t.drivers.lab.setup import Bed
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.cases import CASES
+from v6t.tests.needs import asked_for
 from v6t.tests.standins import nat46
 
 from .measuring import THROUGHPUT, measured
 from .vm import MachineDut, stands_in
 
-ASKED = os.environ.get("V6T_NAT46_VM") == "1"
 MODULE = os.environ.get("V6T_NAT46", "")
 pytestmark = [
-    pytest.mark.nat46,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not ASKED, reason="`make test-nat46` asks for it (V6T_NAT46_VM=1)"),
+    *asked_for("nat46", "test-nat46", "V6T_NAT46_VM"),
     pytest.mark.skipif(not MODULE, reason="V6T_NAT46 names no nat46.ko"),
 ]
 PLUGINS = ("siit", "clat", "mapt-ce")

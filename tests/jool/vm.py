@@ -14,7 +14,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from v6t.core.runs import bench
 from v6t.drivers.duts.standing import host
@@ -25,17 +25,12 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
-from v6t.tests.machine.machine import Machine
+from v6t.tests.machine.machine import MANAGEMENT_MAC, Machine, tap_cards
 
 SIDES = ("left", "right")
-MANAGEMENT_MAC = "52:54:00:00:00:01"
 MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
 """After each start; most technologies have these."""
-OFF = (
-    "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
-    "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,romfile="
-)
-"""Frames as they are on a wire: complete checksums, nothing merged."""
+PROCESSOR = "-M q35 -accel tcg -cpu max -smp 1 -m 512"
 
 
 class JoolMachine(Machine):
@@ -65,7 +60,8 @@ class JoolMachine(Machine):
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
         own = [cpio.file("etc/v6t-interfaces", lines), *files]
-        super().__init__(image, 22, _arguments(macs), own, enter(pid), like)
+        cards = tap_cards({"mgmt": MANAGEMENT_MAC, **macs})
+        super().__init__(image, 22, [*PROCESSOR.split(), *cards], own, enter(pid), like)
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
@@ -109,29 +105,8 @@ def carried_out(pid: int, lines: Sequence[str]) -> None:
     assert done.status == 0, done
 
 
-def _arguments(macs: Mapping[str, str]) -> list[str]:
-    command = ["-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "512"]
-    for name, mac in {"mgmt": MANAGEMENT_MAC, **macs}.items():
-        tap = f"tap,id={name},ifname=tap-{name},script=no,downscript=no"
-        command += ["-netdev", tap, "-device", f"virtio-net-pci,netdev={name},mac={mac},{OFF}"]
-    return command
-
-
-class Bootable(Protocol):
-    """What a stand holds."""
-
-    def start(self) -> None:
-        """Returns when its sshd lets us in."""
-
-    def stop(self) -> None:
-        """End it. May be called twice."""
-
-    def transport(self) -> LabTransport:
-        """A way to it, not open yet."""
-        ...
-
-
-M = TypeVar("M", bound=Bootable)
+M = TypeVar("M", bound=Any)
+"""A machine with `start`, `stop` and `transport`."""
 
 
 class Stand(ABC, Generic[M]):

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking
+
 from . import cpio
 
 SUITE = os.environ.get("V6T_VM_SUITE", "bookworm")
@@ -35,7 +37,7 @@ class Image:
 
 
 def lacking() -> list[str]:
-    """Debian packages the recipe and the machine need and this host lacks."""
+    """Return the Debian packages that recipe and machine need and this host lacks."""
     wanted = {
         "mmdebstrap": "mmdebstrap",
         "qemu-system-x86_64": "qemu-system-x86",
@@ -66,7 +68,14 @@ class Recipe:
     files: tuple[cpio.Entry, ...] = ()
 
     def image(self) -> Image:
-        """The image of this recipe, made if the cache has none."""
+        """Return the image of this recipe, made if the cache has none.
+
+        Raises:
+            EnvironmentLacking: a program is missing on this host.
+        """
+        if packages := lacking():
+            hint = f"apt-get install {' '.join(packages)}"
+            raise EnvironmentLacking("no virtual machine", hint, code="missing-program")
         place = _cache() / f"{self.name}-{SUITE}-{self._number()}"
         found = Image(place / "vmlinuz", place / "initrd.gz")
         if not found.kernel.exists():

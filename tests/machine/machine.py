@@ -1,4 +1,4 @@
-"""QEMU, and the way into a machine: keys of its own, and its sshd."""
+"""QEMU, and the way into a machine: keys made for it, and its sshd."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,61 @@ anew=$1; first=$2; shift 2
 """
 """Runs QEMU; again and again where its end is the machine's reset."""
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
+MANAGEMENT_MAC = "52:54:00:00:00:01"
+OFFLOADS_OFF = (
+    "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
+    "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
+)
+"""Options of a virtio interface whose frames are as on a wire: complete checksums, nothing merged."""
 
 
-class Machine:
+class QemuProcess:
+    """A process of QEMU in a session of its own, with a directory for what belongs to it."""
+
+    accelerator = "tcg"
+
+    def __init__(self) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the process; its output goes into a file."""
+        with (self.place / "qemu.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def hypervisor(self) -> str:
+        """Name, version and accelerator: ``QEMU 7.2.22, TCG``."""
+        said = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
+        return f"QEMU {said.stdout.split()[3]}, {self.accelerator.upper()}"
+
+    @property
+    def console(self) -> str:
+        """The text of the machine's serial line."""
+        path = self.place / "console.log"
+        return path.read_bytes().decode(errors="replace").replace("\r", "") if path.exists() else ""
+
+    def check_booting(self, end: float, problem: object = "") -> None:
+        """Raise DutError if the process has ended or this moment has passed."""
+        if self._process is None or self._process.poll() is not None or time.monotonic() > end:
+            log = (self.place / "qemu.log").read_text(errors="replace")[-800:]
+            raise DutError(
+                f"the virtual machine does not answer: {problem} {log} {self.console[-1500:]}",
+                code="command-failed",
+            )
+
+    def stop(self) -> None:
+        """End the process. May be called twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+class Machine(QemuProcess):
     """A virtual machine, and its sshd."""
 
     address = "127.0.0.1"
@@ -60,14 +112,14 @@ class Machine:
             before: a program that runs QEMU, for example in another network namespace.
             like: begin as that machine, of the same image and arguments, is by then, in place of booting.
         """
+        super().__init__()
         self._image = image
         self._port = port
         self._arguments = list(command)
         self._files = list(files)
         self._before = list(before)
         self._like = like
-        self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))
-        self._process: subprocess.Popen[bytes] | None = None
+        self.accelerator = self._arguments[self._arguments.index("-accel") + 1]
 
     def start(self) -> None:
         """Boot; returns when its sshd lets us in."""
@@ -79,23 +131,8 @@ class Machine:
             for name in ("id", "known_hosts", "initrd"):
                 shutil.copy(self._like.place / name, self.place)
             first = f"-incoming exec:cat<{state}"
-        with (self.place / "qemu.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    *self._before,
-                    "sh",
-                    "-c",
-                    _STARTS,
-                    "sh",
-                    "anew" if self.anew else "",
-                    first,
-                    *self._command(),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        anew = "anew" if self.anew else ""
+        self.launch([*self._before, "sh", "-c", _STARTS, "sh", anew, first, *self._command()])
         self.await_login()
 
     @property
@@ -115,13 +152,6 @@ class Machine:
     def transport(self) -> SshTransport:
         """A way to it, not open yet."""
         return SshTransport(self.options)
-
-    @property
-    def hypervisor(self) -> str:
-        """What runs it, and how: ``QEMU 7.2.22, TCG``."""
-        said = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
-        accelerator = self._arguments[self._arguments.index("-accel") + 1]
-        return f"QEMU {said.stdout.split()[3]}, {accelerator.upper()}"
 
     def reset(self) -> None:
         """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
@@ -160,22 +190,11 @@ class Machine:
             try:
                 transport.open()
             except DutError as exc:
-                ended = self._process is None or self._process.poll() is not None
-                if ended or time.monotonic() > end:
-                    words = f"the virtual machine does not answer: {exc}; {self._said()}"
-                    raise DutError(words, code="command-failed") from exc
+                self.check_booting(end, exc)
                 time.sleep(0.5)
             else:
                 transport.close()
                 return
-
-    def stop(self) -> None:
-        """End it. May be called twice."""
-        process, self._process = self._process, None
-        if process is not None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        shutil.rmtree(self.place, ignore_errors=True)
 
     def _keys(self) -> None:
         """They come in a second archive behind the image's: the image holds no secret."""
@@ -208,14 +227,20 @@ class Machine:
             "-append", KERNEL_LINE, *self._arguments,
         ]  # fmt: skip
 
-    def _said(self) -> str:
-        texts = [self.place / "qemu.log", self.place / "console.log"]
-        return " | ".join(p.read_text(errors="replace")[-1500:] for p in texts if p.exists())
 
-
-def management(port: int, mac: str) -> list[str]:
-    """An interface whose only use is to reach the machine's sshd from this host's loopback."""
+def management_card(port: int) -> list[str]:
+    """Return arguments for an interface by which this host's loopback reaches the machine's sshd."""
     return [
         "-netdev", f"user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
-        "-device", f"virtio-net-pci,netdev=mgmt,mac={mac},romfile=",
+        "-device", f"virtio-net-pci,netdev=mgmt,mac={MANAGEMENT_MAC},romfile=",
     ]  # fmt: skip
+
+
+def tap_cards(macs: Mapping[str, str]) -> list[str]:
+    """Return arguments for an interface at the tap of each name, with its MAC address."""
+    command = []
+    for name, mac in macs.items():
+        card = f"virtio-net-pci,netdev={name},mac={mac},{OFFLOADS_OFF},romfile="
+        tap = f"tap,id={name},ifname=tap-{name},script=no,downscript=no"
+        command += ["-netdev", tap, "-device", card]
+    return command

@@ -20,7 +20,6 @@ from v6t.drivers.duts.lock import Busy, Lock
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.undo_record import doing
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines
@@ -28,7 +27,13 @@ from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.expect import expect_error
-from v6t.tests.jool.measuring import CONNECTIONS, THROUGHPUT, measured
+from v6t.tests.jool.measuring import (
+    CONNECTIONS,
+    THROUGHPUT,
+    count_sessions,
+    exchange_frames,
+    measured,
+)
 from v6t.tests.jool.vm import stands_in
 
 from .vm import VERSION, Standing, excerpt, lacking
@@ -61,8 +66,6 @@ def state(machine) -> list[str]:
 @pytest.fixture(scope="module")
 def machine():
     """One that stands for all."""
-    possible, why = available()
-    assert possible, why
     made = Standing()
     try:
         made.stand()
@@ -97,34 +100,6 @@ def configured(machine, technology, intent=None, **options):
             port._socket.close()  # it would keep the tester's namespace, and the cables with it
 
 
-def counted(bed):
-    """Connections that it says it has."""
-    reading = bed.session.driver.sessions(bed.session.intent)
-    return reading.parse(bed.session.transport.run(reading.command).out)["sessions"]
-
-
-def answered(bed, technology, first, number):
-    """Clients reach a server, and its answers them; the frames as they came out."""
-    six = technology in ("nat64", "ipv6-router")
-    client = "2001:2::2" if six else "198.18.0.2"
-    server = {"nat64": "64:ff9b::c613:2", "ipv6-router": "2001:2:0:8000::2"}.get(
-        technology, "198.19.0.2"
-    )
-    translated = technology.startswith("nat")
-    for port in range(first, first + number):
-        out = bed.through("forward", client, server, port, 53, b"from port %d" % port)
-        assert out is not None, "the frame was dropped"
-        assert (out.payload.src == "198.19.0.1") == translated
-        source, sport = (out.payload.src, out["UDP"].sport)
-        if translated:
-            assert sport >= 1024
-        back = bed.through("reverse", out.payload.dst, source, 53, sport, b"answer %d" % port)
-        assert back is not None, "the answer was dropped"
-        assert (back.payload.src, back.payload.dst) == (server, client)
-        assert back["UDP"].dport == port
-        yield out, back
-
-
 def test_what_it_is(machine):
     """It says who it is, and the driver knows its own way from the rest."""
     print("\n".join(excerpt(machine.machine.console)))
@@ -152,7 +127,7 @@ def test_configured_seen_by_frames_and_put_back(machine, technology):
         run = bed.session.transport.run
         checks = bed.session.verify()
         assert len(checks) >= 7
-        pairs = list(answered(bed, technology, 5000, 20))
+        pairs = list(exchange_frames(bed, technology, 5000, 20))
         assert len(pairs) == 20
         lines = [f"{out.summary()}\n{back.summary()}\n" for out, back in pairs[:2]]
         print(seen(f"{technology}-frames", "".join(lines)))
@@ -168,16 +143,16 @@ def test_configured_seen_by_frames_and_put_back(machine, technology):
         assert report["cpu"]["cpu0.total"] > 0
         assert report["table"]["limit"] >= 100_000
         if technology.startswith("nat"):
-            assert counted(bed) == 20
+            assert count_sessions(bed) == 20
             rule = "af-to" if technology == "nat64" else "nat-to"
             assert rule in run("pfctl -sr").out
             began = time.monotonic()
             bed.session.flush()
             print(f"purged within {time.monotonic() - began:.0f} s")
-            assert counted(bed) == 0
+            assert count_sessions(bed) == 0
             assert bed.session.verify()
-            assert sum(1 for _ in answered(bed, technology, 7000, 40)) == 40
-            assert counted(bed) == 40
+            assert sum(1 for _ in exchange_frames(bed, technology, 7000, 40)) == 40
+            assert count_sessions(bed) == 40
         assert any("undone" in line for line in bed.session.restore())
     assert state(machine) == before
 
@@ -206,9 +181,9 @@ def test_states_of_others_are_left_alone_and_not_counted(machine):
         until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
         others = len(run("pfctl -ss | grep 203.0.113.9").out.splitlines())
         assert others >= 30
-        assert sum(1 for _ in answered(bed, "nat44", 5000, 5)) == 5
+        assert sum(1 for _ in exchange_frames(bed, "nat44", 5000, 5)) == 5
         bed.session.flush()
-        assert counted(bed) == 0
+        assert count_sessions(bed) == 0
         assert len(run("pfctl -ss | grep 203.0.113.9").out.splitlines()) == others
 
 
@@ -317,7 +292,7 @@ def test_an_ordinary_user_with_doas(machine):
     try:
         with configured(machine, "nat64") as bed:
             assert bed.session.transport.run("id -u").out.strip() == "0"
-            assert sum(1 for _ in answered(bed, "nat64", 5000, 3)) == 3
+            assert sum(1 for _ in exchange_frames(bed, "nat64", 5000, 3)) == 3
             given_up(bed)
     finally:
         machine.machine.login("root")
@@ -328,7 +303,7 @@ def test_ports_run_out(machine):
     nat44 = INTENTS["nat44"]
     few = intents.with_values(nat44, ports=(2000, 2009))
     with configured(machine, "nat44", few) as bed:
-        pairs = list(answered(bed, "nat44", 5000, 10))
+        pairs = list(exchange_frames(bed, "nat44", 5000, 10))
         assert {out["UDP"].sport for out, _ in pairs} == set(range(2000, 2010))
         before = bed.dut.report()["pf"]["translate"]
         for port in (6000, 6001):
@@ -341,12 +316,12 @@ def test_ports_run_out(machine):
 def test_emptied_by_a_reboot(machine):
     """The last: QEMU that has translated much boots slowly the second time."""
     with configured(machine, "nat64", flush="reboot") as bed:
-        assert sum(1 for _ in answered(bed, "nat64", 5000, 5)) == 5
-        assert counted(bed) == 5
+        assert sum(1 for _ in exchange_frames(bed, "nat64", 5000, 5)) == 5
+        assert count_sessions(bed) == 5
         boot = bed.session.transport.run("ps -o lstart= -p 1").out
         bed.session.flush()
         assert bed.session.transport.run("ps -o lstart= -p 1").out != boot
-        assert counted(bed) == 0
+        assert count_sessions(bed) == 0
         assert bed.session.verify()
-        assert sum(1 for _ in answered(bed, "nat64", 7000, 5)) == 5
+        assert sum(1 for _ in exchange_frames(bed, "nat64", 7000, 5)) == 5
         assert any("undone" in line for line in bed.session.restore())

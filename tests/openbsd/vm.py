@@ -11,35 +11,21 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.openbsd_outputs import read_ifconfig
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import enter
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.tests.jool.vm import (
-    MACS,
-    MANAGEMENT_MAC,
-    OFF,
-    SIDES,
-    MachineDut,
-    Stand,
-    bridged,
-    carried_out,
-)
-from v6t.tests.machine.machine import QEMU, management
+from v6t.tests.jool.vm import MACS, SIDES, MachineDut, Stand, bridged, carried_out
+from v6t.tests.machine.machine import BOOT_DEADLINE_S, QEMU, QemuProcess, management_card, tap_cards
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
 VERSION = "V6T_OPENBSD_VERSION"
 PORT = 2222
-BOOT_DEADLINE_S = 600.0
 PLACE = "-nodefaults -no-user-config -display none -M pc -accel tcg -cpu max -smp 1 -m 512"
 
 
@@ -49,45 +35,22 @@ def lacking() -> str:
     return f"set {' and '.join(unset)}, see tests/openbsd/vm.py" if unset else ""
 
 
-class OpenBsdMachine:
+class OpenBsdMachine(QemuProcess):
     """QEMU without hardware acceleration, in a namespace."""
 
     def __init__(self, pid: int) -> None:
-        """Remember; nothing is started.
-
-        Args:
-            pid: of a process in the device's namespaces.
-        """
+        """Remember; `pid` is that of a process in the device's namespaces."""
+        super().__init__()
         self._pid = pid
-        self.place = Path(tempfile.mkdtemp(prefix="v6t-openbsd-"))
-        self._process: subprocess.Popen[bytes] | None = None
         self._user = "root"
         self._ports: dict[str, str] = {}
-
-    @property
-    def console(self) -> str:
-        """All that it has said on its serial line."""
-        path = self.place / "console.log"
-        return path.read_bytes().decode(errors="replace").replace("\r", "") if path.exists() else ""
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
         carried_out(self._pid, bridged())
         words = [QEMU, *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
-        words += management(PORT, MANAGEMENT_MAC)
-        for side in SIDES:
-            tap = f"tap,id={side},ifname=tap-{side},script=no,downscript=no"
-            words += ["-netdev", tap]
-            words += ["-device", f"virtio-net-pci,netdev={side},mac={MACS[side]},{OFF}"]
-        words += shlex.split(os.environ[BOOTS])
-        with (self.place / "qemu.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [*enter(self._pid), *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words += [*management_card(PORT), *tap_cards(MACS), *shlex.split(os.environ[BOOTS])]
+        self.launch([*enter(self._pid), *words])
         self._await_login()
 
     def _await_login(self) -> None:
@@ -98,12 +61,8 @@ class OpenBsdMachine:
         while not keys:
             shown = subprocess.run(scan, capture_output=True, text=True, check=False).stdout
             keys = [line.split()[1:3] for line in shown.splitlines() if line.startswith("[")]
-            ended = self._process is None or self._process.poll() is not None
-            if ended or time.monotonic() > end:
-                said = (self.place / "qemu.log").read_text(errors="replace")[-800:]
-                raise DutError(
-                    f"OpenBSD does not answer: {said} {self.console[-1500:]}", code="command-failed"
-                )
+            if not keys:
+                self.check_booting(end)
         names = [f"[{name}]:{PORT}" for name in ("localhost", "127.0.0.1")]
         known = "".join(f"{name} {kind} {key}\n" for name in names for kind, key in keys)
         (self.place / "known_hosts").write_text(known)
@@ -122,12 +81,6 @@ class OpenBsdMachine:
             connect_deadline_s=120,
             command_deadline_s=120,
         )
-
-    @property
-    def hypervisor(self) -> str:
-        """What runs it: ``QEMU 7.2.22, TCG``."""
-        said = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
-        return f"QEMU {said.stdout.split()[3]}, TCG"
 
     def login(self, user: str) -> None:
         """Log in as somebody else from now on, who becomes root by ``doas``."""
@@ -154,14 +107,6 @@ class OpenBsdMachine:
             named = {i.mac: name for name, i in interfaces.items()}
             self._ports = {side: named[MACS[side].lower()] for side in SIDES}
         return self._ports
-
-    def stop(self) -> None:
-        """End it. May be called twice."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-        shutil.rmtree(self.place, ignore_errors=True)
 
 
 class Standing(Stand[OpenBsdMachine]):

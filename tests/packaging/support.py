@@ -19,19 +19,10 @@ SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "i
 """A machine that runs other tests may spoil a trial."""
 
 ROOMS = (
-    "analysis",
-    "audit",
-    "base",
-    "benchmarks",
-    "core",
-    "drivers",
-    "intent",
-    "packets",
-    "plugins",
-    "procedures",
-    "profiles",
-    "trials",
-)
+    "analysis", "audit", "base", "benchmarks", "core", "drivers", "intent", "packets", "plugins", "procedures",
+    "profiles", "trials",
+)  # fmt: skip
+"""Folders with packages of the product."""
 
 
 def setup():

@@ -17,7 +17,7 @@ from v6t.packets.address_layouts import (
     port_layout,
 )
 from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
-from v6t.profiles.model import bind_layout
+from v6t.profiles.model import Expression, Variable
 from v6t.tests.plugins.drawn_rules import ces
 
 NIBBLES = BitLayout(
@@ -25,12 +25,14 @@ NIBBLES = BitLayout(
 )
 
 
-def write_bindings(layout: BitLayout, **values: int) -> int:
-    """Write bindings to a field, digit by digit."""
+def write_expression(layout: BitLayout, **values: int) -> int:
+    """Write an expression's bits to a field, digit by digit."""
     digits = list(f"{layout.constant:0{layout.width}b}")
-    for b in bind_layout(layout, "IPv6.src"):
-        value = f"{values[b.variable]:0{layout.variables[b.variable]}b}"
-        digits[b.first : b.last + 1] = value[b.var_first : b.var_last + 1]
+    variables = {name: Variable(name, width) for name, width in layout.variables.items()}
+    for copy in Expression.from_layout(layout, 0, **variables).bits:
+        value = f"{values[copy.variable.name]:0{copy.variable.width}b}"
+        end = copy.destination + copy.length
+        digits[copy.destination : end] = value[copy.source : copy.source + copy.length]
     return int("".join(digits) or "0", 2)
 
 
@@ -64,7 +66,7 @@ def columns(value: int, width: int) -> list:
 def test_layout_drawn_gives_the_same_bits_for_integers_arrays_and_bindings(drawn):
     layout, values = drawn
     field = layout.encode(**values)
-    assert field == write_bindings(layout, **values)
+    assert field == write_expression(layout, **values)
     words = layout.encode_words(**{n: columns(v, layout.variables[n]) for n, v in values.items()})
     assert [int(word[0]) for word in words] == [int(w[0]) for w in columns(field, layout.width)]
     assert layout.encode(**layout.decode(field)) == field
@@ -84,7 +86,7 @@ def test_map_address_of_drawn_ce_is_the_oracles(drawn):
     assert octets.tobytes() == IPv6Address(expected).packed
     if rule.ea_len:
         from_ea = layout.compose(ipv4=rule.ce_layouts.ipv4, psid=rule.ce_layouts.psid)
-        assert write_bindings(from_ea, ea=ea, host=0) == expected
+        assert write_expression(from_ea, ea=ea, host=0) == expected
 
 
 def test_encode_places_bits_and_keeps_the_constant():

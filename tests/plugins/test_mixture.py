@@ -53,7 +53,7 @@ def test_a26_background_is_never_enumerated(name):
         _, traffic = traffic_of(name, direction, n=10, m=9)
         (behind,) = (c for c in traffic.classes if c.role.value == "background")
         assert {v.kind for v in behind.drawn_variables()} == {Kind.UNIFORM}
-        assert {b.field for b in behind.bindings} == {"UDP.sport", "UDP.dport"}
+        assert {path for path, _ in behind.copied_bits()} == {"UDP.sport", "UDP.dport"}
         assert behind.layers[-2].name == "IPv6"
 
 

@@ -18,11 +18,11 @@ from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.ports import PortSet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Binding, Kind, Layer, Variable
+from v6t.profiles.model import Kind, Layer, Variable
 from v6t.profiles.template import build
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.profiles.traffics import ETHER, OVER_FOUR, OVER_SIX, one
+from v6t.tests.profiles.traffics import ETHER, OVER_FOUR, OVER_SIX, Binding, one
 
 from .support import MapeDrop, relay, stream_frames
 

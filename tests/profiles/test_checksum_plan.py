@@ -8,13 +8,23 @@ import numpy as np
 import pytest
 from scapy.layers.l2 import Ether
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.mixing import mixed
-from v6t.profiles.compiler.variables import complement
-from v6t.profiles.model import Binding, Kind, Layer, Variable
+from v6t.profiles.compiler.enumeration import mix_permutation
+from v6t.profiles.model import Kind, Layer, Variable
 from v6t.tests.expect import expect_error
 
 from .test_template import rebuilt
-from .traffics import ETHER, FOUR_IN_SIX, IPV4, IPV6, OVER_FOUR, OVER_SIX, UDP, VLAN, one
+from .traffics import (
+    ETHER,
+    FOUR_IN_SIX,
+    IPV4,
+    IPV6,
+    OVER_FOUR,
+    OVER_SIX,
+    UDP,
+    VLAN,
+    Binding,
+    one,
+)
 from .vm import Counter, Machine
 
 TCP = Layer("TCP", {"sport": 1, "dport": 2})
@@ -142,9 +152,9 @@ def test_a_counter_and_its_complement_are_neutral(layers, field, first, kind):
 
 
 def test_mixed_permutations_have_complements_bit_by_bit():
-    for part in mixed("v", 17, 0, (5, 12), np.random.default_rng(1)):
-        mirror = complement(part, "v.not")
-        both = [Counter(p.instruction(p.sizes[-1]), 0, 1) for p in (part, mirror)]
+    for part in mix_permutation("v", 17, 0, (5, 12), np.random.default_rng(1)):
+        mirror = part.complement("v.not")
+        both = [Counter(p.declare(p.sizes[-1]), 0, 1) for p in (part, mirror)]
         for _ in range(300):
             value, inverse = both[0].take(), both[1].take() + mirror.add
             for _, place, width in part.supplied:

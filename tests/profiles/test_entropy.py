@@ -6,7 +6,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import Kind, Layer, Role, Traffic, TrafficClass, Variable
 from v6t.profiles.transform.entropy import flows, held, varies
 from v6t.tests.expect import expect_error
 
@@ -85,13 +85,11 @@ def test_lists_that_go_on_together_stay_together():
         Variable("a", 16, Kind.LIST, values=(3, 1, 2)),
         Variable("b", 16, Kind.LIST, values=(30, 10, 20)),
     )
-    bindings = (Binding("a", "IP.dst", 16, 31), Binding("b", "UDP.dport", 0, 15))
-    layers = (Layer("Ether"), Layer("IP", {"dst": "198.18.0.1"}), Layer("UDP"))
-    traffic = Traffic(
-        "forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64, variables, bindings),)
-    )
+    a, b = variables
+    layers = (Layer("IP", {"dst": a.at(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
+    traffic = Traffic("forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64),))
     (two,) = flows(traffic, 2).classes
-    assert [v.values for v in two.variables] == [(3, 1), (30, 10)]
+    assert [v.values for v in two.drawn_variables()] == [(3, 1), (30, 10)]
 
 
 def test_more_flows_than_there_are():

@@ -17,7 +17,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import BLOCK, Expander, expand_set
 from v6t.profiles.export.stl import to_stl_json
-from v6t.profiles.model import Binding, Kind, Variable
+from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.support import FIGURE_8, relay
@@ -25,7 +25,7 @@ from v6t.tests.plugins.support import FIGURE_8, relay
 from .test_export_trex import CLIENT, TREX, client
 from .test_export_trex import traffics as compiler_traffics
 from .test_template import rebuilt
-from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, one
+from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, one
 from .vm import Machine
 
 WIDE = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "10.0.0.0/16", "ea_len": 24}

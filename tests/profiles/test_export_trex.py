@@ -14,10 +14,10 @@ import pytest
 from scapy.utils import RawPcapReader
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.export.stl import to_stl_json, to_stl_py
-from v6t.profiles.model import Binding, Kind, Traffic, Variable
+from v6t.profiles.model import Kind, Traffic, Variable
 
 from .test_template import rebuilt
-from .traffics import FOUR_IN_SIX, background, mape, one
+from .traffics import FOUR_IN_SIX, Binding, background, mape, one
 from .vm import Machine
 
 TREX = os.environ.get("TREX_DIR", "")

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.lower import Piece, lower
-from v6t.profiles.compiler.variables import Part, variable_bits
-from v6t.profiles.model import Binding, Kind, Layer, Variable
+from v6t.profiles.compiler.flow_variables import FlowVariable
+from v6t.profiles.compiler.writes import Write, encode_writes
+from v6t.profiles.model import Kind, Layer, Traffic, Variable
 from v6t.profiles.template import build, refresh_checksums
 
-from .traffics import ETHER, FOUR_IN_SIX, mape, one
+from .traffics import ETHER, FOUR_IN_SIX, MAPE_BINDINGS, Binding, mape, one
 from .vm import Machine
 
 FRAMES = 12
@@ -109,8 +109,9 @@ def sequence(v: Variable, count: int) -> list[int]:
 
 
 def taken_bits(v: Variable, b: Binding, value: int) -> int:
-    low, high = variable_bits(v, b)
-    return (value + b.add) % (1 << v.width) >> low & ((1 << high - low) - 1)
+    bits = b.bits([v])
+    low = v.width - bits.source - bits.length
+    return (value + b.add) % (1 << v.width) >> low & ((1 << bits.length) - 1)
 
 
 @pytest.mark.slow
@@ -140,7 +141,7 @@ def test_every_bit_is_placed(case):
                 placed = taken_bits(v, b, known[b.variable][k])
             else:
                 placed = number >> shift & mask
-                low, _ = variable_bits(v, b)
+                low = v.width - b.var_first - (b.last - b.first + 1)
                 for bit in range(b.last - b.first + 1):
                     value = placed >> bit & 1
                     assert seen.setdefault((b.variable, low + bit), value) == value
@@ -154,14 +155,13 @@ def test_every_bit_is_placed(case):
 
 @pytest.mark.parametrize(("kind", "plain"), [(Kind.UNIFORM, 0), (Kind.PERMUTATION, 1)])
 def test_mape_is_no_worse_than_by_hand(kind, plain):
-    made = one(*mape(kind).variables, bind=mape().bindings, layers=FOUR_IN_SIX)
-    found = program(compile_traffic(made).streams[0])
+    found = program(compile_traffic(Traffic("forward", (mape(kind),))).streams[0])
     assert (found["flow_var"], found["fix_checksum_hw"], sum(found.values())) == (2, 1, 9)
     assert found["write_flow_var"] == plain  # the whole list entry in octets 6 and 7
 
 
 def test_psid_offset_costs_one_more_write():
-    bind = (*mape().bindings[:4], Binding("a", "UDP.sport", 0, 5))
+    bind = (*MAPE_BINDINGS[:4], Binding("a", "UDP.sport", 0, 5))
     bind += (Binding("ea", "UDP.sport", 6, 10, 8, 12), Binding("low", "UDP.sport", 11, 15))
     made = one(
         Variable("ea", 13),
@@ -204,9 +204,9 @@ def test_an_aligned_field_takes_one_plain_write():
 
 
 def test_windows_stay_within_the_frame():
-    part = Part("v", 0, 24, "inc", values=[0xABCDEF], sizes=(4,))
+    flow_var = FlowVariable("v", 0, 24, "inc", values=[0xABCDEF], sizes=(4,))
     packet = bytes(20)
-    instructions, _ = lower([part], [Piece("v", 8 * 17, 24, 0)], packet)
+    instructions, _ = encode_writes([flow_var], [Write("v", 8 * 17, 24, 0)], packet)
     assert all(i.get("pkt_offset", 0) + i.get("pkt_cast_size", 4) <= 20 for i in instructions[1:])
     assert len(instructions) == 2
 

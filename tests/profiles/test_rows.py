@@ -59,7 +59,7 @@ def test_split_over_cores_each_row_is_sent_once():
 def test_no_rows_and_no_program_change_nothing():
     plain = sets("mape-br")["forward"]
     assert with_rows(plain, 0) == plain
-    with expect_error("beyond-trex", mentions="65535"):
+    with expect_error("too-many-for-trex", mentions="65535"):
         with_rows(plain, 70_000)
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from v6t.packets.walker import locate_headers
-from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.model import (
+    Expression,
+    Kind,
+    Layer,
+    Role,
+    Traffic,
+    TrafficClass,
+    Variable,
+    VariableBits,
+)
 from v6t.profiles.streams import Checksum
 
 ETHER = Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"})
@@ -16,48 +27,75 @@ OVER_SIX = (ETHER, IPV6, UDP)
 OVER_FOUR = (ETHER, IPV4, UDP)
 
 
-def mape(kind: Kind = Kind.UNIFORM) -> TrafficClass:
+@dataclass(frozen=True)
+class Binding:
+    """Bits ``first..last`` of ``"Layer.field"`` are bits of ``variable + add``; by default all."""
+
+    variable: str
+    field: str
+    first: int
+    last: int
+    var_first: int = 0
+    var_last: int | None = None
+    add: int = 0
+
+    def bits(self, variables):
+        """Return the bits of the variable, which is one of ``variables``."""
+        variable = next(v for v in variables if v.name == self.variable)
+        length = self.last - self.first + 1
+        return VariableBits(variable, self.first, length, self.var_first, self.add)
+
+
+def bind(layers, variables, bindings):
+    """Return the layers with all bindings."""
+    layers, names = list(layers), [layer.name for layer in layers]
+    for binding in bindings:
+        path, name = binding.field.split(".")
+        label, _, nth = path.partition(":")
+        at = [k for k, other in enumerate(names) if other == label][int(nth or 0)]
+        value = layers[at].fields.get(name, 0)
+        if not isinstance(value, Expression):
+            value = Expression(value, ())
+        value = Expression(value.base, (*value.bits, binding.bits(variables)))
+        layers[at] = layers[at].replace(**{name: value})
+    return tuple(layers)
+
+
+def single(variables, bindings, layers=OVER_SIX, frame_size=128, name="fg", **keys):
+    """A class whose variables are drawn in the given order."""
+    order = tuple(v.name for v in variables)
+    made = bind(layers, variables, bindings)
+    return TrafficClass(name, Role.FOREGROUND, made, frame_size, draw_order=order, **keys)
+
+
+MAPE_BINDINGS = (
+    Binding("ea", "IPv6.src", 51, 63),
+    Binding("ea", "IPv6.src", 104, 111, 0, 7),
+    Binding("ea", "IPv6.src", 123, 127, 8, 12),
+    Binding("ea", "IP.src", 24, 31, 0, 7),
+    Binding("ea", "UDP.sport", 0, 4, 8, 12),
+    Binding("low", "UDP.sport", 5, 15),
+)
+
+
+def mape(kind: Kind = Kind.UNIFORM, layers=FOUR_IN_SIX) -> TrafficClass:
     """Rule 2001:db8:ce::/51, 192.0.2.0/24, EA length 13, PSID offset 0 (Mapperf's Figure 8)."""
-    return TrafficClass(
-        "fg",
-        Role.FOREGROUND,
-        FOUR_IN_SIX,
-        104,
-        (Variable("ea", 13, kind), Variable("low", 11)),
-        (
-            Binding("ea", "IPv6.src", 51, 63),
-            Binding("ea", "IPv6.src", 104, 111, 0, 7),
-            Binding("ea", "IPv6.src", 123, 127, 8, 12),
-            Binding("ea", "IP.src", 24, 31, 0, 7),
-            Binding("ea", "UDP.sport", 0, 4, 8, 12),
-            Binding("low", "UDP.sport", 5, 15),
-        ),
-    )
+    return single((Variable("ea", 13, kind), Variable("low", 11)), MAPE_BINDINGS, layers, 104)
 
 
 def background(weight: int = 1) -> TrafficClass:
     """Native IPv6 with the ports of RFC 4814."""
-    return TrafficClass(
-        "bg",
-        Role.BACKGROUND,
-        OVER_SIX,
-        104,
-        (Variable("sport", 16, low=1024), Variable("dport", 16, low=1, high=49151)),
-        (Binding("sport", "UDP.sport", 0, 15), Binding("dport", "UDP.dport", 0, 15)),
-        weight=weight,
-    )
+    ports = {
+        "sport": Variable("sport", 16, low=1024),
+        "dport": Variable("dport", 16, low=1, high=49151),
+    }
+    layers = (ETHER, IPV6, Layer("UDP", ports))
+    return TrafficClass("bg", Role.BACKGROUND, layers, 104, weight=weight)
 
 
-def one(
-    *variables: Variable,
-    bind: tuple[Binding, ...],
-    layers: tuple[Layer, ...] = OVER_SIX,
-    frame_size: int = 128,
-    seed: int = 1,
-) -> Traffic:
+def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1) -> Traffic:
     """A traffic of a single class."""
-    made = TrafficClass("fg", Role.FOREGROUND, layers, frame_size, variables, bind)
-    return Traffic("forward", (made,), seed)
+    return Traffic("forward", (single(variables, bind, layers, frame_size),), seed)
 
 
 def udp_checksum(packet) -> Checksum | None:

@@ -7,22 +7,26 @@ kernel modules a host without modules may lack; busybox does it then.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.openssh import SshTransport
+from v6t.tests.core.support import COMMAND
+from v6t.tests.drivers.duts.test_guard import DUMMY, PLUGIN
 from v6t.tests.machine import cpio
-from v6t.tests.machine.image import Image, Recipe
-from v6t.tests.machine.machine import Machine, management
+from v6t.tests.machine.image import Recipe
+from v6t.tests.machine.machine import MANAGEMENT_MAC, OFFLOADS_OFF, Machine, management_card
 
 ACCELERATOR = os.environ.get("V6T_VM_ACCEL", "tcg")
 """A /dev/kvm says little: within a virtual machine without nested virtualisation one may be there that
 is slower than none."""
-MANAGEMENT_MAC = "52:54:00:00:00:01"
 INIT = """\
 #!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -102,11 +106,9 @@ SCRIPTS = (
     cpio.file("etc/ssh/sshd_config", SSHD_CONFIG),
 )
 """Not in the image, which takes minutes to make: a change in them makes no other."""
+WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done"
+"""A script: the step of a plan that waits."""
 ROOT = ("-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap")
-OFF = (
-    ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
-    "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
-)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Nic:
     @property
     def arguments(self) -> list[str]:
         """For QEMU."""
-        off = OFF if self.kind.startswith("virtio-net") else ""
+        off = f",{OFFLOADS_OFF}" if self.kind.startswith("virtio-net") else ""
         place = f"bus=pcie.0,addr={self.slot:#x},romfile="
         return [
             "-netdev", f"hubport,id={self.name},hubid={self.wire}",
@@ -161,13 +163,10 @@ def nics(kind: str, wires: Sequence[int], first: int = 0, name: str = "nic") -> 
 class Guest(Machine):
     """The machine, logged in to."""
 
-    def __init__(
-        self, image: Image, cards: Sequence[Nic], *, cpus: int = 2, mib: int = 4096
-    ) -> None:
+    def __init__(self, cards: Sequence[Nic], *, cpus: int = 2, mib: int = 4096) -> None:
         """Remember.
 
         Args:
-            image: of :data:`GUEST`.
             cards: its NICs.
             cpus: their number.
             mib: its memory.
@@ -177,12 +176,13 @@ class Guest(Machine):
         port = _free_port()
         command = [
             "-M", "q35", "-accel", ACCELERATOR, "-cpu", "max,la57=off",
-            "-smp", str(cpus), "-m", str(mib), *management(port, MANAGEMENT_MAC),
+            "-smp", str(cpus), "-m", str(mib), *management_card(port),
             *ROOT,
         ]  # fmt: skip
         for card in cards:
             command += card.arguments
-        super().__init__(image, port, command, [*SCRIPTS, cpio.file("etc/v6t-interfaces", lines)])
+        files = [*SCRIPTS, cpio.file("etc/v6t-interfaces", lines)]
+        super().__init__(GUEST.image(), port, command, files)
         self._way: SshTransport | None = None
 
     def start(self) -> None:
@@ -197,6 +197,10 @@ class Guest(Machine):
             self._way.close()
         self._way = self.transport()
         self._way.open()
+
+    def login(self) -> dict[str, object]:
+        """Return the SSH options of a testbed."""
+        return self.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
 
     def run(self, command: str, deadline_s: float = 600) -> Output:
         """A command as root of the machine."""
@@ -226,3 +230,38 @@ def _free_port() -> int:
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         return int(asked.getsockname()[1])
+
+
+@contextmanager
+def running_guest(cards: Sequence[Nic] = (), **hardware: int) -> Iterator[Guest]:
+    """Boot a guest and stop it at the end."""
+    guest = Guest(cards, **hardware)
+    try:
+        guest.start()
+        yield guest
+    finally:
+        guest.stop()
+
+
+class Operator:
+    """Commands of v6t on this host that configure a guest step by step."""
+
+    def __init__(
+        self, device: Guest, place: Path, steps: list[dict[str, object]], **options: object
+    ) -> None:
+        self.bed = place / "bed.json"
+        options = {"base": False, "steps": [DUMMY, *steps], "ssh": device.login(), **options}
+        self.bed.write_text(json.dumps({"dut": {"driver": "command", "options": options}}))
+        device.done(f"cat >/run/waits <<'.'\n{WAITS}\n.\nrm -f /run/reached /run/go")
+
+    def start(self, action: str) -> subprocess.Popen[str]:
+        """Start `v6t dut`."""
+        words = [*COMMAND, "dut", action, "--testbed", str(self.bed), *PLUGIN]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def v6t(self, action: str) -> tuple[int, str]:
+        """Run `v6t dut` and return its exit status and output."""
+        process = self.start(action)
+        said = process.communicate(timeout=600)[0]
+        print(said)
+        return process.returncode, said

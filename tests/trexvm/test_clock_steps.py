@@ -6,29 +6,20 @@ Both are a virtual machine, whose clock nobody else needs. Without hardware acce
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
 import time
 
 import pytest
 from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.duts.field import until
-from v6t.tests.drivers.duts.test_guard import DUMMY, PLUGIN, step
-from v6t.tests.machine.image import lacking
+from v6t.tests.drivers.duts.test_guard import step
+from v6t.tests.needs import asked_for
 
-from .guest import GUEST, Guest
+from .guest import Operator, running_guest
 
-pytestmark = [
-    pytest.mark.trexvm,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        os.environ.get("V6T_TREX_VM") != "1",
-        reason="`make test-trex-vm` asks for it (V6T_TREX_VM=1)",
-    ),
-]
+pytestmark = asked_for("trexvm", "test-trex-vm", "V6T_TREX_VM", 1800)
 HOUR_S, DAY_S = 3600, 86400
 LIMIT_S = 10
 STEPPED = re.compile(r"the clock was stepped by (\S+) s")
@@ -53,15 +44,9 @@ LOOK = (
 
 @pytest.fixture(scope="module")
 def machine():
-    if lacking():
-        pytest.skip(f"apt-get install {' '.join(lacking())}")
-    made = Guest(GUEST.image(), [], cpus=2, mib=2048)
-    try:
-        made.start()
-        made.done(f"modprobe veth; mkdir {PLACE}")
-        yield made
-    finally:
-        made.stop()
+    with running_guest(cpus=2, mib=2048) as guest:
+        guest.done(f"modprobe veth; mkdir {PLACE}")
+        yield guest
 
 
 def stepped(machine, seconds):
@@ -122,24 +107,13 @@ def test_the_clock_of_the_machine_that_measures(machine):
 
 def test_the_clock_of_the_device(machine, tmp_path):
     """Lock and timer count seconds, not times of day; whoever is killed is undone in time all the same."""
-    ssh = machine.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
-    options = {
-        "base": False, "steps": [DUMMY, step("waits", deadline_s=240)], "ssh": ssh,
-        "undo_after_s": LIMIT_S,
-    }  # fmt: skip
-    bed = tmp_path / "bed.json"
-    bed.write_text(json.dumps({"dut": {"driver": "command", "options": options}}))
-    waits = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done"
-    machine.done(f"cat >/run/waits <<'.'\n{waits}\n.\nrm -f /run/reached /run/go")
-
-    def begun(what):
-        words = [*COMMAND, "dut", what, "--testbed", str(bed), *PLUGIN]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    steps = [step("waits", deadline_s=240)]
+    operator = Operator(machine, tmp_path, steps, undo_after_s=LIMIT_S)
 
     def seen(word):
         return word in machine.done(LOOK)
 
-    process = begun("apply")
+    process = operator.start("apply")
     until(lambda: seen("reached"), "the step that waits", 300)
     for seconds in (HOUR_S, -HOUR_S, -DAY_S, DAY_S):
         stepped(machine, seconds)
@@ -152,8 +126,6 @@ def test_the_clock_of_the_device(machine, tmp_path):
     stepped(machine, -DAY_S)
     until(lambda: not seen("configured"), "the device's timer", 120)
     print(machine.done(f"{LOOK}; cat /run/v6t/guard/fired"))
-    done = begun("restore")
-    said = done.communicate(timeout=300)[0]
-    print(said)
-    assert done.returncode == 0, said
+    status, said = operator.v6t("restore")
+    assert status == 0, said
     assert machine.done("ls -A /run/v6t").strip() == ""

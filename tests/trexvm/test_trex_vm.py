@@ -20,24 +20,13 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
-from v6t.tests.machine.image import Image, lacking
+from v6t.tests.needs import asked_for, needs_trex
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
-from .guest import GUEST, Guest, Nic, nics
+from .guest import Nic, nics, running_guest
 
-pytestmark = [
-    pytest.mark.trexvm,
-    pytest.mark.timeout(3000),
-    pytest.mark.skipif(
-        os.environ.get("V6T_TREX_VM") != "1",
-        reason="`make test-trex-vm` asks for it (V6T_TREX_VM=1)",
-    ),
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-]
+pytestmark = [*asked_for("trexvm", "test-trex-vm", "V6T_TREX_VM", 3000), needs_trex]
 MOUNT = "mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize=2M hugetlbfs /dev/hugepages"
 LINE_RATE = "4M"
 """So little that a processor that is a program reaches it: a search is at its end soon then."""
@@ -71,25 +60,15 @@ with_all = pytest.mark.parametrize("guest", ["all NICs"], indirect=True)
 with_cores = pytest.mark.parametrize("guest", ["six CPUs"], indirect=True)
 
 
-@pytest.fixture(scope="session")
-def image() -> Image:
-    packages = lacking() + ([] if shutil.which("lspci") else ["pciutils"])
-    if packages:
-        pytest.skip(f"apt-get install {' '.join(packages)}")
-    return GUEST.image()
-
-
 @pytest.fixture(scope="module")
-def guest(request, image):
+def guest(request):
     """A machine with NICs; booting takes a minute: it serves all tests that are content with it."""
     cards, more = GUESTS[request.param]
-    made = Guest(image, cards, **more)
-    try:
-        made.start()
+    if not shutil.which("lspci"):
+        pytest.skip("apt-get install pciutils")
+    with running_guest(cards, **more) as made:
         made.done("sysctl -w vm.nr_hugepages=512")
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -105,10 +84,6 @@ def hugepages(guest, *, mounted):
         guest.done(MOUNT)
 
 
-def way(guest):
-    return guest.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
-
-
 def link(tester: Nic, far: Nic, **more):
     return {"tester_mac": tester.mac, "dut_mac": far.mac, **more}
 
@@ -122,7 +97,7 @@ def bed(guest, path, cards, ends, *, links=None, dut=None, **options):
             "options": {
                 "trex_dir": os.environ["TREX_DIR"],
                 "interfaces": [left.address, right.address],
-                "ssh": way(guest),
+                "ssh": guest.login(),
                 "start_deadline_s": 600,
                 **options,
             },
@@ -235,7 +210,7 @@ def test_a_router_between_two_nics(guest, tmp_path, kind):
     hugepages(guest, mounted=True)
     dut = {
         "driver": "linux-router",
-        "options": {"left": ends[0].name, "right": ends[1].name, "ssh": way(guest)},
+        "options": {"left": ends[0].name, "right": ends[1].name, "ssh": guest.login()},
     }
     file = bed(guest, tmp_path / "bed.yaml", cards, ends, dut=dut)
     out = tmp_path / "run"

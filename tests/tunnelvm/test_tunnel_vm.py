@@ -6,32 +6,22 @@ the image is made. Without hardware acceleration a machine is slow, and rates ar
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from v6t.drivers.duts.chain import driver as chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import Standing as Bedded
 from v6t.tests.drivers.duts.bench import traffic_classes
+from v6t.tests.jool.image import TUNNEL
 from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
 from v6t.tests.jool.vm import MachineDut, Standing, stands_in
-from v6t.tests.machine.image import lacking
-from v6t.tests.needs import NO_TREX
+from v6t.tests.needs import asked_for, needs_trex
 
-from .image import TUNNEL
-
-ASKED = os.environ.get("V6T_TUNNEL_VM") == "1"
-pytestmark = [
-    pytest.mark.tunnelvm,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not ASKED, reason="`make test-tunnel-vm` asks for it (V6T_TUNNEL_VM=1)"),
-]
+pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM")
 DRIVER = "ip6-tunnel"
 PLUGINS = ("mape-ce", "lwb4")
 DELAYS = (
@@ -46,9 +36,6 @@ OCTETS = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x2
 @pytest.fixture(scope="module")
 def machine():
     """One that stands for all; its image is made the first time."""
-    possible, why = available()
-    assert possible, why
-    assert not lacking(), f"apt-get install {' '.join(lacking())}"
     made = Standing(TUNNEL.image())
     yield made
     made.end()
@@ -104,7 +91,7 @@ def test_traffic_classes(dscp, in_machine):
         assert why == "", (pair, told)
 
 
-@pytest.mark.skipif(bool(NO_TREX), reason=NO_TREX)
+@needs_trex
 def test_trex_measures_it(machine, in_machine, tmp_path):
     run = measured(tmp_path, "lwb4", {"driver": DRIVER}, *THROUGHPUT, tester="trex")
     seen(machine, "lwb4-trex", run)

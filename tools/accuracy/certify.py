@@ -232,7 +232,7 @@ class _Bench:
         raise TesterError(
             f"{check.name}: {why}",
             "is the machine busy with something else?",
-            code="device-unverified",
+            code="check-failed",
         )
 
     def _ask(self, check: Check, trial: Trial) -> tuple[TrialResult, Truth]:

@@ -21,9 +21,8 @@ from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.tests.drivers import matrix
-from v6t.tests.jool.image import JOOL
+from v6t.tests.jool.image import JOOL, TUNNEL
 from v6t.tests.machine.image import Recipe
-from v6t.tests.tunnelvm.image import TUNNEL
 
 from . import sshserver, vmserver
 

@@ -1,0 +1,233 @@
+"""TRex's flow variables, and how a variable of the model is split over them.
+
+Bits of variables are counted here from the least significant one, 0, as shifts count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from v6t.base.errors import UsageError
+from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
+
+if TYPE_CHECKING:
+    from v6t.profiles.model import Variable
+
+MAX_WIDTH = 48
+"""Widest variable of the model (EA bits, RFC 7597, section 5.2)."""
+WORD = 32
+"""Bits of a flow variable that a masked write can read."""
+
+
+@dataclass(frozen=True)
+class FlowVariable:
+    """A flow variable that supplies bits ``low..high - 1`` of a variable.
+
+    Attributes:
+        name: unique in the stream.
+        low, width: the bits it supplies.
+        op, minimum, maximum, step: as TRex takes them; the range is a multiple of the step.
+        values: entries of a list instead of a range.
+        sizes: octets it may have, best first. Masked writes read the upper four of 8 octets.
+        raised: bit of the flow variable that supplies bit ``low``.
+        runs: the bits it supplies if they are not neighbors: (bit of the variable, bit of the flow
+            variable, width) each.
+        add: constant that makes its value, without the bits below ``raised``, the variable's.
+        clean: value + ``add`` has no other bits, so it may be stored as a whole.
+    """
+
+    name: str
+    low: int
+    width: int
+    op: Op
+    minimum: int = 0
+    maximum: int = 0
+    step: int = 1
+    values: Sequence[int] = field(default=(), repr=False)
+    sizes: tuple[int, ...] = (4,)
+    raised: int = 0
+    add: int = 0
+    clean: bool = True
+    runs: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def supplied(self) -> tuple[tuple[int, int, int], ...]:
+        """All runs; one if the bits are neighbors."""
+        return self.runs or ((self.low, self.raised, self.width),)
+
+    @property
+    def high(self) -> int:
+        """Bit above the highest one supplied."""
+        return self.low + self.width
+
+    @property
+    def cost_ns(self) -> float:
+        """Time per frame to advance it; more than 2 random octets take two draws."""
+        return 8.0 if self.op == "random" and self.sizes[0] > 2 else 6.0
+
+    def declare(self, size: int) -> Instruction:
+        """Return its ``flow_var`` instruction."""
+        if len(self.values):
+            return list_var(self.name, size, self.values)
+        return flow_var(self.name, size, self.op, self.minimum, self.maximum, self.step)
+
+    def complement(self, name: str) -> FlowVariable | None:
+        """Return a flow variable with all bits inverted, or None if TRex has none."""
+        ones = (1 << max(place + width for _, place, width in self.supplied)) - 1
+        if len(self.values):
+            values = [ones - value for value in self.values]
+            return replace(self, name=name, values=values, sizes=sizes_for(ones))
+        if self.op == "random" or self.sizes[0] == 8:
+            return None
+        op: Op = "dec" if self.op == "inc" else "inc"
+        return replace(self, name=name, op=op, add=ones - self.minimum - self.maximum - self.add)
+
+
+@dataclass(frozen=True)
+class Split:
+    """How flow variables supply all bits of a variable.
+
+    Attributes:
+        flow_vars: disjoint, most significant bits first.
+        constant: value of the bits that no flow variable supplies.
+        notes: choices that a user should know about.
+        order: see :class:`~v6t.profiles.model.Variable`.
+    """
+
+    flow_vars: tuple[FlowVariable, ...]
+    constant: int = 0
+    notes: tuple[str, ...] = ()
+    order: int = 1
+
+
+class FrameBits(NamedTuple):
+    """Bits ``low..high - 1`` of ``variable + add``; the lowest goes to bit ``last`` of the frame."""
+
+    low: int
+    high: int
+    last: int
+    add: int
+
+
+@dataclass(frozen=True)
+class BoundVariable:
+    """A variable with the bits of the frame that it is copied to.
+
+    Attributes:
+        variable: the variable.
+        copies: where its bits go.
+        seed: of the orders and strides drawn for it.
+    """
+
+    variable: Variable
+    copies: tuple[FrameBits, ...]
+    seed: int = 1
+
+    @property
+    def cuts(self) -> list[int]:
+        """Bits of the variable between which copies begin or end."""
+        edges = {bit for copy in self.copies for bit in (copy.low, copy.high)}
+        return sorted(edges - {0, self.variable.width})
+
+    @property
+    def adds(self) -> bool:
+        """Whether a copy adds a constant."""
+        return any(copy.add for copy in self.copies)
+
+    @property
+    def carry(self) -> int:
+        """Highest bit at which the variable may be cut: additions carry from it upwards."""
+        width = self.variable.width
+        return min(trailing_zeros(copy.add, width) for copy in self.copies)
+
+    def choose_cuts(self, candidates: Iterable[Sequence[int]], what: str) -> Sequence[int]:
+        """Return the cheapest of several ways to cut, the first of equals.
+
+        Raises:
+            UsageError: an addition would carry over every one of them.
+        """
+        usable = [c for c in candidates if max(c, default=0) <= self.carry]
+        if not usable:
+            raise UsageError(
+                f"variable '{self.variable.name}' ({what}) needs several flow variables, and TRex "
+                "cannot carry the constant added to it from one to the next",
+                "copy it without a constant, or narrow it",
+                code="beyond-trex",
+            )
+        return min(usable, key=self._cost_ns)
+
+    def _cost_ns(self, cuts: Sequence[int]) -> float:
+        """Estimate the time per frame of all writes if the variable is cut at these bits."""
+        edges = [0, *sorted(cuts), self.variable.width]
+        writes = 0
+        for copy in self.copies:
+            for start, end in pairwise(edges):
+                low, high = max(copy.low, start), min(copy.high, end)
+                if low < high:
+                    first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
+                    writes += -(-(last // 8 - first // 8 + 1) // 4)
+        return 6.0 * (len(edges) - 1) + 5.5 * writes
+
+
+def split_constant_bits(low: int, high: int, bound: BoundVariable) -> tuple[int, int]:
+    """Return the number of low bits that differ within ``low..high``, and the bits above.
+
+    If a copy adds a constant, all bits differ because of the carry.
+    """
+    if bound.adds:
+        return bound.variable.width, 0
+    bits = (low ^ high).bit_length()
+    return bits, low >> bits << bits
+
+
+def sizes_for(*values: int) -> tuple[int, ...]:
+    """Return the sizes of 1, 2 and 4 octets that hold all values, smallest first."""
+    return tuple(s for s in (1, 2, 4) if max(values) < 1 << 8 * s)
+
+
+def trailing_zeros(value: int, limit: int) -> int:
+    """Count the zero bits at the low end of a number, at most ``limit``."""
+    return min((value & -value).bit_length() - 1 if value else limit, limit)
+
+
+def split_list(bound: BoundVariable, values: Sequence[int]) -> Split:
+    """Split a variable that takes listed values in their order."""
+    import numpy as np
+
+    array = np.asarray(values, dtype=np.uint64)
+    low, high = int(array.min()), int(array.max())
+    bits, constant = bound.variable.width, 0
+    if not bound.adds:
+        bits = int(np.bitwise_or.reduce(array ^ array[0])).bit_length()
+        constant = low >> bits << bits
+    if bits == 0:
+        return Split((), constant)
+    cuts: Sequence[int] = ()
+    if (high - constant).bit_length() > WORD:
+        cuts = bound.choose_cuts([(c,) for c in range(bits - WORD, WORD + 1)], "a list")
+    flow_vars = []
+    for start, end in pairwise([0, *cuts, bits]):
+        column = (array >> np.uint64(start)) & np.uint64((1 << end - start) - 1)
+        name = f"{bound.variable.name}.{start}" if cuts else bound.variable.name
+        sizes = sizes_for(int(column.max()))
+        flow_vars.append(list_flow_var(name, start, end - start, column.tolist(), sizes))
+    return Split(tuple(reversed(flow_vars)), constant)
+
+
+def list_flow_var(
+    name: str, low: int, width: int, values: Sequence[int], sizes: tuple[int, ...] = ()
+) -> FlowVariable:
+    """Return a flow variable that takes listed values in turn."""
+    return FlowVariable(
+        name, low, width, "inc", values=values, sizes=sizes or sizes_for(max(values))
+    )
+
+
+def shuffle_range(low: int, high: int, seed: int) -> list[int]:
+    """Return ``low..high`` in an order that depends on the seed only."""
+    import numpy as np
+
+    return [int(v) + low for v in np.random.default_rng(seed).permutation(high - low + 1)]

@@ -1,0 +1,175 @@
+"""Uniform draws in spite of TRex's 15-bit generator.
+
+``vm_rand16`` gives 15 bits ``r``, the top of a 31-bit linear congruential state; ``vm_rand32`` gives
+``(r << 16) + r'``, so bits 15 and 31 are always 0; a variable is ``min + random % range``
+(trex_stl_stream_vm.h). The low bits of draws repeat early (bit k after ``2^(k + 17)`` draws) and
+depend on each other. Therefore
+
+* up to 15 bits are the top bits of one draw: exactly uniform;
+* 16 bits are the low half of a 4-octet variable with range :data:`FILLED`: half of the draws wrap,
+  which flips bit 15 of a draw, and the top bit of the first draw decides which half;
+* more bits are several such variables;
+* ``odd * 2^k`` values are the top bits of a 4-octet variable, as long as they fit;
+* in any other range the modulo itself mixes the bits, and the bias that it leaves is computed;
+* if the bias is too large, as for 1..65535, and no factor 2^k can be split off, up to 65,535 values
+  are a shuffled list: each comes once per cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+from v6t.base.errors import UsageError
+from v6t.profiles.compiler.flow_variables import (
+    WORD,
+    BoundVariable,
+    FlowVariable,
+    Split,
+    list_flow_var,
+    shuffle_range,
+    sizes_for,
+    split_constant_bits,
+    trailing_zeros,
+)
+from v6t.profiles.compiler.instructions import MAX_LIST
+
+DRAW_BITS = 15
+FILLED = (1 << 30) + (1 << 15)
+FILLED_BITS = 16
+FILLED_BIAS = 2.0**-14
+MAX_BIAS = 0.01
+"""Largest accepted relative deviation of a value's probability."""
+RAISED_BIAS = 0.002
+"""The same if dropping fewer low bits is an alternative."""
+
+_Drawn = tuple[list[FlowVariable], list[str]]
+"""Flow variables, most significant bits first, and notes."""
+
+
+def split_uniform(bound: BoundVariable) -> Split:
+    """Split a ``UNIFORM`` variable.
+
+    Raises:
+        UsageError: TRex cannot draw from this range without visible bias.
+    """
+    low, high = bound.variable.low, bound.variable.top
+    if low == high and not bound.adds:
+        return Split((), low)
+    bits, constant = split_constant_bits(low, high, bound)
+    flow_vars, notes = _draw_range(bound, low - constant, high - constant, 0, bits)
+    return Split(tuple(flow_vars), constant, tuple(notes))
+
+
+@lru_cache(maxsize=4096)
+def compute_bias(span: int, dropped: int = 0) -> float:
+    """Return the largest relative deviation from ``1/span`` of a value's probability.
+
+    Args:
+        span: number of values.
+        dropped: low bits of ``vm_rand32() % (span << dropped)`` that are not used.
+    """
+    import numpy as np
+
+    # all 2^30 outcomes are blocks of 2^15 neighbors that start at multiples of 2^16
+    block, whole = 1 << DRAW_BITS, span << dropped
+    laps, rest = divmod(block, whole)
+    starts = (np.arange(block, dtype=np.int64) << 16) % whole
+    ends = starts + rest
+    # how often each residue lies in [start, start + rest) modulo the range: a step function; the
+    # lowest bit tells steps up from steps down: numbers are sorted faster than they are ordered
+    steps = np.concatenate([[0], starts << 1 | 1, ends % whole << 1])
+    steps.sort()
+    at, level = steps >> 1, np.cumsum((steps & 1) * 2 - 1)
+    # the leading zero is not a step but was counted as one down
+    level += laps * block + int((ends >= whole).sum()) + 1
+    last = np.append(at[1:] != at[:-1], True)
+    at, level = at[last], level[last]
+    mean = float(block) * block / span
+    counts = level.astype(np.float64)
+    if dropped:
+        total = np.append(0, np.cumsum(np.diff(np.append(at, whole)) * level))
+        groups = np.arange(span + 1, dtype=np.int64) << dropped
+        counts = np.diff(np.interp(groups, np.append(at, whole), total))
+    return float(np.abs(counts - mean).max() / mean)
+
+
+def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int) -> _Drawn:
+    """Draw ``low..high`` in bits ``shift..shift + bits - 1`` of the variable."""
+    span = high - low + 1
+    if low == 0 and span == 1 << bits:
+        return _draw_bits(bound, shift, bits)
+    name = f"{bound.variable.name}.{shift}" if shift else bound.variable.name
+    for raised in _raises(high, span):
+        bias = compute_bias(span, raised)
+        if bias <= (RAISED_BIAS if raised else MAX_BIAS):
+            least, most = low << raised, ((high + 1) << raised) - 1
+            drawn = FlowVariable(
+                name, shift, bits, "random", least, most, raised=raised, clean=not raised
+            )
+            return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
+    zeros = min(trailing_zeros(low, bits), trailing_zeros(high + 1, bits), bound.carry - shift)
+    if 0 < zeros < bits:
+        top = ((high + 1) >> zeros) - 1
+        above, notes = _draw_range(bound, low >> zeros, top, shift + zeros, bits - zeros)
+        below, more = _draw_bits(bound, shift, zeros)
+        return above + below, notes + more
+    if bits <= WORD and span <= MAX_LIST:
+        values = shuffle_range(low, high, bound.seed)
+        text = (
+            f"{name}: TRex's 15-bit random numbers cannot draw evenly from {span} values, so a "
+            f"shuffled list gives each exactly once per {span} frames"
+        )
+        return [list_flow_var(name, shift, bits, values, sizes_for(high))], [text]
+    raise UsageError(
+        f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values: "
+        "TRex's random numbers have 15 or 30 bits",
+        "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one",
+        code="beyond-trex",
+    )
+
+
+def _raises(high: int, span: int) -> Iterator[int]:
+    """Yield how many bits to draw below the value and to drop, best first."""
+    # more than this and blocks of 2^15 neighbors would leave every second one out
+    most = max(DRAW_BITS - trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
+    for raised in range(most, -1, -1):
+        if (high + 1) << raised <= 1 << WORD:
+            yield raised
+
+
+def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:
+    """Draw all ``2^bits`` values of bits ``shift..shift + bits - 1``."""
+    top, most = shift + bits, FILLED_BITS
+    ways: list[tuple[int, ...]]
+    if bits <= most:
+        ways = [()]
+    elif bits <= 2 * most:
+        ways = [(c,) for c in range(top - most, shift + most + 1)]
+    else:
+        ways = [
+            (a, b)
+            for a in range(max(shift + 1, top - 2 * most), shift + most + 1)
+            for b in range(max(a + 1, top - most), min(a + most, top - 1) + 1)
+        ]
+    # of equally cheap ways take one of exact draws only
+    ways.sort(key=lambda w: any(b - a > DRAW_BITS for a, b in pairwise([shift, *w, top])))
+    cuts = bound.choose_cuts(ways, f"{bits} random bits")
+    flow_vars, notes = [], []
+    for start, end in pairwise([shift, *cuts, top]):
+        name = f"{bound.variable.name}.{start}" if cuts or shift else bound.variable.name
+        width = end - start
+        if width <= DRAW_BITS:
+            raised, ones = DRAW_BITS - width, (1 << DRAW_BITS) - 1
+            flow_var = FlowVariable(
+                name, start, width, "random", 0, ones, sizes=(2,), raised=raised, clean=not raised
+            )
+        else:
+            flow_var = FlowVariable(name, start, width, "random", 0, FILLED - 1, clean=False)
+            notes.append(
+                f"{name}: 16 bits of one 30-bit draw, each value within {FILLED_BIAS:.2%} of "
+                "equally likely"
+            )
+        flow_vars.append(flow_var)
+    return flow_vars[::-1], notes

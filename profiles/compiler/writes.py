@@ -1,0 +1,180 @@
+"""Bits of flow variables to bits of the frame, in the fewest and cheapest write instructions.
+
+``write_mask_flow_var`` covers up to 4 octets anywhere, selects bits by a mask and shifts the
+variable; so all writes of one flow variable with the same shift and constant form a *group*, which
+takes as many masked writes as windows of 4 octets cover it. If the bits of a group stand as in
+memory, ``write_flow_var`` stores the whole variable instead, which is cheaper (trex.md, section 9):
+the other bits it overwrites must be constants (added to the variable) or be written again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from v6t.profiles.compiler.flow_variables import FlowVariable
+from v6t.profiles.compiler.instructions import Instruction, write, write_mask
+
+PLAIN_NS = 3.5
+MASKED_NS = 5.5
+
+
+class Write(NamedTuple):
+    """Bits ``first .. first + width - 1`` of the frame come from a flow variable.
+
+    Attributes:
+        flow_var: name of the flow variable.
+        first, width: bits of the frame.
+        low: bit of the flow variable that goes to the last of them.
+        add: constant added to the flow variable first.
+    """
+
+    flow_var: str
+    first: int
+    width: int
+    low: int
+    add: int = 0
+
+    @property
+    def bits(self) -> range:
+        """Bits of the frame."""
+        return range(self.first, self.first + self.width)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Writes of one flow variable with the same constant and shift.
+
+    ``diagonal`` is the sum of a frame bit and its bit of the flow variable.
+    """
+
+    flow_var: FlowVariable
+    add: int
+    diagonal: int
+    bits: frozenset[int]
+
+
+@dataclass(frozen=True)
+class _PlainWrite:
+    """A store of the whole flow variable; it overwrites the bits of other groups in ``spoils``."""
+
+    group: _Group
+    offset: int
+    add: int
+    spoils: frozenset[int]
+
+
+def encode_writes(
+    flow_vars: Sequence[FlowVariable], writes: Iterable[Write], packet: bytes
+) -> tuple[list[Instruction], float]:
+    """Return the instructions that declare and write flow variables, and their ns per frame.
+
+    Args:
+        flow_vars: the flow variables; those without writes are left out.
+        writes: disjoint bits of the frame.
+        packet: the template, which has the constants around them.
+    """
+    groups = _group_writes(flow_vars, writes)
+    sizes, plain = _choose_plain_writes(flow_vars, groups, packet)
+    used = [v for v in flow_vars if any(g.flow_var is v for g in groups)]
+    stored = [write(p.group.flow_var.name, p.offset, p.add) for p in plain]
+    masked = [
+        instruction
+        for group in groups
+        if not any(p.group is group for p in plain)
+        for instruction in _encode_masked(group, len(packet))
+    ]
+    masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
+    cost = sum(v.cost_ns for v in used) + PLAIN_NS * len(stored) + MASKED_NS * len(masked)
+    return [*(v.declare(sizes[v.name]) for v in used), *stored, *masked], cost
+
+
+def _group_writes(flow_vars: Sequence[FlowVariable], writes: Iterable[Write]) -> list[_Group]:
+    by_name = {v.name: v for v in flow_vars}
+    bits: dict[tuple[str, int, int], set[int]] = {}
+    for w in writes:
+        key = (w.flow_var, w.add % (1 << 32), w.first + w.width - 1 + w.low)
+        bits.setdefault(key, set()).update(w.bits)
+    groups = [_Group(by_name[n], add, d, frozenset(b)) for (n, add, d), b in bits.items()]
+    return sorted(groups, key=lambda g: min(g.bits))
+
+
+def _choose_plain_writes(
+    flow_vars: Sequence[FlowVariable], groups: Sequence[_Group], packet: bytes
+) -> tuple[dict[str, int], list[_PlainWrite]]:
+    """Choose the size of each flow variable that allows the most plain writes; return these in order."""
+    owner = {bit: group for group in groups for bit in group.bits}
+    sizes: dict[str, int] = {}
+    accepted: list[_PlainWrite] = []
+    for flow_var in flow_vars:
+        own = [group for group in groups if group.flow_var is flow_var]
+        best: list[_PlainWrite] = []
+        sizes[flow_var.name] = flow_var.sizes[0]
+        for size in flow_var.sizes:
+            trial = list(accepted)
+            for group in own:
+                plain = _plain_write(group, size, owner, packet)
+                if plain and _in_order([*trial, plain]) is not None:
+                    trial.append(plain)
+            if len(trial) - len(accepted) > len(best):
+                best, sizes[flow_var.name] = trial[len(accepted) :], size
+        accepted += best
+    return sizes, _in_order(accepted) or []
+
+
+def _plain_write(
+    group: _Group, size: int, owner: Mapping[int, _Group], packet: bytes
+) -> _PlainWrite | None:
+    """Return the plain write that does all of a group, if there is one for this size."""
+    flow_var = group.flow_var
+    end, misaligned = divmod(group.diagonal + 1, 8)
+    offset = end - size
+    if misaligned or size == 8 or offset < 0 or end > len(packet) or min(group.bits) < 8 * offset:
+        return None
+    window = range(8 * offset, 8 * end)
+    # bits the variable may set; a constant next to them can be added, one among them is lost
+    settable = flow_var.width if flow_var.clean else 8 * size
+    constants = [bit for bit in window if bit not in owner]
+    if any(group.diagonal - bit < settable for bit in constants):
+        return None
+    if flow_var.clean and group.add != flow_var.add % (1 << 32):
+        return None  # the constant of a copy may carry into the bits above
+    beside = sum((packet[b // 8] >> (7 - b % 8) & 1) << group.diagonal - b for b in constants)
+    spoils = frozenset(b for b in window if owner.get(b, group) is not group)
+    return _PlainWrite(group, offset, group.add + beside, spoils)
+
+
+def _in_order(plain: Sequence[_PlainWrite]) -> list[_PlainWrite] | None:
+    """Order writes so that none spoils an earlier one; None if that is impossible."""
+    pending, ordered = list(plain), []
+    while pending:
+        for candidate in pending:
+            others = (p for p in pending if p is not candidate)
+            if not any(p.spoils & candidate.group.bits for p in others):
+                break
+        else:
+            return None
+        pending.remove(candidate)
+        ordered.append(candidate)
+    return ordered
+
+
+def _encode_masked(group: _Group, length: int) -> list[Instruction]:
+    """Return the masked writes that cover a group."""
+    instructions = []
+    octets = sorted({bit // 8 for bit in group.bits})
+    while octets:
+        start = octets[0]
+        window = [octet for octet in octets if octet < start + 4]
+        octets = octets[len(window) :]
+        span = window[-1] - start + 1
+        size = 4 if span == 3 else span
+        if span == 3 and start % 4:
+            start -= 1
+        start = min(start, length - size)
+        base = 8 * (start + size) - 1
+        mask = sum(1 << base - bit for bit in group.bits if bit // 8 in window)
+        shift = base - group.diagonal
+        instructions.append(write_mask(group.flow_var.name, start, size, mask, shift, group.add))
+    return instructions
