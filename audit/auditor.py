@@ -10,13 +10,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from v6t.audit.clause import NOT_TESTABLE, Clause, Subject, subject_of
-from v6t.audit.probe import Probe
+from v6t.audit.clause import (
+    Clause,
+    Probe,
+    Subject,
+    Suite,
+    not_testable,
+    subject_of,
+)
 from v6t.audit.record import AuditFrame, Finding
 from v6t.audit.runner import Listening, Outcome, carry_out
-from v6t.audit.suites import Selection, load_suites, select_clauses
 from v6t.audit.wire import NOTHING, Wire, opposite
-from v6t.base.errors import DutError, UsageError, interrupted
+from v6t.base.entry_points import Extensions
+from v6t.base.errors import DutError, ExtensionError, UsageError, interrupted
 from v6t.base.log_levels import NOTICE
 
 if TYPE_CHECKING:
@@ -25,12 +31,15 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 _LOG = logging.getLogger(__name__)
+SUITES: Extensions[Suite] = Extensions("v6t.audits", "v6t.audit.clause:Suite", "suite")
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 """Longest time that a clause may wait for timers, by the user's choice."""
 SAVE_INTERVAL_S = 10.0
 """Findings are saved this often, in case the process is killed."""
 _DESCRIBED_TURNS = 3
 """Exchanges that a finding describes; the capture has all of them."""
+_LISTING = "`v6t audit --plugin NAME --list` prints the clauses of a technology"
+_WITHOUT_AUDIT = "leave out --audit"
 
 
 class AuditedDevice(Protocol):
@@ -41,19 +50,13 @@ class AuditedDevice(Protocol):
         """The technology with its parameters."""
 
     def open(self) -> AbstractContextManager[Probe]:
-        """Configure the device; restore it at the end.
-
-        Raises:
-            UsageError: single frames cannot reach the device.
-            DutError: it could not be configured.
-        """
+        """Configure the device, and restore it at the end; raise UsageError or DutError if that fails."""
 
     def with_params(self, params: Mapping[str, Any]) -> Self:
-        """Return the device in a further configuration.
+        """Return the device in a further configuration, or raise UsageError."""
 
-        Raises:
-            UsageError: the device or its driver does not support the parameters.
-        """
+
+Device = TypeVar("Device", bound=AuditedDevice)
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,12 @@ class AuditRequest:
     """What the user asks for.
 
     Attributes:
-        suites: names; none: all that apply.
         clauses: parts of names of clauses; none: all.
         variants: also test further configurations.
         listening: how long to listen.
         lasting_s: leave out clauses that wait longer for timers.
     """
 
-    suites: Sequence[str] = ()
     clauses: Sequence[str] = ()
     variants: bool = True
     listening: Listening = field(default_factory=Listening)
@@ -85,89 +86,64 @@ class AuditRequest:
         return sorted(selected, key=lambda clause: not clause.plain)
 
 
-@dataclass
-class AuditProgress:
-    """Findings so far, and the frames of the capture.
+@dataclass(frozen=True)
+class Selection:
+    """The clauses for a device.
 
     Attributes:
-        planned: clauses of the audit.
-        tested: called with the number of the clause, and its name, before each clause.
-        save: called with the findings every few seconds.
+        suites: that apply.
+        clauses: for the audit's own configuration.
+        unmet: what the parameters lack for further suites, and what to set.
     """
 
-    planned: int = 0
-    tested: Callable[[int, int, str], None] = lambda number, planned, name: None
-    save: Callable[[AuditProgress], None] = lambda progress: None
-    findings: list[Finding] = field(default_factory=list)
-    frames: list[bytes] = field(default_factory=list)
-    stopped: str = ""
-    saved_at: float = field(default_factory=time.monotonic)
+    suites: tuple[Suite, ...]
+    clauses: tuple[Clause, ...]
+    unmet: tuple[tuple[str, str], ...] = ()
 
-    def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
-        """Add the outcome of a clause."""
-        frames = []
-        for turn in outcome.turns:
-            for some, sent in ((turn.sent, True), (turn.heard, False)):
-                for frame in some:
-                    self.frames.append(frame.octets)
-                    number, octets = len(self.frames), frame.octets.hex()
-                    frames.append(
-                        AuditFrame(side=frame.side, sent=sent, octets=octets, number=number)
-                    )
-        descriptions = list(
-            dict.fromkeys(wire.describe_sent(turn.sent) for turn in outcome.turns if turn.sent)
+    def variant_clauses(self, subject: Subject, variant: str) -> list[Clause]:
+        """Return the clauses of all suites for a further configuration."""
+        return [c for suite in self.suites for c in suite.variant_clauses(subject, variant)]
+
+
+def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
+    """Load suites by name, or all if no name is given."""
+    return [SUITES.load(name)() for name in (wanted or SUITES.names())]
+
+
+def select_clauses(
+    suites: Sequence[Suite], technology: Technology, advice: str = _LISTING
+) -> Selection:
+    """Return the clauses of the suites that apply.
+
+    Args:
+        suites: candidates.
+        technology: of the device.
+        advice: hint if none applies.
+
+    Raises:
+        UsageError: none applies.
+        ExtensionError: two clauses have the same name.
+    """
+    subject = subject_of(technology)
+    by_suite = {suite: tuple(suite.clauses(subject)) for suite in suites}
+    unmet = [lack for suite in suites if (lack := suite.requirement(subject))]
+    clauses = tuple(clause for some in by_suite.values() for clause in some)
+    if not clauses and unmet:
+        problem, fix = unmet[0]
+        raise UsageError(
+            f"no clause applies to {technology.name} with these parameters: {problem}",
+            fix if advice == _LISTING else f"{fix}; or {advice}",
+            code="no-clauses",
         )
-        if len(descriptions) > _DESCRIBED_TURNS:
-            descriptions[_DESCRIBED_TURNS - 1 : -1] = ["..."]
-        judgement = outcome.judgement
-        finding = self._append(
-            outcome.clause,
-            variant=variant,
-            verdict=judgement.verdict,
-            sent="; ".join(descriptions) or NOTHING,
-            expected=judgement.expected,
-            got=judgement.got,
-            tries=outcome.tries,
-            frames=frames,
-        )
-        if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
-            self.save(self)
-            self.saved_at = time.monotonic()
-        return finding
-
-    def add_untestable(self, clauses: Iterable[Clause], variant: str, reason: str) -> None:
-        """Add the clauses of a configuration that the device does not support."""
-        for clause in clauses:
-            self._append(
-                clause,
-                variant=variant,
-                verdict=NOT_TESTABLE,
-                sent=NOTHING,
-                expected="the device is configured",
-                got=reason,
-                tries=0,
-                frames=[],
-            )
-
-    def _append(self, clause: Clause, **values: Any) -> Finding:
-        self.findings.append(
-            Finding(
-                clause=clause.name,
-                rfc=clause.rfc,
-                section=clause.section,
-                level=clause.level,
-                title=clause.title,
-                **values,
-            )
-        )
-        return self.findings[-1]
-
-
-Device = TypeVar("Device", bound=AuditedDevice)
-
-
-class NothingPasses(Exception):
-    """Not even a plain packet passes the device."""
+    if not clauses:
+        tried = ", ".join(suite.name for suite in suites)
+        problem = f"no clauses exist for {technology.name} ({tried})"
+        raise UsageError(problem, advice, code="no-clauses")
+    names = [clause.name for clause in clauses]
+    for name in names:
+        if names.count(name) > 1:
+            raise ExtensionError(f"two clauses have the name '{name}'", code="duplicate")
+    return Selection(tuple(s for s, some in by_suite.items() if some), clauses, tuple(unmet))
 
 
 def choose_clauses(
@@ -198,15 +174,37 @@ def choose_clauses(
     return better, select_clauses(suites, better.technology)
 
 
+def core_clauses(technology: Technology) -> list[Clause]:
+    """Return the few clauses that a run checks before its first trial.
+
+    Raises:
+        UsageError: the technology has none.
+    """
+    selection = select_clauses(load_suites(), technology, _WITHOUT_AUDIT)
+    ends = tuple(end for suite in selection.suites for end in suite.core)
+    clauses = [clause for clause in selection.clauses if clause.name.endswith(ends)]
+    if not clauses:
+        problem = f"{technology.name} has no clauses that are checked before a run"
+        raise UsageError(problem, _WITHOUT_AUDIT, code="no-clauses")
+    return clauses
+
+
+def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[str]:
+    """Return the RFCs of a technology that no clause of its audit cites."""
+    covered = {clause.rfc for clause in selection.clauses}
+    cited = dict.fromkeys(" ".join(text.split()[:2]) for text in technology.rfcs)
+    return [rfc for rfc in cited if rfc not in covered]
+
+
 def plan_audit(
-    device: AuditedDevice, selection: Selection, request: AuditRequest
+    technology: Technology, selection: Selection, request: AuditRequest
 ) -> dict[str, list[Clause]]:
     """Return the clauses by configuration; the empty name is the audit's own."""
     plan = {"": request.select(selection.clauses)}
-    if request.variants:
-        for variant, params in device.technology.audit_variants().items():
-            subject = _variant_subject(device.technology, params)
-            plan[variant] = request.select(selection.variant_clauses(subject, variant))
+    variants = technology.audit_variants() if request.variants else {}
+    for variant, params in variants.items():
+        subject = _variant_subject(technology, params)
+        plan[variant] = request.select(selection.variant_clauses(subject, variant))
     return {variant: clauses for variant, clauses in plan.items() if clauses}
 
 
@@ -215,10 +213,74 @@ def _variant_subject(technology: Technology, params: Mapping[str, Any]) -> Subje
     values = {**json.loads(technology.params.model_dump_json(exclude_unset=True)), **params}
     try:
         return subject_of(type(technology)(type(technology.params)(**values), technology.links))
-    except ValueError:
+    except (ValueError, UsageError):
         return subject_of(technology)
-    except UsageError:
-        return subject_of(technology)
+
+
+@dataclass
+class AuditProgress:
+    """Findings so far, and the frames of the capture.
+
+    Attributes:
+        planned: clauses of the audit.
+        tested: called with the number of the clause, and its name, before each clause.
+        save: called with the findings every few seconds.
+    """
+
+    planned: int = 0
+    tested: Callable[[int, int, str], None] = lambda number, planned, name: None
+    save: Callable[[AuditProgress], None] = lambda progress: None
+    findings: list[Finding] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+    stopped: str = ""
+    saved_at: float = field(default_factory=time.monotonic)
+
+    def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
+        """Add the outcome of a clause."""
+        clause, judgement, frames = outcome.clause, outcome.judgement, []
+        for turn in outcome.turns:
+            for sent, some in ((True, turn.sent), (False, turn.heard)):
+                for frame in some:
+                    self.frames.append(frame.octets)
+                    number, octets = len(self.frames), frame.octets.hex()
+                    frames.append(
+                        AuditFrame(side=frame.side, sent=sent, octets=octets, number=number)
+                    )
+        words = list(
+            dict.fromkeys(wire.describe_sent(turn.sent) for turn in outcome.turns if turn.sent)
+        )
+        if len(words) > _DESCRIBED_TURNS:
+            words[_DESCRIBED_TURNS - 1 : -1] = ["..."]
+        finding = Finding(
+            clause=clause.name,
+            rfc=clause.rfc,
+            section=clause.section,
+            level=clause.level,
+            title=clause.title,
+            variant=variant,
+            verdict=judgement.verdict,
+            sent="; ".join(words) or NOTHING,
+            expected=judgement.expected,
+            got=judgement.got,
+            tries=outcome.tries,
+            frames=frames,
+        )
+        self.findings.append(finding)
+        if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
+            self.save(self)
+            self.saved_at = time.monotonic()
+        return finding
+
+
+class NothingPasses(Exception):
+    """Not even a plain packet passes the device."""
+
+    def __init__(self, finding: Finding) -> None:
+        octets = next((frame.octets for frame in finding.frames), "")
+        super().__init__(
+            f"no plain packet passes the device: sent {finding.sent}, expected {finding.expected}, "
+            f"got {finding.got}; frame {octets}"
+        )
 
 
 def run_audit(
@@ -233,21 +295,29 @@ def run_audit(
         UsageError: no clause has a requested name, or single frames cannot reach the device.
         DutError: the device could not be configured at all.
     """
-    plan = plan_audit(device, selection, request)
+    plan = plan_audit(device.technology, selection, request)
     if not plan:
-        raise UsageError(
-            "no clause has such a name", "`v6t audit --list` prints the names", code="unknown-name"
-        )
+        hint = "`v6t audit --list` prints the names"
+        raise UsageError("no clause has such a name", hint, code="unknown-name")
     for problem, fix in selection.unmet:
         _LOG.log(NOTICE, "clauses are left out: %s; %s", problem, fix)
     progress.planned = sum(map(len, plan.values()))
+    variants = {"": {}, **device.technology.audit_variants()}
     try:
         for variant, clauses in plan.items():
-            if variant:
-                _test_variant(device, selection, request, variant, clauses, progress)
-            else:
-                with device.open() as probe:
-                    _test(probe, clauses, "", device.technology, request.listening, progress)
+            try:
+                configured = device.with_params(variants[variant]) if variant else device
+                _test(configured, clauses, variant, request.listening, progress)
+            except (UsageError, DutError) as exc:
+                if not variant or interrupted(exc):
+                    raise
+                is_refusal = isinstance(exc, UsageError)
+                problem = "not with this device" if is_refusal else "the device was not configured"
+                judgement = not_testable("the device is configured", f"{problem}: {exc.message}")
+                for clause in clauses:
+                    progress.add(
+                        Outcome(clause, judgement, tries=0), variant, Wire(device.technology.links)
+                    )
     except NothingPasses as exc:
         progress.stopped = str(exc)
     except (DutError, KeyboardInterrupt) as exc:
@@ -258,35 +328,10 @@ def run_audit(
     return None
 
 
-def _test_variant(
-    device: AuditedDevice,
-    selection: Selection,
-    request: AuditRequest,
-    variant: str,
-    clauses: Sequence[Clause],
-    progress: AuditProgress,
-) -> None:
-    """Test a further configuration; its clauses are not testable if the device does not support it."""
-    params = device.technology.audit_variants()[variant]
-    try:
-        changed = device.with_params(params)
-        subject = subject_of(changed.technology)
-        clauses = request.select(selection.variant_clauses(subject, variant))
-        with changed.open() as probe:
-            _test(probe, clauses, variant, changed.technology, request.listening, progress)
-    except UsageError as exc:
-        progress.add_untestable(clauses, variant, f"not with this device: {exc.message}")
-    except DutError as exc:
-        if interrupted(exc):
-            raise
-        progress.add_untestable(clauses, variant, f"the device was not configured: {exc.message}")
-
-
 def _test(
-    probe: Probe,
+    device: AuditedDevice,
     clauses: Sequence[Clause],
     variant: str,
-    technology: Technology,
     listening: Listening,
     progress: AuditProgress,
 ) -> None:
@@ -296,22 +341,23 @@ def _test(
         NothingPasses: no plain packet passes in the audit's own configuration.
         DutError: the device lost its configuration; what it drops then proves nothing.
     """
-    wire = Wire(technology.links)
-    plain = [clause for clause in clauses if clause.plain]
-    blocked: list[tuple[Outcome, Finding]] = []
-    for number, clause in enumerate(clauses):
-        progress.tested(len(progress.findings) + 1, progress.planned, clause.name)
-        outcome = carry_out(clause, probe, listening)
-        probe.check()
-        finding = progress.add(outcome, variant, wire)
-        if finding.verdict in ("deviates", NOT_TESTABLE):
-            _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
-        if clause.plain and not _passes(outcome, wire):
-            blocked.append((outcome, finding))
-        if not variant and number + 1 == len(plain) == len(blocked):
-            raise NothingPasses(_explain(*blocked[0]))
-        if outcome.judgement.dead:
-            probe.reset()
+    wire = Wire(device.technology.links)
+    plain = sum(clause.plain for clause in clauses)
+    blocked: list[Finding] = []
+    with device.open() as probe:
+        for number, clause in enumerate(clauses, 1):
+            progress.tested(len(progress.findings) + 1, progress.planned, clause.name)
+            outcome = carry_out(clause, probe, listening)
+            probe.check()
+            finding = progress.add(outcome, variant, wire)
+            if finding.verdict in ("deviates", "not testable"):
+                _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
+            if clause.plain and not _passes(outcome, wire):
+                blocked.append(finding)
+            if not variant and number == plain == len(blocked):
+                raise NothingPasses(blocked[0])
+            if outcome.judgement.dead:
+                probe.reset()
 
 
 def _passes(outcome: Outcome, wire: Wire) -> bool:
@@ -321,22 +367,11 @@ def _passes(outcome: Outcome, wire: Wire) -> bool:
     )
 
 
-def _explain(outcome: Outcome, finding: Finding) -> str:
-    octets = outcome.turns[0].sent[0].octets.hex() if outcome.turns else ""
-    return (
-        f"no plain packet passes the device: sent {finding.sent}, expected {finding.expected}, "
-        f"got {finding.got}; frame {octets}"
-    )
-
-
-def check_core(
-    device: AuditedDevice, clauses: Sequence[Clause], listening: Listening
-) -> list[Finding]:
+def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[Finding]:
     """Test a few clauses and return those from which the device deviates."""
     progress = AuditProgress(planned=len(clauses))
-    with device.open() as probe:
-        try:
-            _test(probe, clauses, "", device.technology, listening, progress)
-        except NothingPasses as exc:
-            progress.stopped = str(exc)
+    try:
+        _test(device, clauses, "", Listening(), progress)
+    except NothingPasses as exc:
+        progress.stopped = str(exc)
     return [finding for finding in progress.findings if finding.fails]

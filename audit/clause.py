@@ -1,4 +1,4 @@
-"""Clauses of RFCs: rows (a packet and the packet expected) and scenarios (exchanges of several packets).
+"""Clauses of RFCs, suites of them, and what a clause needs of a device under test.
 
 A clause never sends. Its steps are a generator that yields :class:`Send` and receives the frames that the
 device sent, until it returns a :class:`Judgement`; :mod:`v6t.audit.runner` sends, listens and retries.
@@ -11,9 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
-
-from v6t.audit.probe import Frame
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from v6t.audit.wire import Wire
@@ -22,12 +20,20 @@ if TYPE_CHECKING:
 
 Level = Literal["MUST", "SHOULD", "MAY"]
 """A statement of an RFC without a key word counts as MUST."""
+MUST: Level = "MUST"
+SHOULD: Level = "SHOULD"
+MAY: Level = "MAY"
 Verdict = Literal["conforms", "deviates", "not testable", "information"]
-CONFORMS: Verdict = "conforms"
-DEVIATES: Verdict = "deviates"
-NOT_TESTABLE: Verdict = "not testable"
-INFORMATION: Verdict = "information"
+"""``information``: the device does not follow a MAY."""
 View = TypeVar("View", bound="AuditView")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An Ethernet frame without FCS on one of the two links."""
+
+    side: SideName
+    octets: bytes
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,9 @@ class Send:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on a clause.
+    """The verdict on a clause, what the device had to send, and what it sent.
 
-    Attributes:
-        verdict: of the clause.
-        expected: what the device had to send.
-        got: what it sent.
-        dead: no plain packet passes any more, though one did before: configure the device again.
+    ``dead``: no plain packet passes any more, though one did before: configure the device again.
     """
 
     verdict: Verdict
@@ -105,17 +107,17 @@ class Clause:
 
 def conforms(expected: str, got: str = "as expected") -> Judgement:
     """Judge that the device does what the clause requires."""
-    return Judgement(CONFORMS, expected, got)
+    return Judgement("conforms", expected, got)
 
 
 def deviates(expected: str, got: str, *, dead: bool = False) -> Judgement:
     """Judge that the device does not do what the clause requires."""
-    return Judgement(DEVIATES, expected, got, dead)
+    return Judgement("deviates", expected, got, dead)
 
 
 def not_testable(expected: str, got: str) -> Judgement:
     """Judge that the clause cannot be tested with this device."""
-    return Judgement(NOT_TESTABLE, expected, got)
+    return Judgement("not testable", expected, got)
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,10 @@ class Subject:
 
 def subject_of(technology: Technology) -> Subject:
     """Return what suites know of a technology."""
-    from v6t.audit.wire import Wire
+    from v6t.audit.wire import SIDES, Wire
 
     intent = technology.dut_intent()
-    sides: tuple[SideName, SideName] = ("left", "right")
-    neighbors = {side: tuple(getattr(intent, side).neighbors) for side in sides}
+    neighbors = {side: tuple(getattr(intent, side).neighbors) for side in SIDES}
     return Subject(Wire(technology.links), tuple(technology.audit_views()), neighbors)
 
 
@@ -170,3 +171,26 @@ class Suite(ABC):
         """Return what the parameters lack for the suite and what to set; None if nothing."""
         del subject
         return None
+
+
+class ProbeUnable(Exception):
+    """The device cannot be flushed or configured again; the clause is not testable."""
+
+
+class Probe(Protocol):
+    """A configured device with a prober at both links."""
+
+    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> Sequence[Frame]:
+        """Send frames; return those of the device, until none came for ``quiet_s``."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait before the next exchange."""
+
+    def flush(self) -> None:
+        """Empty the device's connection table, or raise :class:`ProbeUnable`."""
+
+    def reset(self) -> None:
+        """Remove the configuration and apply it again, or raise :class:`ProbeUnable`."""
+
+    def check(self) -> None:
+        """Raise :class:`v6t.base.errors.DutError` if the device may have lost its configuration."""

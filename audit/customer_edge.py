@@ -1,31 +1,37 @@
 """The suite ``customer-edge``: what a MAP-E CE or lwB4 without its NAPT accepts from the relay and its hosts.
 
-The clauses of a MAP-T CE are in the suite ``translation`` (RFC 7599).
+The suite ``translation`` has the clauses of a MAP-T CE; those about its ports are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import IPv6
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.match import checksum_error
-from v6t.audit.rfc7599 import edge_ports, list_ports, neighbor_ports
-from v6t.audit.row import Row, row_clause, row_steps
-from v6t.audit.translator_hosts import DATA, TTL
-from v6t.audit.wire import dissect, ports_of, protocol_of, summary, transport_octets
-from v6t.plugins.audit_views import CustomerEdge
+from v6t.audit.clause import MUST, Clause, Subject, Suite
+from v6t.audit.hosts import (
+    DATA,
+    PORT,
+    PROTOCOLS,
+    SERVER_PORT,
+    TranslatorHosts,
+    header,
+    transport,
+)
+from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.wire import inner_packet, ports_of
+from v6t.plugins.audit_views import CustomerEdge, Ports, SideName
 
-SERVER_PORT = 443
 _STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
 _STRANGER6 = IPv6Address("2001:db8:dead::77")
-# RFC and section of each subject
-RECEIVING = {"MAP-E": ("RFC 7597", "8.1"), "lw4o6": ("RFC 7596", "5.2")}
-SENDING = {"MAP-E": ("RFC 7597", "8"), "lw4o6": ("RFC 7596", "5.2")}
+# RFC, section of what the CE receives, and of what it sends
+SECTIONS = {"MAP-E": ("RFC 7597", "8.1", "8"), "lw4o6": ("RFC 7596", "5.2", "5.2")}
+_NUMBERS = {"udp": "port", "tcp": "port", "icmp": "identifier"}
 
 
 class CustomerEdgeSuite(Suite):
@@ -37,123 +43,140 @@ class CustomerEdgeSuite(Suite):
 
     def clauses(self, subject: Subject) -> Iterator[Clause]:
         view = subject.find(CustomerEdge)
-        if view is None or view.relay is None:
-            return
-        h = _Hosts(view, view.relay)
-        for row in rows(h):
-            control = h.down(h.port) if row.side == "left" else h.up(h.port)
-            steps = partial(row_steps, row, subject.wire, None if row.plain else control)
-            yield row_clause(row, "", steps)
+        if view is not None and view.relay is not None:
+            yield from row_clauses(rows, CustomerHosts(view, view.relay), subject.wire)
 
 
-class _Hosts:
+@dataclass(frozen=True)
+class CustomerHosts(Hosts):
     """The relay's server and a host of the customer."""
 
-    def __init__(self, view: CustomerEdge, relay: IPv6Address) -> None:
-        self.view, self.relay = view, relay
-        self.host = view.ipv4.network_address
-        ports = view.ports
-        low, high = ports.ranges[-1]
-        self.port = ((low + high) // 2 or high) if ports.psid_len else 40123
+    view: CustomerEdge
+    relay: IPv6Address
 
-    def down(self, port: int, protocol: str = "udp", **ends: object) -> Packet:
+    @property
+    def host(self) -> IPv4Address:
+        """Address of the customer's host."""
+        return self.view.ipv4.network_address
+
+    @property
+    def port(self) -> int:
+        """A port that the host may use."""
+        low, high = self.view.ports.ranges[-1]
+        return ((low + high) // 2 or high) if self.view.ports.psid_len else PORT
+
+    def down(
+        self,
+        port: int,
+        protocol: str = "udp",
+        outer: IPv6Address | None = None,
+        ipv4: IPv4Address | None = None,
+    ) -> Packet:
         """Return a tunnel packet of the server for the customer."""
-        source, destination = ends.get("outer", self.relay), ends.get("ipv4", self.host)
-        inner = IP(src=str(self.view.server), dst=str(destination), ttl=TTL)
-        outer = IPv6(src=str(source), dst=str(self.view.ipv6), hlim=TTL)
-        return outer / inner / _transport(protocol, SERVER_PORT, port, 0)
+        inner = header(self.view.server, ipv4 or self.host)
+        inner /= transport(protocol, SERVER_PORT, port)
+        return header(outer or self.relay, self.view.ipv6) / inner
 
-    def up(self, port: int, protocol: str = "udp", source: IPv4Address | None = None) -> Packet:
+    def up(self, port: int, protocol: str = "udp") -> Packet:
         """Return a packet of the customer's host for the server."""
-        header = IP(src=str(source or self.host), dst=str(self.view.server), ttl=TTL)
-        return header / _transport(protocol, port, SERVER_PORT, 8)
+        return header(self.host, self.view.server) / transport(protocol, port, SERVER_PORT)
 
-    def reach_host(self, ports: list[int], far: list[Packet]) -> str:
-        """Check that the host received one correct packet for each of these ports."""
-        seen = sorted(ports_of(p)[1] for p in far)
-        if seen != sorted(ports):
-            return f"packets for the ports {seen}"
-        for packet in far:
-            if packet.dst != str(self.host) or checksum_error(packet):
-                return f"a wrong packet: {summary(packet)}"
-        return ""
-
-    def reach_relay(self, ports: list[int], far: list[Packet]) -> str:
-        """Check that the relay received one correct tunnel packet from each of these ports."""
-        inners = []
-        for packet in far:
-            octets = transport_octets(packet)
-            ends = IPv6Address(packet.src), IPv6Address(packet.dst)
-            if protocol_of(packet) != 4 or ends != (self.view.ipv6, self.relay):
-                return f"no tunnel packet for the relay: {summary(packet)}"
-            inners.append(dissect(octets))
-        seen = sorted(ports_of(p)[0] for p in inners)
-        if seen != sorted(ports):
-            return f"packets from the ports {seen}"
-        return next(filter(None, map(checksum_error, inners)), "")
-
-    def own_ports_only(self, far: list[Packet]) -> str:
-        """Check that all packets that leave have a port of the customer."""
-        for packet in far:
-            octets = transport_octets(packet)
-            port = ports_of(dissect(octets))[0] if protocol_of(packet) == 4 else 0
-            if port not in self.view.ports:
-                return f"from port {port}"
-        return ""
+    def plain(self, side: SideName) -> Packet:
+        return self.down(self.port) if side == "left" else self.up(self.port)
 
 
 # fmt: off
-def rows(h: _Hosts) -> Iterator[Row]:
+def rows(h: CustomerHosts) -> Iterator[Row]:
     """Return all clauses of a CE or lwB4."""
     v = h.view
-    (rfc, section), (_, sending) = RECEIVING[v.kind], SENDING[v.kind]
-    down = partial(Row, rfc=rfc, section=section, side="left", level="MUST")
-    up = partial(Row, rfc=rfc, section=sending, side="right", level="MUST")
-    for name in ("udp", "tcp", "icmp"):
-        yield down(label=f"down-{name}",
-                   title=f"{name.upper()} from the relay for the customer is decapsulated",
-                   packet=h.down(h.port, name), answer=partial(h.reach_host, [h.port]), plain=name == "udp",
-                   expected=f"IPv4 to {h.host}")
-        yield up(label=f"up-{name}", title=f"{name.upper()} of the customer is sent to the relay in a tunnel",
-                 packet=h.up(h.port, name), answer=partial(h.reach_relay, [h.port]), plain=name == "udp",
-                 expected=f"IPv6 {v.ipv6} > {h.relay} with it inside")
+    rfc, receiving, sending = SECTIONS[v.kind]
+    down = partial(Row, rfc, receiving, level=MUST, side="left")
+    up = partial(Row, rfc, sending, level=MUST, side="right")
+
+    def at_host(port: int, protocol: str = "udp") -> Packet:
+        return IP(dst=str(h.host)) / transport(protocol, SERVER_PORT, port)
+
+    def at_relay(port: int, protocol: str = "udp") -> Packet:
+        return IPv6(src=str(v.ipv6), dst=str(h.relay)) / IP() / transport(protocol, port, SERVER_PORT)
+
+    for name in PROTOCOLS:
+        yield down(f"down-{name}", title=f"{name.upper()} from the relay for the customer is decapsulated",
+                   packet=h.down(h.port, name), answer=at_host(h.port, name), plain=name == "udp")
+        yield up(f"up-{name}", title=f"{name.upper()} of the customer is sent to the relay in a tunnel",
+                 packet=h.up(h.port, name), answer=at_relay(h.port, name), plain=name == "udp")
     edges = edge_ports(v.ports)
-    yield down(label="edges-down",
-               title=f"packets for the ports {list_ports(edges)} of the customer are forwarded",
-               packet=[h.down(port) for port in edges], answer=partial(h.reach_host, edges),
-               expected=f"{len(edges)} packets to {h.host}")
-    yield up(label="edges-up",
-             title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
-             packet=[h.up(port) for port in edges], answer=partial(h.reach_relay, edges),
-             expected=f"{len(edges)} packets to {h.relay}")
-    yield down(label="other-relay", packet=h.down(h.port, outer=_STRANGER6),
-               title="a tunnel packet that does not come from the relay is dropped")
+    yield down("edges-down", title=f"packets for the ports {list_ports(edges)} of the customer are forwarded",
+               packet=list(map(h.down, edges)), answer=list(map(at_host, edges)))
+    yield up("edges-up", title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
+             packet=list(map(h.up, edges)), answer=list(map(at_relay, edges)))
+    yield down("other-relay", title="a tunnel packet that does not come from the relay is dropped",
+               packet=h.down(h.port, outer=_STRANGER6))
     stranger = next(address for address in _STRANGERS4 if address not in v.ipv4)
-    yield down(label="foreign-address", packet=h.down(h.port, ipv4=stranger),
-               title="a packet from the tunnel for an IPv4 address that is not the customer's is dropped")
+    yield down("foreign-address",
+               title="a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
+               packet=h.down(h.port, ipv4=stranger))
     foreign = neighbor_ports(v.ports)
     if not foreign:
         return
-    if v.kind == "lw4o6":
-        for name in ("udp", "tcp", "icmp"):
-            yield down(label=f"foreign-port-{name}", packet=h.down(foreign[0], name),
-                       title=f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, which the "
-                       "customer does not have, is dropped")
-    for name in ("udp", "tcp", "icmp"):
-        yield up(label=f"own-{name}", packet=h.up(foreign[0], name), answer=h.own_ports_only,
-                 title=f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with "
-                 "one of the customer's, if at all", expected="one of the customer's, or nothing")
+    for name in PROTOCOLS if v.kind == "lw4o6" else ():
+        yield down(f"foreign-port-{name}",
+                   title=f"{name.upper()} from the tunnel for {_NUMBERS[name]} {foreign[0]}, "
+                   "which the customer does not have, is dropped", packet=h.down(foreign[0], name))
+    for name in PROTOCOLS:
+        yield up(f"own-{name}",
+                 title=f"{name.upper()} that a host sends from {_NUMBERS[name]} {foreign[0]} leaves with "
+                 "one of the customer's, if at all",
+                 packet=h.up(foreign[0], name), answer=partial(_have_own_port, v.ports),
+                 expected="one of the customer's, or nothing")
+
+
+def port_rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
+    """Return the clauses about the port set of a MAP-T CE and about ports of other CEs."""
+    edges, foreign = edge_ports(ports), neighbor_ports(ports)
+    if not foreign:
+        return
+    v = h.view
+    up = partial(Row, "RFC 7599", "8.2", level=MUST, side=v.six_side)
+    yield up("edges", title=f"packets for the ports {list_ports(edges)} of the CE are forwarded",
+             packet=[h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in edges],
+             answer=[h.at4() / UDP(dport=port) for port in edges])
+    packets: dict[str, list[Packet]] = {
+        "udp": [h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in foreign],
+        "tcp": [h.ip6() / TCP(sport=v.port, dport=foreign[0])],
+        "icmp": [h.ip6() / ICMPv6EchoRequest(id=foreign[0], seq=1, data=DATA)],
+    }
+    for name, some in packets.items():
+        yield up(f"foreign-{name}",
+                 title=f"{name.upper()} for {_NUMBERS[name]} {list_ports(foreign[: len(some)])}, "
+                 "which the CE does not have, is silently dropped",
+                 packet=some, silent=True)
+    yield Row("RFC 7599", "8.1", "own-port", MUST,
+              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, if at "
+              "all",
+              h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA), partial(_have_own_port, ports),
+              side=v.four_side, expected="a port of the CE's, or nothing")
 # fmt: on
 
 
-def _number(protocol: str) -> str:
-    return "identifier" if protocol == "icmp" else "port"
+def edge_ports(ports: Ports) -> list[int]:
+    """Return the first and last port of the first and of the last range; never 0."""
+    ranges = ports.ranges[0], ports.ranges[-1]
+    return sorted({port for low, high in ranges for port in (low, high) if port})
 
 
-def _transport(protocol: str, source: int, destination: int, echo: int) -> Packet:
-    """Return a datagram, a SYN or an echo message; the customer's port is its identifier."""
-    if protocol == "tcp":
-        return TCP(sport=source, dport=destination)
-    if protocol == "udp":
-        return UDP(sport=source, dport=destination) / Raw(DATA)
-    return ICMP(type=echo, id=source if echo else destination, seq=1) / Raw(DATA)
+def neighbor_ports(ports: Ports) -> list[int]:
+    """Return the ports next to the first and last range that are not in the set."""
+    ranges = ports.ranges[0], ports.ranges[-1]
+    candidates = {port for low, high in ranges for port in (low - 1, low + 1, high - 1, high + 1)}
+    return sorted(p for p in candidates if 0 < p < 65536 and p not in ports)
+
+
+def list_ports(ports: Sequence[int]) -> str:
+    """Return ports for a title."""
+    return ", ".join(map(str, ports))
+
+
+def _have_own_port(ports: Ports, far: list[Packet]) -> str:
+    """Check that all packets, in a tunnel or not, have a port of the set."""
+    sources = [ports_of(inner_packet(packet) or packet)[0] for packet in far]
+    return next((f"from port {port}" for port in sources if port not in ports), "")

@@ -1,37 +1,33 @@
-"""Render an audit as a report document and as JUnit XML."""
+"""Render audits: the report and the JUnit XML of one, the comparison of several."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from xml.sax.saxutils import escape, quoteattr
+from dataclasses import dataclass, replace
+from typing import Any
+from xml.etree import ElementTree
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.sheet import number_of, sheet
-from v6t.audit.clause import DEVIATES, INFORMATION, NOT_TESTABLE
 from v6t.audit.record import LEVELS, VERDICTS, AuditFrame, AuditRecord, Finding
 
+ABSENT = "not tested"
 _HEADS = ("<clause", "<section", "<level", "<sent", "<expected", "<got", "<verdict")
+_SECTIONS = (
+    ("Deviations", "deviates", "Clauses from which the device deviates"),
+    ("Not testable", "not testable", "Clauses that could not be tested"),
+    ("Information", "information", "Clauses of level MAY that the device does not follow"),
+)
 
 
 def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
     sections = [Section("Summary", "summary", list(_summary(audit)))]
-    for title, anchor, verdict, words in (
-        ("Deviations", "deviations", DEVIATES, "Clauses from which the device deviates"),
-        ("Not testable", "not-testable", NOT_TESTABLE, "Clauses that could not be tested"),
-        (
-            "Information",
-            "information",
-            INFORMATION,
-            "Clauses of level MAY that the device does not follow",
-        ),
-    ):
-        findings = audit.select(verdict)
-        if findings:
-            sections.append(
-                Section(title, anchor, [_table(words, findings), *map(_frames, findings)])
-            )
+    for title, verdict, words in _SECTIONS:
+        if findings := audit.select(verdict):
+            blocks = [_table(words, findings), *map(_frames, findings)]
+            sections.append(Section(title, title.lower().replace(" ", "-"), blocks))
     if every:
         table = _table("All clauses tested", audit.findings)
         sections.append(Section("All clauses", "clauses", [table]))
@@ -42,7 +38,7 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
 
 def summary_sentence(audit: AuditRecord) -> str:
     """Return the result in one sentence."""
-    failed, counts = [f for f in audit.findings if f.fails], audit.counts()
+    failed, counts = audit.select("deviates"), audit.counts()
     if failed:
         parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
         noun = "clause" if len(failed) == 1 else "clauses"
@@ -50,7 +46,7 @@ def summary_sentence(audit: AuditRecord) -> str:
     else:
         sentence = "The device deviates from no MUST or SHOULD."
     tested = f"{len(audit.findings)} of {number_of(audit.planned, 'clause')} tested"
-    parts = [tested, *(f"{counts[v]} {v}" for v in (NOT_TESTABLE, INFORMATION) if counts[v])]
+    parts = [tested, *(f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v])]
     stopped = f" The audit was stopped: {audit.stopped}." if audit.stopped else ""
     return f"{sentence} {', '.join(parts)}.{stopped}"
 
@@ -66,40 +62,30 @@ def _summary(audit: AuditRecord) -> Iterator[Block]:
             ("v6t", f"{audit.version}, commit {audit.source_commit or 'unknown'}"),
         ]
     )
-    rows = []
-    for rfc in dict.fromkeys(f.rfc for f in audit.findings):
-        for level in LEVELS:
-            counts = audit.counts(rfc, level)
-            if counts:
-                rows.append([rfc, level, *(str(counts[v]) for v in VERDICTS)])
+    rows = [
+        [rfc, level, *(str(counts[v]) for v in VERDICTS)]
+        for rfc in dict.fromkeys(f.rfc for f in audit.findings)
+        for level in LEVELS
+        if (counts := audit.counts(rfc, level))
+    ]
     yield sheet("Clauses by RFC and level", ("<RFC", "<level", *VERDICTS), rows)
 
 
 def _table(title: str, findings: Sequence[Finding]) -> Block:
     rows = [
-        [_format_name(f), f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
+        [f.full_title, f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
     ]
     return replace(sheet(title, _HEADS, rows), cards=True)
-
-
-def _format_name(finding: Finding) -> str:
-    return f"{finding.clause}: {finding.title}" + (
-        f" ({finding.variant})" if finding.variant else ""
-    )
 
 
 def _frames(finding: Finding) -> Block:
     numbers = [frame.number for frame in finding.frames]
     where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
     tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"
-    return Collapsible(
-        f"{finding.clause}: {finding.title}",
-        [
-            Items([f"expected: {finding.expected}", f"got: {finding.got}", f"{tries}; {where}"]),
-            Listing("\n\n".join(map(_dump, finding.frames))),
-        ],
-    )
+    items = [f"expected: {finding.expected}", f"got: {finding.got}", f"{tries}; {where}"]
+    blocks = [Items(items), Listing("\n\n".join(map(_dump, finding.frames)))]
+    return Collapsible(f"{finding.clause}: {finding.title}", blocks)
 
 
 def _dump(frame: AuditFrame) -> str:
@@ -115,33 +101,28 @@ def _dump(frame: AuditFrame) -> str:
 
 def to_junit(audit: AuditRecord) -> str:
     """Return a test case for each clause: deviations fail, clauses that are not testable are skipped."""
-    failures = sum(f.fails for f in audit.findings)
-    skipped = len(audit.select(NOT_TESTABLE))
-    counts = f'tests="{len(audit.findings)}" failures="{failures}" errors="0" skipped="{skipped}"'
-    cases = "\n".join(f"  {_case(audit, f)}" for f in audit.findings)
-    name = quoteattr(_printable(f"audit of {audit.plugin} by {audit.device}"))
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<testsuites {counts}>\n <testsuite name={name} {counts} "
-        f"timestamp={quoteattr(audit.made)}>\n{cases}\n </testsuite>\n</testsuites>\n"
-    )
-
-
-def _case(audit: AuditRecord, finding: Finding) -> str:
-    name = quoteattr(_printable(_format_name(finding)))
-    head = f"<testcase classname={quoteattr(f'{audit.plugin}.{finding.rfc}')} name={name}"
-    message = quoteattr(_printable(f"expected {finding.expected}; got {finding.got}"))
-    if finding.fails:
-        return f"{head}><failure message={message}>{escape(_text(finding))}</failure></testcase>"
-    if finding.verdict == NOT_TESTABLE:
-        return f"{head}><skipped message={message}/></testcase>"
-    if finding.verdict == INFORMATION:
-        return f"{head}><system-out>{escape(_printable(finding.got))}</system-out></testcase>"
-    return f"{head}/>"
-
-
-def _text(finding: Finding) -> str:
-    return _printable("\n\n".join(map(_dump, finding.frames)))
+    counts = {
+        "tests": str(len(audit.findings)),
+        "failures": str(len(audit.select("deviates"))),
+        "errors": "0",
+        "skipped": str(len(audit.select("not testable"))),
+    }
+    root = ElementTree.Element("testsuites", counts)
+    name = _printable(f"audit of {audit.plugin} by {audit.device}")
+    suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=audit.made, **counts)
+    for f in audit.findings:
+        names = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        message = {"message": _printable(f"expected {f.expected}; got {f.got}")}
+        if f.verdict == "deviates":
+            failure = ElementTree.SubElement(case, "failure", message)
+            failure.text = _printable("\n\n".join(map(_dump, f.frames)))
+        elif f.verdict == "not testable":
+            ElementTree.SubElement(case, "skipped", message)
+        elif f.verdict == "information":
+            ElementTree.SubElement(case, "system-out").text = _printable(f.got)
+    ElementTree.indent(root, " ")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
 def _printable(text: str) -> str:
@@ -149,3 +130,122 @@ def _printable(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
     )
+
+
+@dataclass(frozen=True)
+class VerdictDifference:
+    """A clause that at least two audits tested with different verdicts.
+
+    Attributes:
+        clause: of the first audit that tested it.
+        verdicts, got: of each audit; :data:`ABSENT` and empty if it did not test the clause.
+    """
+
+    clause: Finding
+    verdicts: tuple[str, ...]
+    got: tuple[str, ...]
+
+
+def differences(audits: Sequence[AuditRecord]) -> list[VerdictDifference]:
+    """Return the differences, in the order of the clauses."""
+    different = []
+    for each in _by_clause(audits):
+        tested = [f for f in each if f is not None]
+        if len({f.verdict for f in tested}) > 1:
+            verdicts = tuple(ABSENT if f is None else f.verdict for f in each)
+            got = tuple("" if f is None else f.got for f in each)
+            different.append(VerdictDifference(tested[0], verdicts, got))
+    return different
+
+
+def count_tested_once(audits: Sequence[AuditRecord]) -> list[int]:
+    """Count the clauses that only one audit tested, for each audit."""
+    alone = [each for each in _by_clause(audits) if each.count(None) == len(audits) - 1]
+    return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
+
+
+def different_params(audits: Sequence[AuditRecord]) -> dict[str, list[Any]]:
+    """Return the parameters that differ, with the value of each audit; None if it has none."""
+    names = dict.fromkeys(name for audit in audits for name in audit.params)
+    values = {name: [audit.params.get(name) for audit in audits] for name in names}
+    return {name: each for name, each in values.items() if any(v != each[0] for v in each)}
+
+
+def _by_clause(audits: Sequence[AuditRecord]) -> Iterator[list[Finding | None]]:
+    """Return each clause as each audit tested it."""
+    by_audit = [{(f.clause, f.variant): f for f in audit.findings} for audit in audits]
+    for key in dict.fromkeys(key for findings in by_audit for key in findings):
+        yield [findings.get(key) for findings in by_audit]
+
+
+def comparison_to_json(audits: Sequence[AuditRecord]) -> dict[str, Any]:
+    """Return the comparison for programs."""
+    return {
+        "schema": "v6t-audit-comparison/2",
+        "audits": [
+            {"plugin": a.plugin, "device": a.device, "made": a.made, **dict(a.counts())}
+            for a in audits
+        ],
+        "differences": [
+            {
+                **d.clause.model_dump(include={"clause", "level", "variant"}),
+                "verdicts": list(d.verdicts),
+                "got": list(d.got),
+            }
+            for d in differences(audits)
+        ],
+        "tested_once": count_tested_once(audits),
+        "parameters": different_params(audits),
+    }
+
+
+def comparison_document(audits: Sequence[AuditRecord]) -> Document:
+    """Return the comparison as a report."""
+    heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
+    rows = [
+        [head, audit.made, *(str(audit.counts()[v]) for v in VERDICTS)]
+        for head, audit in zip(heads, audits, strict=True)
+    ]
+    different = [
+        [
+            d.clause.full_title,
+            d.clause.level,
+            *(
+                f"{v}: {got}" if v != ABSENT else v
+                for v, got in zip(d.verdicts, d.got, strict=True)
+            ),
+        ]
+        for d in differences(audits)
+    ]
+    blocks = [
+        *_lead(audits, len(different)),
+        Facts([("Audits", "; ".join(heads))]),
+        sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
+    ]
+    if different:
+        names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
+        table = sheet("Clauses with different verdicts", names, different)
+        blocks.append(replace(table, cards=True))
+    return Document("Comparison of audits", "; ".join(heads), [Section("Audits", "audits", blocks)])
+
+
+def _lead(audits: Sequence[AuditRecord], different: int) -> Iterator[Block]:
+    """Summarize the comparison of the audits."""
+    if params := different_params(audits):
+        words = "; ".join(
+            f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
+            for name, values in params.items()
+        )
+        yield Text(f"The audits have different parameters: {words}.", "warning")
+    alone = count_tested_once(audits)
+    if different:
+        yield Text(f"{different} clause{'s have' if different > 1 else ' has'} different verdicts.")
+    elif not any(alone):
+        yield Text("All verdicts are equal.", "good")
+    elif sum(alone) == sum(len(audit.findings) for audit in audits):
+        yield Text("No clause was tested in two of the audits.", "warning")
+    else:
+        yield Text("All verdicts of clauses that more than one audit tested are equal.", "good")
+    if any(alone):
+        parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
+        yield Text(f"Tested in one audit only: {', '.join(parts)}.")

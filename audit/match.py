@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
-from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import NoPayload, Packet
 from scapy.utils import checksum
 from v6t.audit.wire import fragment_offset, has_more_fragments, protocol_of, transport_octets
 
-_ADDRESSES = ("src", "dst")
 _CHECKSUM_OFFSETS = {1: 2, 6: 16, 17: 6, 58: 2}
 
 
 @dataclass(frozen=True)
-class AnyOf:
-    """Values that a field of a template may have."""
+class Condition:
+    """A condition that a field of a template must fulfil."""
 
-    values: tuple[Any, ...]
+    words: str
+    holds: Callable[[Any], bool]
 
     def __str__(self) -> str:
-        return " or ".join(str(value) for value in self.values)
+        return self.words
 
 
-def allow(template: Packet, **fields: tuple[Any, ...]) -> Packet:
-    """Return a template whose fields may each have one of several values."""
+def allow(template: Packet, **fields: Condition | tuple[Any, ...]) -> Packet:
+    """Return a template with fields that fulfil a condition, or have one of several values."""
     changed = template.copy()
-    for name, values in fields.items():
-        changed.fields[name] = values[0] if len(values) == 1 else AnyOf(values)
+    for name, value in fields.items():
+        changed.fields[name] = value[0] if isinstance(value, tuple) and len(value) == 1 else value
     return changed
 
 
 def difference(template: Packet, packet: Packet) -> str:
-    """Describe the first field that differs; empty if the packet matches the template."""
+    """Describe the first field that differs; empty if the packet matches the template.
+
+    Extension headers before a packet in a tunnel do not count.
+    """
     expected: Packet = template
     layer: Packet = packet
     while not isinstance(expected, NoPayload):
+        while isinstance(expected, (IP, IPv6)) and expected is not template and _is_option(layer):
+            layer = layer.payload
         if not isinstance(layer, type(expected)):
             return f"{layer.name or 'no payload'} instead of {expected.name}"
         for name, value in expected.fields.items():
@@ -46,11 +52,23 @@ def difference(template: Packet, packet: Packet) -> str:
                 continue
             seen = layer.getfieldval(name)
             if not _equal(name, seen, value):
-                return (
-                    f"{expected.name}.{name} is {_format_value(seen)}, not {_format_value(value)}"
-                )
+                words = f"{format_value(seen)}, not {format_value(value)}"
+                return f"{expected.name}.{name} is {words}"
         expected, layer = expected.payload, layer.payload
     return ""
+
+
+def describe_template(template: Packet) -> str:
+    """Describe the fields that a template sets, layer by layer."""
+    layers = []
+    for layer in template.iterpayloads():
+        fields = ", ".join(
+            f"{name} {f'of {len(value)} octets' if isinstance(value, bytes) else format_value(value)}"
+            for name, value in layer.fields.items()
+            if not isinstance(value, list) or value
+        )
+        layers.append(f"{layer.name} ({fields})" if fields else layer.name)
+    return " / ".join(layers)
 
 
 def checksum_error(packet: Packet, *, quoted: bool = False) -> str:
@@ -83,9 +101,8 @@ def _own_checksum_error(packet: Packet) -> str:
         return "the IPv4 header checksum is wrong"
     protocol, octets = protocol_of(packet), transport_octets(packet)
     offset = _CHECKSUM_OFFSETS.get(protocol)
-    complete = len(packet.original or bytes(packet)) >= (
-        packet.len if isinstance(packet, IP) else 40 + packet.plen
-    )
+    length = packet.len if isinstance(packet, IP) else 40 + packet.plen
+    complete = len(packet.original or bytes(packet)) >= length
     if offset is None or fragment_offset(packet) or has_more_fragments(packet) or not complete:
         return ""
     if len(octets) < offset + 2:
@@ -99,21 +116,23 @@ def _own_checksum_error(packet: Packet) -> str:
     return "the transport checksum is wrong" if checksum(pseudo + octets) else ""
 
 
-def payload_of(packet: Packet) -> bytes:
-    """Return the data behind the UDP or TCP header."""
-    layer = packet.getlayer(UDP) or packet.getlayer(TCP)
-    return bytes(layer.payload) if layer else b""
+def _is_option(layer: Packet) -> bool:
+    """Return whether a layer is an IPv6 extension header."""
+    return "nh" in layer.fields and not isinstance(layer, IPv6)
 
 
 def _equal(name: str, seen: Any, value: Any) -> bool:
-    if isinstance(value, AnyOf):
-        return any(_equal(name, seen, each) for each in value.values)
-    if name in _ADDRESSES:
+    if isinstance(value, Condition):
+        return value.holds(seen)
+    if isinstance(value, tuple):
+        return any(_equal(name, seen, each) for each in value)
+    if name in ("src", "dst"):
         return ip_address(seen) == ip_address(value)
     return bool(seen == value)
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Return the value of a field, octets in hexadecimal."""
     if isinstance(value, bytes):
         return value[:24].hex() + ("..." if len(value) > 24 else "")
-    return str(value)
+    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -16,6 +16,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
 from v6t.audit import nat_limits, nat_tcp, nat_timers
 from v6t.audit.clause import Clause, Level, Send, Subject, Suite
+from v6t.audit.hosts import data
 from v6t.audit.match import checksum_error, quoted_packet
 from v6t.audit.nat_hosts import (
     FIRST_PORT,
@@ -34,7 +35,6 @@ from v6t.audit.nat_hosts import (
     source_of,
 )
 from v6t.audit.rfc6052 import prefix_requirement
-from v6t.audit.translator_hosts import data
 from v6t.audit.wire import (
     dissect,
     fragment_offset,

@@ -18,10 +18,9 @@ from scapy.layers.inet6 import (
     IPv6,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Level, Send, Steps, conforms, deviates, not_testable
+from v6t.audit.clause import Clause, Frame, Level, Send, Steps, conforms, deviates, not_testable
+from v6t.audit.hosts import DATA, TTL
 from v6t.audit.match import checksum_error, quoted_packet
-from v6t.audit.probe import Frame
-from v6t.audit.translator_hosts import DATA, TTL
 from v6t.audit.wire import Wire, is_icmp_error, parse, ports_of, protocol_of, transport_octets
 from v6t.plugins.address_mappings import embed, may_represent
 from v6t.plugins.audit_views import Address, Nat

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Level, Send
+from v6t.audit.hosts import DATA
 from v6t.audit.match import checksum_error
 from v6t.audit.nat_hosts import (
     TCP_FLOW,
@@ -24,7 +25,6 @@ from v6t.audit.nat_hosts import (
     judge_error,
     scenario,
 )
-from v6t.audit.translator_hosts import DATA
 from v6t.audit.wire import is_icmp_error, protocol_of, transport_octets
 
 RATE_LIMIT_PAUSE_S = 1.5

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from scapy.packet import Packet
 from v6t.audit.clause import Clause, Send
+from v6t.audit.hosts import DATA
 from v6t.audit.nat_hosts import (
     ICMP_QUERY,
     UDP_FLOW,
@@ -19,7 +20,6 @@ from v6t.audit.nat_hosts import (
     scenario,
 )
 from v6t.audit.nat_tcp import Connection
-from v6t.audit.translator_hosts import DATA
 from v6t.plugins.audit_views import SHORT_TIMEOUT_S, SideName
 
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440

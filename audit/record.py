@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, get_args
 
 from pydantic import Field, ValidationError
 from v6t.analysis.record import Model
-from v6t.audit.clause import CONFORMS, DEVIATES, INFORMATION, NOT_TESTABLE
+from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
 SCHEMA = "v6t-audit/2"
-VERDICTS = (CONFORMS, DEVIATES, NOT_TESTABLE, INFORMATION)
-LEVELS = ("MUST", "SHOULD", "MAY")
+VERDICTS = get_args(Verdict)
+LEVELS = get_args(Level)
 
 
 class AuditFrame(Model):
@@ -38,13 +38,13 @@ class Finding(Model):
     """for example RFC 7915"""
     section: str
     """of the RFC"""
-    level: Literal["MUST", "SHOULD", "MAY"]
+    level: Level
     """of the requirement; a statement without a key word is MUST"""
     title: str
     """what the device does, in one sentence"""
     variant: str
     """further configuration of the device; empty: the audit's own"""
-    verdict: Literal["conforms", "deviates", "not testable", "information"]
+    verdict: Verdict
     """information: the device does not do what a MAY allows"""
     sent: str
     """description of what was sent"""
@@ -60,7 +60,13 @@ class Finding(Model):
     @property
     def fails(self) -> bool:
         """Whether the clause fails the audit."""
-        return self.verdict == DEVIATES
+        return self.verdict == "deviates"
+
+    @property
+    def full_title(self) -> str:
+        """Name, title and configuration."""
+        variant = f" ({self.variant})" if self.variant else ""
+        return f"{self.clause}: {self.title}{variant}"
 
 
 class AuditRecord(Model):
@@ -99,9 +105,9 @@ class AuditRecord(Model):
             f.verdict for f in self.findings if rfc in (None, f.rfc) and level in (None, f.level)
         )
 
-    def select(self, *verdicts: str) -> list[Finding]:
-        """Return the findings with one of these verdicts."""
-        return [f for f in self.findings if f.verdict in verdicts]
+    def select(self, verdict: str) -> list[Finding]:
+        """Return the findings with a verdict."""
+        return [f for f in self.findings if f.verdict == verdict]
 
     @property
     def fails(self) -> bool:
@@ -120,15 +126,11 @@ def audit_from(values: Any, place: str) -> AuditRecord:
         UsageError: the file holds no audit of this version.
     """
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise UsageError(
-            f"{place} is not an audit of this version of v6t",
-            "repeat the audit with `v6t audit`",
-            code="invalid-audit",
-        )
+        problem = f"{place} is not an audit of this version of v6t"
+        raise UsageError(problem, "repeat the audit with `v6t audit`", code="invalid-audit")
     try:
         return AuditRecord.model_validate(values)
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
-        raise UsageError(
-            f"{place} is damaged: {where}: {exc.errors()[0]['msg']}", code="invalid-audit"
-        ) from exc
+        problem = f"{place} is damaged: {where}: {exc.errors()[0]['msg']}"
+        raise UsageError(problem, code="invalid-audit") from exc

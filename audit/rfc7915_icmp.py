@@ -19,54 +19,53 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.match import allow, quoted_packet
-from v6t.audit.row import ICMP_FLOW, TCP_FLOW, Row
-from v6t.audit.translator_hosts import DATA, INNER_TTL, TranslatorHosts, data
+from v6t.audit.clause import MUST
+from v6t.audit.hosts import DATA, TranslatorHosts, data
+from v6t.audit.match import allow
+from v6t.audit.row import Row
 
+# fmt: off
 # RFC 7915, section 4.2 and figure 3
-UNREACHABLE = {
-    **dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), 0),
-    **dict.fromkeys((9, 10, 13, 15), 1),
-    3: 4,
-}
+UNREACHABLE = {**dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), 0), **dict.fromkeys((9, 10, 13, 15), 1), 3: 4}
 POINTERS = {0: 0, 1: 1, 2: 4, 8: 7, 9: 6, 12: 8, 16: 24}
 NO_POINTER = (4, 6, 10, 20)
 QUERIES = {13: "timestamp request", 15: "information request", 17: "address mask request",
-           9: "router advertisement", 10: "router solicitation", 42: "an unknown type"}  # fmt: skip
+           9: "router advertisement", 10: "router solicitation", 42: "an unknown type"}
 DROPPED = {(5, 1): "a redirect", (6, 0): "alternative host address", (4, 0): "source quench",
            (3, 14): "host precedence violation", (3, 16): "an unknown code of destination unreachable",
-           (12, 1): "parameter problem, missing option"}  # fmt: skip
+           (12, 1): "parameter problem, missing option"}
+PLATEAU = 1492
+"""Of RFC 1191, below 2,000 octets."""
 # RFC 7915, section 5.2 and figure 6
 UNREACHABLE6 = {0: 1, 1: 10, 2: 1, 3: 1, 4: 3}
 POINTERS6 = {0: 0, 1: 1, 4: 2, 6: 9, 7: 8, 8: 12, 24: 16}
 NO_POINTER6 = (2, 40)
 SINGLE_HOP = {130: "MLD query", 133: "router solicitation", 135: "neighbour solicitation",
-              200: "an unknown informational type"}  # fmt: skip
+              200: "an unknown informational type"}
 DROPPED6 = {(1, 7): "an unknown code of destination unreachable", (4, 2): "an unknown option",
-            (50, 0): "an unknown error type"}  # fmt: skip
-PLATEAU = 1492
-"""Of RFC 1191, below 2,000 octets."""
+            (50, 0): "an unknown error type"}
 
 
-# fmt: off
 def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of sections 4.2 to 4.4."""
-    v, six = h.view, h.at6()
-    down = partial(Row, side=v.four_side, level="MUST")
-    about = h.quoted4() / UDP(sport=h.port4, dport=v.server_port) / Raw(data(64))
+    v, ip, six = h.view, h.ip4, h.at6()
+    down = partial(Row, "RFC 7915", level=MUST, side=v.four_side)
+    ports, ports6 = {"sport": h.port4, "dport": v.server_port}, {"sport": v.port, "dport": v.server_port}
+    about = h.quoted4() / UDP(**ports) / Raw(data(64))
 
-    def error(kind: int, code: int, inner: Packet = about, ttl: int = 61, **fields: Any) -> Packet:
-        return h.ip4(ttl=ttl) / ICMP(type=kind, code=code, **fields) / inner
+    def error(kind: int, code: int, inner: Packet = about, **fields: Any) -> Packet:
+        return ip() / ICMP(type=kind, code=code, **fields) / inner
 
     for kind, reply, name in ((8, ICMPv6EchoRequest, "echo-request"), (0, ICMPv6EchoReply, "echo-reply")):
         if v.stateful and kind == 8:
             continue  # no session inside is open to requests from outside
         yield down("4.2", name, title=f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply().type}",
-                   packet=h.ip4() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
-                   answer=six / reply(id=v.port, seq=9, data=DATA), flow=ICMP_FLOW)
+                   packet=ip() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
+                   answer=six / reply(id=v.port, seq=9, data=DATA), flow="icmp")
     for kind, words in QUERIES.items():
+        query = ICMP(type=kind, id=h.port4, seq=1)  # scapy gives some types further fields
         yield down("4.2", f"query-{kind}", title=f"{words} (ICMP type {kind}) is silently dropped",
-                   packet=h.ip4() / _query(kind, h.port4), silent=True)
+                   packet=ip() / query / Raw(bytes(20 - len(query))), silent=True)
     if v.uses_ports and not v.stateful:
         return  # RFC 7599, section 9: errors are mapped without a port, so they belong to no CE
     for code, code6 in UNREACHABLE.items():
@@ -81,7 +80,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                    title=f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {mtu6}",
                    packet=error(3, 4, nexthopmtu=mtu), answer=six / ICMPv6PacketTooBig(code=0, mtu=mtu6))
     plateaus = (PLATEAU, max(1280, min(PLATEAU + 20, h.mtu6, h.mtu4 + 20)))
-    large = h.quoted4(len=2000) / UDP(sport=h.port4, dport=v.server_port, len=1980) / Raw(data(64))
+    large = h.quoted4(len=2000) / UDP(**ports, len=1980) / Raw(data(64))
     yield down("4.2", "fragmentation-needed-0",
                title="ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
                packet=error(3, 4, large, nexthopmtu=0),
@@ -104,46 +103,45 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
         yield down("4.2", f"dropped-{kind}-{code}", title=f"{words} (ICMP {kind}/{code}) is silently dropped",
                    packet=error(kind, code), silent=True)
     yield down("4.4", "no-error-about-error", title="no ICMP error is sent about an ICMP error",
-               packet=error(3, 1, ttl=1), silent=True, only_reply=True)
+               packet=ip(ttl=1) / ICMP(type=3, code=1) / about, silent=True, only_reply=True)
 
     unreachable = six / ICMPv6DestUnreach(code=4)
-    about6 = IPv6(src=str(v.six), dst=str(v.four6), hlim=INNER_TTL)
+    about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
     yield down("4.3", "inner", title="the packet within an ICMP error is translated, its TTL kept",
-               packet=error(3, 3), answer=unreachable / about6, check=partial(_quotes, protocol=17))
+               packet=error(3, 3), answer=unreachable / about6(nh=17))
     yield down("4.3", "inner-checksum", title="length, ports and checksum of the inner UDP are translated",
-               packet=error(3, 3), quoted=True,
-               answer=unreachable / IPv6(plen=72) / UDP(sport=v.port, dport=v.server_port))
-    short = bytes(h.quoted4() / TCP(sport=h.port4, dport=v.server_port, flags="A") / data(64))[:28]
+               packet=error(3, 3), answer=unreachable / IPv6(plen=72) / UDP(**ports6), quoted=True)
+    short = bytes(h.quoted4() / TCP(**ports, flags="A") / data(64))[:28]
     yield down("4.3", "inner-tcp-short", title="an ICMP error with only 8 octets of TCP in it is translated",
-               packet=error(3, 3, Raw(short)), answer=unreachable / about6, flow=TCP_FLOW,
-               check=partial(_quotes, protocol=6))
+               packet=error(3, 3, Raw(short)), answer=unreachable / about6(nh=6), flow="tcp")
     yield down("4.3", "inner-echo", title="an ICMP error about an echo request has an ICMPv6 one in it",
                packet=error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
-               answer=unreachable / about6 / ICMPv6EchoRequest(), flow=ICMP_FLOW)
-    nested = h.quoted4(ttl=61) / ICMP(type=3, code=3) / h.ip4() / h.udp4 / DATA
+               answer=unreachable / about6() / ICMPv6EchoRequest(), flow="icmp")
     yield down("4.3", "nested", title="an ICMP error about an ICMP error is dropped",
-               packet=error(3, 1, nested))
+               packet=error(3, 1, h.quoted4(ttl=61) / ICMP(type=3, code=3) / ip() / h.udp4 / DATA))
 
 
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of sections 5.2 to 5.4."""
-    v, four = h.view, h.at4()
-    up = partial(Row, side=v.six_side, level="MUST")
-    about = h.quoted6() / UDP(sport=v.server_port, dport=v.port) / Raw(data(64))
+    v, ip, four = h.view, h.ip6, h.at4()
+    up = partial(Row, "RFC 7915", level=MUST, side=v.six_side)
+    ports = {"sport": v.server_port, "dport": v.port}
+    about = h.quoted6() / UDP(**ports) / Raw(data(64))
 
-    def error(message: Packet, inner: Packet = about, hlim: int = 61) -> Packet:
-        return h.ip6(hlim=hlim) / message / inner
+    def error(message: Packet, inner: Packet = about) -> Packet:
+        return ip() / message / inner
 
     for request, kind, name in ((ICMPv6EchoRequest, 8, "echo-request"), (ICMPv6EchoReply, 0, "echo-reply")):
         if v.stateful and kind == 0:
             continue
         fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
         yield up("5.2", name, title=f"ICMPv6 {name.replace('-', ' ')} becomes ICMP type {kind}",
-                 packet=h.ip6() / request(id=v.port, seq=9, data=DATA),
+                 packet=ip() / request(id=v.port, seq=9, data=DATA),
                  answer=four / ICMP(type=kind, code=0, **fields) / Raw(DATA))
     for kind, words in SINGLE_HOP.items():
+        body = (v.port << 16 | 1).to_bytes(4, "big") + bytes(16)
         yield up("5.2", f"single-hop-{kind}", title=f"{words} (ICMPv6 type {kind}) is silently dropped",
-                 packet=h.ip6() / _message6(kind, 0, v.port << 16 | 1, bytes(16)))
+                 packet=ip() / ICMPv6Unknown(type=kind, code=0, msgbody=body))
     if v.stateful:
         return  # errors need a session opened from outside, or are about one: see RFC 6146
     for code, code4 in UNREACHABLE6.items():
@@ -173,49 +171,25 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     yield up("5.2", "next-header", title="ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
              packet=error(ICMPv6ParamProblem(code=1, ptr=6)), answer=four / ICMP(type=3, code=2))
     for (kind, code), words in DROPPED6.items():
+        message = ICMPv6Unknown(type=kind, code=code, msgbody=bytes(4) + bytes(about))
         yield up("5.2", f"dropped-{kind}-{code}", title=f"{words} (ICMPv6 {kind}/{code}) is silently dropped",
-                 packet=h.ip6() / _message6(kind, code, 0, bytes(about)), silent=True)
+                 packet=ip() / message, silent=True)
     yield up("5.4", "no-error-about-error", title="no ICMPv6 error is sent about an ICMPv6 error",
-             packet=error(ICMPv6DestUnreach(code=0), hlim=1), silent=True, only_reply=True)
+             packet=ip(hlim=1) / ICMPv6DestUnreach(code=0) / about, silent=True, only_reply=True)
 
-    unreachable = four / ICMP(type=3, code=3)
-    about4 = IP(src=str(v.four), dst=str(h.six4), ttl=INNER_TTL)
-    message = ICMPv6DestUnreach(code=4)
+    message, unreachable = ICMPv6DestUnreach(code=4), four / ICMP(type=3, code=3)
+    about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
     yield up("5.3", "inner", title="the packet within an ICMPv6 error is translated, its hop limit kept",
-             packet=error(message), answer=unreachable / about4, check=partial(_quotes, protocol=17))
+             packet=error(message), answer=unreachable / about4(proto=17))
     yield up("5.3", "inner-checksum", title="length, ports and checksum of the inner UDP are translated",
-             packet=error(message), quoted=True,
-             answer=unreachable / IP(len=92) / UDP(sport=v.server_port, dport=v.port))
+             packet=error(message), answer=unreachable / IP(len=92) / UDP(**ports), quoted=True)
     yield up("5.3", "inner-echo", title="an ICMPv6 error about an echo reply has an ICMP one in it",
              packet=error(message, h.quoted6() / ICMPv6EchoReply(id=v.port, seq=1, data=data(64))),
-             answer=unreachable / about4 / ICMP(type=0), check=partial(_quotes, protocol=1))
-    fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF)
-    fragment /= UDP(sport=v.server_port, dport=v.port) / data(64)
+             answer=unreachable / about4(proto=1) / ICMP(type=0))
+    fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF) / UDP(**ports) / data(64)
     yield up("5.3", "inner-fragment", title="an ICMPv6 error about a fragment has an IPv4 fragment in it",
              packet=error(message, h.quoted6() / fragment),
-             answer=unreachable / IP(**about4.fields, id=0xCDEF, flags="MF"),
-             check=partial(_quotes, protocol=17))
-    nested = h.quoted6(hlim=61) / message / h.ip6() / h.udp6 / DATA
+             answer=unreachable / about4(proto=17, id=0xCDEF, flags="MF"))
     yield up("5.3", "nested", title="an ICMPv6 error about an ICMPv6 error is dropped",
-             packet=error(ICMPv6DestUnreach(code=0), nested))
+             packet=error(ICMPv6DestUnreach(code=0), h.quoted6(hlim=61) / message / ip() / h.udp6 / DATA))
 # fmt: on
-
-
-def _query(kind: int, identifier: int) -> Packet:
-    """Return an ICMP message of 20 octets; scapy gives some types further fields."""
-    message = ICMP(type=kind, id=identifier, seq=1)
-    return message / Raw(bytes(20 - len(message)))
-
-
-def _message6(kind: int, code: int, word: int, payload: bytes) -> Packet:
-    """Return an ICMPv6 message of any type."""
-    return ICMPv6Unknown(type=kind, code=code, msgbody=word.to_bytes(4, "big") + payload)
-
-
-def _quotes(packet: Packet, protocol: int) -> str:
-    """Check the protocol of the quoted packet."""
-    quoted = quoted_packet(packet)
-    if quoted is None:
-        return "no packet is quoted"
-    seen = quoted.proto if isinstance(quoted, IP) else quoted.nh
-    return "" if seen == protocol else f"the protocol of the quoted packet is {seen}"

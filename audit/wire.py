@@ -9,7 +9,7 @@ from scapy.config import conf
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.probe import Frame
+from v6t.audit.clause import Frame
 from v6t.intent.device import Links
 from v6t.plugins.audit_views import SideName
 from v6t.plugins.reference_device import ETHERTYPE, link_headers
@@ -29,6 +29,10 @@ class Wire:
 
     links: Links
 
+    def mtu(self, side: SideName) -> int:
+        """Return the MTU of a link."""
+        return int(getattr(self.links, side).mtu)
+
     def frame(self, side: SideName, packet: Packet | bytes) -> Frame:
         """Return the frame that carries a packet to the device."""
         octets = bytes(packet)
@@ -38,29 +42,22 @@ class Wire:
 
     def packets(self, side: SideName, frames: Iterable[Frame]) -> list[Packet]:
         """Return the IP packets that the device sent on a link, without its messages to neighbors."""
-        packets = []
-        for frame in frames:
-            body = self._body(frame)
-            packet = None if body is None or frame.side != side else parse(body)
-            if packet is not None and not _is_neighborly(packet):
-                packets.append(packet)
-        return packets
+        parsed = [parse(body) for body in self._bodies(f for f in frames if f.side == side)]
+        return [packet for packet in parsed if packet is not None and not _is_neighborly(packet)]
 
     def describe_bad_lengths(self, frames: Iterable[Frame]) -> str:
         """Describe the first IP packet whose lengths are wrong; empty if there is none."""
-        for frame in frames:
-            body = self._body(frame)
-            if body is not None and parse(body) is None:
+        for body in self._bodies(frames):
+            if parse(body) is None:
                 return f"a packet whose lengths are wrong: {body[:60].hex()}"
         return ""
 
     def describe(self, frames: Sequence[Frame]) -> str:
         """Describe what the device sent on both links."""
-        packets = [
-            f"{side}: {summary(packet)}" for side in SIDES for packet in self.packets(side, frames)
-        ]
-        malformed = self.describe_bad_lengths(frames)
-        return "; ".join([*packets, *([malformed] if malformed else [])]) or NOTHING
+        sent = [f"{side}: {summary(p)}" for side in SIDES for p in self.packets(side, frames)]
+        if malformed := self.describe_bad_lengths(frames):
+            sent.append(malformed)
+        return "; ".join(sent) or NOTHING
 
     def describe_sent(self, frames: Sequence[Frame]) -> str:
         """Describe what the tester sent: the first packet, and the number of further ones."""
@@ -72,13 +69,13 @@ class Wire:
         more = f", and {len(frames) - 1} more" if len(frames) > 1 else ""
         return f"{frames[0].side}: {words}{more}"
 
-    def _body(self, frame: Frame) -> bytes | None:
-        """Return what an IP frame of the device carries; None for other frames."""
-        head = link_headers(getattr(self.links, frame.side)).leaving
-        kind = frame.octets[len(head) : len(head) + 2]
-        if frame.octets[: len(head)] != head or kind not in ETHERTYPE.values():
-            return None
-        return frame.octets[len(head) + 2 :]
+    def _bodies(self, frames: Iterable[Frame]) -> Iterable[bytes]:
+        """Return what the IP frames of the device carry."""
+        for frame in frames:
+            head = link_headers(getattr(self.links, frame.side)).leaving
+            at = len(head)
+            if frame.octets[:at] == head and frame.octets[at : at + 2] in ETHERTYPE.values():
+                yield frame.octets[at + 2 :]
 
 
 def opposite(side: SideName) -> SideName:
@@ -108,14 +105,30 @@ def dissect(octets: bytes) -> Packet:
     return packet
 
 
+def _last_header(packet: Packet) -> Packet:
+    """Return the IPv4 header, or the IPv6 or extension header before the transport header."""
+    if not isinstance(packet, IP):
+        while packet.payload and "nh" in packet.payload.fields:
+            packet = packet.payload
+    return packet
+
+
 def protocol_of(packet: Packet) -> int:
     """Return the protocol of an IP packet, behind IPv6 extension headers."""
-    if isinstance(packet, IP):
-        return int(packet.proto)
-    layer = packet
-    while layer.payload and "nh" in layer.payload.fields:
-        layer = layer.payload
-    return int(layer.nh)
+    header = _last_header(packet)
+    return int(header.proto if isinstance(header, IP) else header.nh)
+
+
+def transport_octets(packet: Packet) -> bytes:
+    """Return what follows the IP header and IPv6 extension headers."""
+    return bytes(_last_header(packet).payload)
+
+
+def inner_packet(packet: Packet) -> Packet | None:
+    """Return the packet in a tunnel packet; None if there is none."""
+    octets = transport_octets(packet)
+    shortest = {4: 20, 41: 40}.get(protocol_of(packet))
+    return dissect(octets) if shortest and len(octets) >= shortest else None
 
 
 def fragment_offset(packet: Packet) -> int:
@@ -126,6 +139,19 @@ def fragment_offset(packet: Packet) -> int:
     return 8 * int(header.offset) if header else 0
 
 
+def has_more_fragments(packet: Packet) -> bool:
+    """Return whether a packet is a fragment that others follow."""
+    if isinstance(packet, IP):
+        return bool(packet.flags.MF)
+    header = packet.getlayer(IPv6ExtHdrFragment)
+    return bool(header and header.m)
+
+
+def join_fragments(fragments: Iterable[Packet]) -> bytes:
+    """Return the data of fragments in the order of their offsets."""
+    return b"".join(transport_octets(p) for p in sorted(fragments, key=fragment_offset))
+
+
 def icmp_type(packet: Packet) -> tuple[int, int] | None:
     """Return type and code of an ICMP or ICMPv6 message; None for other packets."""
     if fragment_offset(packet):
@@ -133,10 +159,8 @@ def icmp_type(packet: Packet) -> tuple[int, int] | None:
     if isinstance(packet, IP):
         message = packet.getlayer(ICMP, 1) if packet.proto == 1 else None
         return (int(message.type), int(message.code)) if message else None
-    if protocol_of(packet) != 58:
-        return None
     octets = transport_octets(packet)
-    return (octets[0], octets[1]) if len(octets) >= 4 else None
+    return (octets[0], octets[1]) if protocol_of(packet) == 58 and len(octets) >= 4 else None
 
 
 def is_icmp_error(packet: Packet) -> bool:
@@ -145,16 +169,6 @@ def is_icmp_error(packet: Packet) -> bool:
     if kind is None:
         return False
     return kind[0] in _ICMP_ERRORS if isinstance(packet, IP) else 0 < kind[0] < 128
-
-
-def transport_octets(packet: Packet) -> bytes:
-    """Return what follows the IP header and IPv6 extension headers."""
-    if isinstance(packet, IP):
-        return bytes(packet.payload)
-    layer = packet
-    while layer.payload and "nh" in layer.payload.fields:
-        layer = layer.payload
-    return bytes(layer.payload)
 
 
 def ports_of(packet: Packet) -> tuple[int, int]:
@@ -168,11 +182,10 @@ def ports_of(packet: Packet) -> tuple[int, int]:
 
 def summary(packet: Packet) -> str:
     """Describe a packet in one line."""
-    version = 4 if isinstance(packet, IP) else 6
-    length = packet.len if version == 4 else packet.plen
-    if length is None:
+    four = isinstance(packet, IP)
+    if (packet.len if four else packet.plen) is None:
         packet = type(packet)(bytes(packet))
-    octets = int(packet.len) if version == 4 else 40 + int(packet.plen)
+    octets = int(packet.len) if four else 40 + int(packet.plen)
     protocol = protocol_of(packet)
     name = _PROTOCOLS.get(protocol, f"protocol {protocol}")
     kind = icmp_type(packet)
@@ -181,21 +194,11 @@ def summary(packet: Packet) -> str:
     offset, more = fragment_offset(packet), has_more_fragments(packet)
     if offset or more:
         name += f", fragment at {offset}{', more follow' if more else ''}"
-    return f"IPv{version} {packet.src} > {packet.dst}, {name}, {octets} octets"
-
-
-def has_more_fragments(packet: Packet) -> bool:
-    """Return whether a packet is a fragment that others follow."""
-    if isinstance(packet, IP):
-        return bool(packet.flags.MF)
-    header = packet.getlayer(IPv6ExtHdrFragment)
-    return bool(header and header.m)
+    return f"IPv{4 if four else 6} {packet.src} > {packet.dst}, {name}, {octets} octets"
 
 
 def _is_neighborly(packet: Packet) -> bool:
     if isinstance(packet, IP):
         return 224 <= int(packet.dst.partition(".")[0]) < 240
     kind = icmp_type(packet)
-    if kind is None:
-        return packet.dst.startswith("ff")
-    return kind[0] in _NEIGHBOR_MESSAGES
+    return packet.dst.startswith("ff") if kind is None else kind[0] in _NEIGHBOR_MESSAGES

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from socket import if_nametoindex
 from typing import TYPE_CHECKING, Any
 
+from v6t.audit.clause import Frame, ProbeUnable
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.probe import Frame, ProbeUnable
 from v6t.base.errors import (
     DutError,
     EnvironmentLacking,
@@ -37,7 +37,7 @@ SETTLE_S = 0.3
 
 
 class ProbedDevice:
-    """A probe of a configured device (see :class:`v6t.audit.probe.Probe`)."""
+    """A probe of a configured device (see :class:`v6t.audit.clause.Probe`)."""
 
     def __init__(
         self,

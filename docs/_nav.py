@@ -24,6 +24,7 @@ FIXED = {
     "compliance",
     "requirements",
     "audit",
+    "audit-results",
     "matrix",
     "accuracy",
     "troubleshooting",
@@ -44,7 +45,8 @@ def on_config(config: Any) -> Any:
         {"Method": "method.md"},
         {"Compliance": "compliance.md"},
         {"Requirements": "requirements.md"},
-        {"Audits: does the device behave?": "audit.md"},
+        {"Audits: does the device conform?": "audit.md"},
+        {"Audits of devices": "audit-results.md"},
         {"Measured with what": "matrix.md"},
         *(
             [{"Results of one machine": "results/index.md"}]

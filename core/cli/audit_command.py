@@ -147,7 +147,7 @@ def command(
     if interfaces is None:
         bound.tester.prepare()
     out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
-    request = AuditRequest(suites, clauses, not no_variants, Listening(wait), LASTING_S[timers])
+    request = AuditRequest(clauses, not no_variants, Listening(wait), LASTING_S[timers])
     names: list[str] = []
     device = BoundDevice(bound, interfaces, names.append)
     device, selection = choose_clauses(device, suites, bound.settings.params)
@@ -222,8 +222,7 @@ def make_record(
 
 def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: bool) -> None:
     """Print every clause with its section and level, and the RFCs without clauses."""
-    from v6t.audit.auditor import AuditRequest, choose_clauses, plan_audit
-    from v6t.audit.suites import find_uncovered_rfcs
+    from v6t.audit.auditor import AuditRequest, choose_clauses, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import BoundDevice
 
     device, selection = choose_clauses(BoundDevice(bound), wanted, bound.settings.params)
@@ -232,7 +231,7 @@ def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: 
     request = AuditRequest(variants=not no_variants, lasting_s=float("inf"))
     rows = [
         (c.name, f"{c.rfc} {c.section}", c.level, c.title + (f" ({variant})" if variant else ""))
-        for variant, clauses in plan_audit(device, selection, request).items()
+        for variant, clauses in plan_audit(device.technology, selection, request).items()
         for c in clauses
     ]
     uncovered = find_uncovered_rfcs(device.technology, selection)

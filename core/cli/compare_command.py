@@ -92,7 +92,7 @@ def _give(found: Comparison, output: Path | None, as_json: bool) -> None:
 def _compare_audits(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
-    from v6t.audit.comparison import comparison_document, to_json
+    from v6t.audit.document import comparison_document, comparison_to_json
     from v6t.audit.record import audit_from
     from v6t.base.files import read_json
     from v6t.core.cli.document_view import give
@@ -115,4 +115,4 @@ def _compare_audits(
                 "--anyway compares them all the same",
                 code="not-comparable",
             )
-    give(lambda: to_json(audits), lambda: comparison_document(audits), output, as_json)
+    give(lambda: comparison_to_json(audits), lambda: comparison_document(audits), output, as_json)

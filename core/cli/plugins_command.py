@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -52,16 +52,29 @@ def _check(name: str | None, as_json: bool) -> None:
 
     Raises:
         UsageError: no name.
+        EnvironmentLacking: hypothesis is not installed.
         ExtensionError: the plugin does not conform.
     """
+    from v6t.audit.self_check import check_audit
     from v6t.core.config.plugins import load_plugin
-    from v6t.plugins.conformance import check
+    from v6t.plugins.conformance import Finding, check
 
     if name is None:
         raise UsageError(
             "which plugin shall be checked?", "v6t plugins --check NAME", code="missing-setting"
         )
-    report = check(load_plugin(name), entry=name)
+    kind = load_plugin(name)
+    report = check(kind, entry=name)
+    accusations, note = check_audit(kind) if not report.findings else ([], "")
+    report = replace(
+        report,
+        checks=report.checks + 1,
+        findings=(
+            *report.findings,
+            *(Finding(f"audit, {where}", text) for where, text in accusations),
+        ),
+        notes=(*report.notes, *filter(None, [note])),
+    )
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))
     else:

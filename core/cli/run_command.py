@@ -80,7 +80,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
     Raises:
         UsageError: nothing can be.
     """
-    from v6t.audit.suites import core_clauses
+    from v6t.audit.auditor import core_clauses
 
     if bound.tester.simulates:
         raise UsageError(
@@ -109,15 +109,13 @@ def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
     Raises:
         TranslationError: a MUST or SHOULD is deviated from, and such a device is not to be measured.
     """
-    from v6t.audit.auditor import check_core
-    from v6t.audit.runner import Listening
-    from v6t.audit.suites import core_clauses
+    from v6t.audit.auditor import check_core, core_clauses
     from v6t.core.audit_device import BoundDevice
     from v6t.core.cli.stopping import of_device, signals
 
     with signals(lambda: of_device(bound.settings, "")):
         clauses = core_clauses(bound.technology)
-        found = check_core(BoundDevice(bound), clauses, Listening())
+        found = check_core(BoundDevice(bound), clauses)
     grave = [f for f in found if f.fails]
     if grave and refuse:
         words = "; ".join(f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in grave)

@@ -31,7 +31,7 @@ def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 def suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Suites of clauses, after a comma too."""
-    from v6t.audit.suites import SUITES
+    from v6t.audit.auditor import SUITES
 
     del ctx, param
     return _listed(SUITES, incomplete)

@@ -41,19 +41,23 @@ def plan_text(driver: Driver, plan: Plan) -> str:
     lines += [f"# note: {note}" for note in plan.notes]
     for number, step in enumerate(plan.steps, 1):
         lines += ["", f"# {number}. {step.why}"]
-        lines.append(here_document(step.command, step.text) if step.text else step.command)
-        if step.before:
-            lines.append(f"#    before ({step.was.value}): {step.before}")
+        lines.append(here_document(step.set, step.text) if step.text else step.set)
+        check = step.check
+        if step.before and check and check.command == step.before:
+            lines += _commented(f"read ({step.existing.value})", f"{step.before}  -> {check.says}")
+            check = None
+        elif step.before:
+            lines.append(f"#    before ({step.existing.value}): {step.before}")
         if step.undo:
             lines += _commented("undo", here_document(step.undo, step.undo_text)
                                 if step.undo_text else step.undo)  # fmt: skip
-        if step.check:
-            lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
+        if check:
+            lines += _commented("check", f"{check.command}  -> {check.says}")
     lines += _checked(plan.checks)
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
-            lines.append(here_document(step.command, step.text) if step.text else step.command)
+            lines.append(here_document(step.set, step.text) if step.text else step.set)
             if step.check:
                 lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
     else:
@@ -85,19 +89,19 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
         "executed": driver.executed,
         "steps": [
             {
-                "command": s.command,
+                "command": s.set,
                 "why": s.why,
                 "text": s.text,
                 "undo": s.undo,
                 "undo_text": s.undo_text,
                 "before": s.before,
-                "was": s.was.value,
+                "was": s.existing.value,
                 "check": s.check and {"command": s.check.command, "says": s.check.says},
             }
             for s in plan.steps
         ],
         "checks": [{"command": c.command, "says": c.says} for c in plan.checks],
-        "flush": [s.command for s in plan.flush],
+        "flush": [s.set for s in plan.flush],
         **(
             {"beside": {"what": plan.beside.what, **{a: plan.beside.command(a) for a in ACTIONS}}}
             if plan.beside

@@ -134,13 +134,13 @@ class Driver(Commands):
             return one == other
 
         def commands(intent: Intent) -> list[tuple[str, str]]:
-            return [(s.command, s.text) for s in self.plan(intent, self.example(intent)).steps]
+            return [(s.set, s.text) for s in self.plan(intent, self.example(intent)).steps]
 
         return commands(one) == commands(other)
 
     def emptying(self, intent: Intent) -> str:
         """How its connections are emptied, in commands (ST-10)."""
-        return "; ".join(step.command for step in self.plan(intent, self.example(intent)).flush)
+        return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
 
     def session(
         self,

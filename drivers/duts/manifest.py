@@ -36,7 +36,7 @@ def described(
         }
     if plan is not None:
         description["commands"] = [
-            s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps
+            s.set + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps
         ]
         description["notes"] = list(plan.notes)
     description["profile"] = asdict(driver.profile(intent))

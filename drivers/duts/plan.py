@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
@@ -16,72 +16,128 @@ Intent = DeviceIntent
 """What a device must be."""
 
 
-class Was(Enum):
-    """What it means if a step's ``before`` command printed something."""
+class Existing(Enum):
+    """What to do if the object of a step exists before the step."""
 
-    VALUE = "value"
-    """A value the undo command writes back."""
-    THERE = "there"
-    """It is so already: the step is done again and never undone."""
-    FOREIGN = "foreign"
-    """Somebody else's: refuse."""
+    RESTORE = "value"
+    """Change it; the undo command writes the present value back."""
+    KEEP = "there"
+    """It is as wanted: do the step again and never undo it."""
+    REFUSE = "foreign"
+    """It is somebody else's: refuse the plan."""
+    NONE = "none"
+    """It cannot exist: it is a part of what an earlier step of the plan creates."""
+
+
+@dataclass(frozen=True)
+class Want:
+    """The output that a read must have; see :func:`equals`, :func:`has_lines` and the others.
+
+    A want identifies its object by the whole output, by whole lines, by whole words of one line, or by
+    parsing: text found anywhere in the output proves nothing.
+
+    Attributes:
+        says: the wanted state, for the printed plan.
+        checker: returns what is wrong with an output, None if nothing.
+    """
+
+    says: str
+    checker: Checker = field(compare=False)
 
 
 @dataclass(frozen=True)
 class Check:
     """A read-back: exit statuses are not evidence.
 
-    A checker identifies its object by the whole output (:func:`equals`), by whole lines
-    (:func:`has_lines`), by whole words of one line (:func:`has_words`), or by parsing
-    (:func:`checked`): text found anywhere in the output proves nothing.
-
     Attributes:
         command: a shell line that changes nothing.
-        checker: what is wrong with its output, None if nothing.
-        says: what is to be seen, for the printed plan.
+        want: what it must print.
     """
 
     command: str
-    checker: Checker = field(compare=False)
-    says: str
+    want: Want
+
+    @property
+    def says(self) -> str:
+        """The wanted state, for the printed plan."""
+        return self.want.says
+
+    def checker(self, output: str) -> str | None:
+        """Return what is wrong with the command's output, None if nothing."""
+        return self.want.checker(output)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the device.
+    """One change of the device: what it reads, what it wants to read, and how it sets and undoes that.
+
+    ``read`` identifies the object of the step. Before the change it prints the state to restore, or
+    nothing if the object does not exist; afterwards it must print what is wanted.
+    The functions of :mod:`v6t.drivers.duts.steps` make the usual kinds of steps.
 
     Attributes:
-        command: a shell line for the device's own shell.
+        set: a shell line for the device's own shell.
         why: one phrase.
-        text: standard input of the command.
-        undo: a shell line that takes it back, harmless if there is nothing to take back;
-            ``{old}`` is what ``before`` printed, as one word, ``{words}`` as several.
-        before: a shell line that prints what is to be restored; its output must be the same again
-            after the undo.
-        was: what output of ``before`` means.
-        gone: a shell line that succeeds if what was changed no longer exists: an interface that
-            was taken away took the change with it.
-        check: the read-back.
-        silent: any output of the command is an error (programs whose exit status says nothing).
-        deadline_s: how long it may take [s], and how long taking it back.
-        reboots: the device starts anew, and with it the connection; it is configured again.
-        maps: its prefixes are those of a translator's mappings, where that of everything takes nobody's way;
+        text: standard input of ``set``.
+        read: a shell line that prints the state and changes nothing.
+        want: what ``read`` must print after the change; None: no read-back.
+        undo: a shell line that takes the change back, harmless if there is nothing to take back;
+            ``{old}`` is what ``read`` printed before the step, as one word, ``{words}`` as several.
+        undo_text: standard input of ``undo``.
+        existing: what to do if ``read`` prints something before the change.
+        is_gone: a shell line that succeeds if what was changed no longer exists: an interface that
+            was removed took the change with it.
+        wait: shell lines that wait until the change has taken effect, before ``read``.
+        proof: a read-back by another command, where ``read`` shows only what is in the way.
+        silent: any output of ``set`` is an error (programs whose exit status says nothing).
+        deadline_s: how long the change may take [s], and how long its undo.
+        reboots: the device reboots, which ends the connection; it is configured again.
+        maps: its prefixes are those of a translator's mappings, where a default route is allowed;
             in any other step it counts as a route.
     """
 
-    command: str
+    set: str
     why: str
     text: str = ""
+    read: str = ""
+    want: Want | None = None
     undo: str = ""
     undo_text: str = ""
-    before: str = ""
-    was: Was = Was.VALUE
-    gone: str = ""
-    check: Check | None = None
+    existing: Existing = Existing.RESTORE
+    is_gone: str = ""
+    wait: str = ""
+    proof: Check | None = None
     silent: bool = False
     deadline_s: float = 60.0
     reboots: bool = False
     maps: bool = False
+
+    @property
+    def before(self) -> str:
+        """The read whose output is recorded before the change; empty: there is nothing to restore."""
+        if self.existing is Existing.NONE or not (self.undo or self.existing is Existing.REFUSE):
+            return ""
+        return self.read
+
+    @property
+    def check(self) -> Check | None:
+        """The read-back."""
+        if self.want is None:
+            return self.proof
+        return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.want)
+
+    def difference(self, present: str) -> str | None:
+        """Compare the present state with the wanted one.
+
+        Args:
+            present: the output of ``read``.
+
+        Returns:
+            Both states in one line; None if the device is as wanted, or if the step has no read-back.
+        """
+        if self.want is None or self.want.checker(present) is None:
+            return None
+        return f"{shown(present)} -> {' '.join(self.want.says.split())}"
 
 
 Action = Literal["add", "change", "remove"]
@@ -91,14 +147,14 @@ ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 
 @dataclass(frozen=True)
 class Change:
-    """Something beside the traffic that is added, changed and removed while traffic goes on.
+    """An object apart from the test traffic that is added, changed and removed while traffic flows.
 
     Attributes:
-        what: it is, in words (``a route``, ``a MAP domain``).
-        add, change, remove: shell lines; ``remove`` is harmless where there is nothing.
-        look: a shell line that prints it; nothing where it is not there.
+        what: the object, in words (``a route``, ``a MAP domain``).
+        add, change, remove: shell lines; ``remove`` is harmless if the object does not exist.
+        look: a shell line that prints the object; nothing if it does not exist.
         added, changed: whole words of one line that ``look`` then prints.
-        how: what changing it means where the device has no command for that.
+        how: what a change means if the device has no command for it.
         deadline_s: how long each may take [s], and the look as long again.
         alone: ``look`` must print nothing else.
     """
@@ -115,29 +171,29 @@ class Change:
     alone: bool = False
 
     def command(self, action: Action) -> str:
-        """The shell line of an action."""
+        """Return the shell line of an action."""
         return {"add": self.add, "change": self.change, "remove": self.remove}[action]
 
     def wrong(self, action: Action, output: str) -> str | None:
-        """What ``look`` says against an action that was carried out; None: nothing."""
+        """Return what ``look`` shows against an action that was carried out; None: nothing."""
         if action == "remove":
             return f"it is still there: {shown(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
         if self.alone and " ".join(output.split()) != wanted:
-            return f"'{wanted}' expected and nothing else; it says {shown(output)}"
+            return f"'{wanted}' expected and nothing else; the output is {shown(output)}"
         if line_with(output, wanted) is None:
-            return f"'{wanted}' is not there; it says {shown(output)}"
+            return f"'{wanted}' is missing; the output is {shown(output)}"
         return None
 
     @property
     def kept(self) -> Step:
-        """The plan's step that has it removed when the device is restored, whatever happened."""
+        """The step of a plan that removes the object at the rollback, whatever happened."""
         return Step(
             "true",
             f"{self.what} beside the traffic is added, changed and removed under it",
+            read=self.look,
             undo=self.remove,
-            before=self.look,
-            was=Was.FOREIGN,
+            existing=Existing.REFUSE,
         )
 
 
@@ -149,12 +205,12 @@ class Plan:
         driver: the driver's name.
         version: of the implementation the commands are for.
         steps: the changes.
-        flush: what empties its state between trials; none: it has no state.
+        flush: actions that empty the device's state between trials; none: it has no state.
         checks: read-backs beyond those of the steps.
         notes: what a reader should know: defaults that matter, deviations.
         beside: what is changed under traffic; None: nothing is.
-        updates: the route that updates move to and fro, by ``add`` and ``change``; None: none.
-        asked: again and again under traffic; None: the read-back with the shortest answer.
+        updates: the route that updates move back and forth, by ``add`` and ``change``; None: none.
+        asked: the query repeated under traffic; None: the read-back with the shortest answer.
     """
 
     driver: str
@@ -201,68 +257,68 @@ def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     return re.compile(before + r"\s+".join(map(re.escape, words)) + after)
 
 
-def has_words(command: str, *phrases: str) -> Check:
+def equals(value: object) -> Want:
+    """Require this text, apart from white space around it."""
+    text = str(value)
+
+    def checker(output: str) -> str | None:
+        return None if output.strip() == text else f"'{text}' expected, {shown(output)} found"
+
+    return Want(" ".join(text.split()) or "nothing", checker)
+
+
+def has_lines(*lines: str) -> Want:
+    """Require each of these as a whole line, however it is spaced; other lines are allowed."""
+    wanted = [" ".join(line.split()) for line in lines]
+
+    def checker(output: str) -> str | None:
+        present = {" ".join(line.split()) for line in output.splitlines()}
+        missing = next((line for line in wanted if line not in present), None)
+        return missing and f"the line '{missing}' is missing; the output is {shown(output)}"
+
+    return Want(" and ".join(f"'{line}'" for line in wanted), checker)
+
+
+def has_words(*phrases: str) -> Want:
     """Require one line that holds every phrase as whole words, see :func:`line_with`."""
+    wanted = " and ".join(f"'{phrase}'" for phrase in phrases)
 
     def checker(output: str) -> str | None:
         if line_with(output, *phrases) is not None:
             return None
-        wanted = " and ".join(f"'{p}'" for p in phrases)
         return f"no line has {wanted}; the output is {shown(output)}"
 
-    return Check(command, checker, " and ".join(f"'{p}'" for p in phrases))
+    return Want(wanted, checker)
 
 
-def has_lines(command: str, *lines: str) -> Check:
-    """Require each of these as a whole line, whatever the spacing; other lines may be there."""
-    wanted = [" ".join(line.split()) for line in lines]
-
-    def checker(output: str) -> str | None:
-        seen = {" ".join(line.split()) for line in output.splitlines()}
-        missing = next((line for line in wanted if line not in seen), None)
-        return missing and f"the line '{missing}' is not there; the output is {shown(output)}"
-
-    return Check(command, checker, " and ".join(f"'{line}'" for line in wanted))
-
-
-def lacks(command: str, part: str) -> Check:
-    """The output must not hold a part, however it is spaced; of silence nothing is concluded."""
-    wanted = " ".join(part.split())
+def has_line_like(pattern: str, says: str) -> Want:
+    """Require a whole line of this form, apart from white space around it."""
+    compiled = re.compile(pattern)
 
     def checker(output: str) -> str | None:
-        seen = " ".join(output.split())
-        if not seen:
-            return f"it says nothing, and so not whether '{part}' is there"
-        return f"'{part}' is there; it says {shown(output)}" if wanted in seen else None
+        if any(compiled.fullmatch(line.strip()) for line in output.splitlines()):
+            return None
+        return f"not {says}; the output is {shown(output)}"
 
-    return Check(command, checker, f"no '{part}'")
-
-
-def equals(command: str, value: str) -> Check:
-    """The output must be this text, but for space around it."""
-
-    def checker(output: str) -> str | None:
-        return None if output.strip() == value else f"'{value}' expected, {shown(output)} found"
-
-    return Check(command, checker, value or "nothing")
+    return Want(says, checker)
 
 
-def matches(command: str, pattern: str, says: str) -> Check:
-    """The output must hold a match of the pattern."""
+def has_members(values: Iterable[object], says: str = "") -> Want:
+    """Require these words, in any order and however often."""
+    wanted = set(map(str, values))
 
     def checker(output: str) -> str | None:
-        match = re.search(pattern, output, re.MULTILINE)
-        return None if match else f"not {says}; it says {shown(output)}"
+        return None if set(output.split()) == wanted else f"{shown(output)} found"
 
-    return Check(command, checker, says)
+    return Want(says or " ".join(sorted(wanted)), checker)
 
 
-def checked(command: str, checker: Checker, says: str) -> Check:
-    """The output is read by a parser."""
-    return Check(command, checker, says)
+def parsed(checker: Checker, says: str) -> Want:
+    """Require an output in which a parser finds nothing wrong."""
+    return Want(says, checker)
 
 
 def shown(output: str, limit: int = 200) -> str:
-    """Output of a program, short enough for a sentence."""
+    """Return the output of a program, short enough for a sentence."""
     text = " ".join(output.split())
     return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

@@ -24,7 +24,7 @@ from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.lock import BEAT_S, PART, SILENCE_S, Lock, held_by
 from v6t.drivers.duts.manifest import described, standing
-from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
+from v6t.drivers.duts.plan import Action, Change, Check, Existing, Intent, Plan, Step, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Sample, Watcher, round_script, sample_of
 from v6t.drivers.duts.undo_record import (
@@ -235,11 +235,11 @@ class Session:
             if step.reboots:
                 self._reboot(step)
                 continue
-            command = doing(self._directory, step.command)
+            command = doing(self._directory, step.set)
             done = self.transport.run(command, step.text, step.deadline_s)
             if done.status or (step.silent and (done.out + done.err).strip()):
                 raise DutError(
-                    f"{self.name}: {step.why}: '{step.command}' failed: {done.words}",
+                    f"{self.name}: {step.why}: '{step.set}' failed: {done.words}",
                     code="command-failed",
                 )
             if step.check is not None:
@@ -335,7 +335,7 @@ class Session:
         """Start the device anew, wait for a login, configure it again."""
         before = self.boot()
         try:
-            self.transport.run(step.command, step.text, 10.0)
+            self.transport.run(step.set, step.text, 10.0)
         except TakenOver:
             raise
         except (ConnectionLost, DeadlinePassed):
@@ -516,7 +516,7 @@ class Session:
                     f"nothing was changed; the command was: {step.before}",
                     code="command-failed",
                 )
-            if step.was is Was.FOREIGN and part.text.strip():
+            if step.existing is Existing.REFUSE and part.text.strip():
                 raise DutError(
                     f"{self.name}: not v6t's own, in the way of '{step.why}': {shown(part.text)}",
                     "nothing was changed; remove it yourself if it is not needed",
@@ -528,7 +528,7 @@ class Session:
         place = shlex.quote(f"{self._directory}/{PROGRESS}")
         lines = [
             f"(umask 077; echo {number} >>{place}) || exit 125",
-            doing(self._directory, step.command),
+            doing(self._directory, step.set),
         ]
         if step.check is not None:
             lines += [f"echo; echo '{batch.MARK} check'", f"( {step.check.command}", ")", "true"]
@@ -537,7 +537,7 @@ class Session:
         text = (output + done.err).strip()
         if done.status or (step.silent and text):
             words = text.splitlines()[-1] if text else f"status {done.status}"
-            command = step.command.splitlines()[0][:160]
+            command = step.set.splitlines()[0][:160]
             raise DutError(
                 f"{self.name}: {step.why}: '{command}' failed: {words}", code="command-failed"
             )

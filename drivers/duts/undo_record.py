@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import Step, Was
+from v6t.drivers.duts.plan import Existing, Step
 
 SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
@@ -133,7 +133,7 @@ class Record:
 def undo_of(number: int, step: Step, old: str) -> Undo:
     """How a step is taken back, given what was there before it."""
     command = step.undo
-    if step.was is Was.THERE and old.strip():
+    if step.existing is Existing.KEEP and old.strip():
         command = ""  # it was so already
     put = {
         "{old}": shlex.quote(old.rstrip("\n")),
@@ -142,7 +142,7 @@ def undo_of(number: int, step: Step, old: str) -> Undo:
     # at once: what the device said may itself look like a place to fill
     command = re.sub(r"\{old\}|\{words\}", lambda match: put[match.group()], command)
     text = step.undo_text.replace("{old}", old)
-    return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
+    return Undo(number, step.why, command, text if command else "", step.before, old, step.is_gone)
 
 
 def undo_deadline_s(steps: Iterable[Step]) -> float:

@@ -191,11 +191,11 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
     """Yield the prefixes in the commands of a plan."""
     texts = [
-        (f"step {number} ({step.why})", f"{step.command}\n{step.text}", step.maps)
+        (f"step {number} ({step.why})", f"{step.set}\n{step.text}", step.maps)
         for number, step in enumerate(plan.steps, 1)
     ]
     # later: between trials, or while it is measured
-    texts += [(f"step ({s.why})", f"{s.command}\n{s.text}", s.maps) for s in plan.flush]
+    texts += [(f"step ({s.why})", f"{s.set}\n{s.text}", s.maps) for s in plan.flush]
     texts += [
         (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
         for change in (plan.beside, plan.updates)

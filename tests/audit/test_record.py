@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 from v6t.analysis.report.html import to_html
-from v6t.audit.comparison import count_tested_once, differences, different_params
-from v6t.audit.document import audit_document, summary_sentence, to_junit
+from v6t.audit.document import (
+    audit_document,
+    count_tested_once,
+    differences,
+    different_params,
+    summary_sentence,
+    to_junit,
+)
 from v6t.audit.record import AuditRecord, audit_from
 from v6t.base.errors import UsageError
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pytest
-from v6t.audit.clause import Clause, Judgement, Send, Steps, Verdict
-from v6t.audit.probe import Frame, ProbeUnable
+from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send, Steps, Verdict
 from v6t.audit.runner import TRIES, Listening, carry_out
-from v6t.tests.audit.in_process import DeviceProbe
+from v6t.audit.self_check import DeviceProbe
 
 
 class Recorder(DeviceProbe):

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
+from v6t.audit.clause import ProbeUnable
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.probe import ProbeUnable
+from v6t.audit.self_check import DeviceProbe
 from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import BoundDevice, ProbedDevice
@@ -22,7 +23,6 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.siit import Siit
-from v6t.tests.audit.in_process import DeviceProbe
 from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
 from v6t.tests.core.support import v6t

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from v6t.core.runs import doctor
-from v6t.drivers.duts.kinds.linux.router import LinuxRouter
+from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.lab import privilege
 from v6t.drivers.testers import kind_of
 from v6t.drivers.trex import installation

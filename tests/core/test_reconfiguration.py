@@ -14,7 +14,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.dut import plan_text, plan_without_device
 from v6t.core.runs.runner import execute, resume
-from v6t.drivers.duts.kinds.spare import spare4, spare6
+from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
 from v6t.intent.families import Nat44Config
@@ -60,15 +60,15 @@ def test_devices_that_have_nothing_to_change(plugin, dut, code):
 
 def test_spare_networks_overlap_nothing_of_the_run():
     intent = bind(resolve(flags=Flags("mape-br"))).technology.dut_intent()
-    assert str(spare4(intent)) in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
+    assert str(spare(intent, 4)) in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
     pool = Nat44Config(inside4=["203.0.113.0/24", "192.0.2.0/25"], pool4=["198.51.100.7"])
-    assert str(spare4(replace(intent, configuration=pool))) == "100.64.113.0/24"
+    assert str(spare(replace(intent, configuration=pool), 4)) == "100.64.113.0/24"
     left = replace(intent.left, addresses=["2001:db8:fffe::1/64"])
-    assert str(spare6(replace(intent, left=left))) == "2001:db8:fffd::/48"
+    assert str(spare(replace(intent, left=left), 6)) == "2001:db8:fffd::/48"
     every = ["203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.0.0/10", "192.88.99.0/24"]
     full = Nat44Config(inside4=every, pool4=[])
     with expect_error("address-conflict"):
-        spare4(replace(intent, configuration=full))
+        spare(replace(intent, configuration=full), 4)
 
 
 def test_what_a_change_reads_back():

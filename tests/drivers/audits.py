@@ -1,4 +1,4 @@
-"""The devices that run here, audited: which clauses each follows. Written into ``docs/audit.md``.
+"""The devices that run here, audited: which clauses each follows. Written into ``docs/audit-results.md``.
 
 ``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab what this machine has and notes the
 verdicts in ``recorded/audits.json`` (machines only where they are named), ``ask WORDS [NAMES]`` only those of
@@ -19,7 +19,7 @@ from typing import Any
 
 from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
 
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
 BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
 SIGNS = {"conforms": "+", "deviates": "**-**", "information": "-", "not testable": "?"}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
-from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.row import Row, row_clause, row_steps
-from v6t.plugins.audit_views import TunnelEnd
+from scapy.packet import Packet
+from v6t.audit.clause import MUST, Clause, Subject, Suite
+from v6t.audit.hosts import header
+from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.plugins.audit_views import SideName, TunnelEnd
 
 
 class SixrdSuite(Suite):
@@ -23,31 +26,38 @@ class SixrdSuite(Suite):
         tunnel = subject.find(TunnelEnd)
         if tunnel is None or tunnel.endpoint is None or not isinstance(tunnel.local, IPv4Address):
             return
-        control = packet(tunnel)
-        for row in rows(tunnel):
-            yield row_clause(row, "RFC 5969", partial(row_steps, row, subject.wire, control))
+        yield from row_clauses(rows, SixrdHosts(tunnel), subject.wire)
 
 
-def packet(tunnel: TunnelEnd, source: IPv6Address | None = None, outer: str = "") -> IP:
-    """Return a tunnel packet of the CE, or of others."""
-    header = IP(src=outer or str(tunnel.remote), dst=str(tunnel.local), ttl=61)
-    inner = IPv6(src=str(source or tunnel.inner[0]), dst=str(tunnel.host[0]), hlim=61)
-    return header / inner / UDP(sport=tunnel.inner[1], dport=tunnel.host[1]) / b"v6t"
+@dataclass(frozen=True)
+class SixrdHosts(Hosts):
+    """A host behind a CE, and a host beyond the relay."""
+
+    tunnel: TunnelEnd
+
+    def plain(self, side: SideName) -> Packet:
+        return self.up()
+
+    def up(self, source: str = "", outer: str = "") -> Packet:
+        """Return a tunnel packet of the CE, or of others."""
+        tunnel = self.tunnel
+        inner = header(source or tunnel.inner[0], tunnel.host[0])
+        ports = {"sport": tunnel.inner[1], "dport": tunnel.host[1]}
+        return header(outer or tunnel.remote, tunnel.local) / inner / UDP(**ports) / b"v6t"
 
 
 # fmt: off
-def rows(tunnel: TunnelEnd) -> Iterator[Row]:
+def rows(h: SixrdHosts) -> Iterator[Row]:
     """Return the clauses of section 12, and of the mapping of section 4."""
-    other = str(tunnel.remote + 1)
-    spoofed = partial(Row, section="12", level="MUST", side=tunnel.side)
-    yield spoofed(label="outer-source", packet=packet(tunnel, outer=other),
-                  title="a packet from another CE's IPv4 address is dropped")
-    yield spoofed(label="inner-source", packet=packet(tunnel, IPv6Address("2001:db9::1")),
-                  title="a packet from an IPv6 address outside the 6rd prefix is dropped")
-    near, ce = next(_other_customers(tunnel))
-    down = IPv6(src=str(tunnel.host[0]), dst=str(near), hlim=61) / UDP() / b"v6t"
-    yield Row("4", "embedded", "MUST", "a packet for a delegated prefix goes to the embedded IPv4 address",
-              tunnel.far_side, down, IP(src=str(tunnel.local), dst=str(ce)) / IPv6(), plain=True)
+    tunnel, (near, ce) = h.tunnel, next(_other_customers(h.tunnel))
+    row = partial(Row, "RFC 5969")
+    yield row("12", "outer-source", MUST, "a packet from another CE's IPv4 address is dropped",
+              h.up(outer=str(tunnel.remote + 1)), side=tunnel.side)
+    yield row("12", "inner-source", MUST, "a packet from an IPv6 address outside the 6rd prefix is dropped",
+              h.up("2001:db9::1"), side=tunnel.side)
+    yield row("4", "embedded", MUST, "a packet for a delegated prefix goes to the embedded IPv4 address",
+              header(tunnel.host[0], near) / UDP() / b"v6t", IP(src=str(tunnel.local), dst=str(ce)) / IPv6(),
+              side=tunnel.far_side, plain=True)
 # fmt: on
 
 

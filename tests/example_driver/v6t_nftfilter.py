@@ -11,7 +11,8 @@ from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked
+from v6t.drivers.duts.plan import Intent, Plan, parsed
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import RouterConfig
 
 TABLE = "inet v6t_filter"
@@ -62,14 +63,13 @@ class NftFilter(LinuxDriver):
         text = "\n".join([f"table {TABLE} {{", " counter passed {}", " chain forward {",
                           "  type filter hook forward priority 0; policy accept;", *lines,
                           "  counter name passed", " }", "}"])  # fmt: skip
-        filter_step = Step(
+        filter_step = owned(
             "nft -f -",
+            f"nft delete table {TABLE} 2>/dev/null; true",
             f"{rules} rules that no test frame matches",
             text=text + "\n",
-            undo=f"nft delete table {TABLE} 2>/dev/null; true",
-            before=f"nft list table {TABLE} 2>/dev/null | head -n 1",
-            was=Was.FOREIGN,
-            check=checked(f"nft list chain {TABLE} forward", self._rules_missing, f"{rules} rules"),
+            read=f"nft list table {TABLE} 2>/dev/null || true",
+            want=parsed(self._rules_missing, f"{rules} rules"),
             silent=True,
         )
         return self.finish(facts, [*self.base(intent, facts), filter_step])

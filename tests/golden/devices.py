@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from v6t.audit import suites
-from v6t.audit.clause import DEVIATES, INFORMATION, NOT_TESTABLE
+from v6t.audit import auditor
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.config.files import Flags
@@ -18,7 +17,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs import dut
-from v6t.drivers.duts.plan import ACTIONS, Change, Check, Plan, Was
+from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets import header_policy as headerpolicy
@@ -39,7 +38,7 @@ LAB_AUDITS = (
 OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
 """Outputs that no device configured by a plan prints."""
 TRANSLATED_FRAMES = 3
-LETTERS = {DEVIATES: "d", INFORMATION: "d", NOT_TESTABLE: "u"}
+LETTERS = {"deviates": "d", "information": "d", "not testable": "u"}
 """Letters of verdicts; any other verdict is `c`: the device conforms."""
 
 
@@ -80,25 +79,25 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
 def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
     """Return what a plan does, undoes and looks at, its flush, its checks and its readings."""
     steps = (*plan.steps, *plan.flush)
-    commands = "\n".join(step.command + "\n" + step.text for step in steps)
-    outputs = (*OUTPUTS, commands, *(step.command + "\n" + step.text for step in plan.steps))
+    commands = "\n".join(step.set + "\n" + step.text for step in steps)
+    outputs = (*OUTPUTS, commands, *(step.set + "\n" + step.text for step in plan.steps))
     checks = [check for step in steps if (check := step.check)] + list(plan.checks)
     readings = dict(driver.telemetry(intent))
     sessions = driver.sessions(intent)
     if sessions is not None:
         readings["sessions"] = sessions
     return {
-        "do": [line for s in plan.steps for line in _lines(s.command, s.text)],
+        "do": [line for s in plan.steps for line in _lines(s.set, s.text)],
         "undo": [line for s in plan.steps for line in _lines(s.undo, s.undo_text)],
-        "look": [line for s in plan.steps for line in _lines(s.before, s.gone, _command(s.check))]
+        "look": [
+            line for s in plan.steps for line in _lines(s.before, s.is_gone, _command(s.check))
+        ]
         + [check.command for check in plan.checks],
         "terms": [
-            f"{list(Was).index(s.was)}{s.silent:d}{s.reboots:d}{s.maps:d}/{s.deadline_s:g}"
+            f"{list(Existing).index(s.existing)}{s.silent:d}{s.reboots:d}{s.maps:d}/{s.deadline_s:g}"
             for s in steps
         ],
-        "flush": [
-            line for s in plan.flush for line in _lines(s.command, s.text, _command(s.check))
-        ],
+        "flush": [line for s in plan.flush for line in _lines(s.set, s.text, _command(s.check))],
         "verdicts": ["".join(_accepts(check, o) for o in outputs) for check in checks],
         "changes": [
             line for change in (plan.beside, plan.updates) if change for line in _change(change)
@@ -209,18 +208,18 @@ def audit_models(technology: str) -> Parts:
     parts: Parts = {}
     for variant, configured, subject in configurations(kind()):
         if variant:
-            chosen = suites.load_suites(())
+            chosen = auditor.load_suites(())
             clauses = [c for suite in chosen for c in suite.variant_clauses(subject, variant)]
             found = outcomes(build_device(configured), clauses)
             parts.setdefault("variants", []).extend(_verdicts(found))
             continue
         try:
-            selection = suites.select_clauses(suites.load_suites(()), configured)
+            selection = auditor.select_clauses(auditor.load_suites(()), configured)
         except UsageError as exc:
             return {"exit status": [str(exc.exit_code)]}
         parts["clauses"] = [f"{c.rfc} {c.section} {c.level} {c.name}" for c in selection.clauses]
         parts["suites"] = [suite.name for suite in selection.suites]
-        parts["core"] = [str(len(suites.core_clauses(configured)))]
+        parts["core"] = [str(len(auditor.core_clauses(configured)))]
         devices = {"model": build_device(configured), "silent": Silent(), "cable": Cable()}
         for name, device in devices.items():
             parts[name] = list(_verdicts(outcomes(device, selection.clauses)))

@@ -227,4 +227,4 @@ def plan_of(driver: Any, intent: DeviceIntent) -> Any:
     """Return all that a plan does at once and under traffic."""
     plan = driver.plan(intent, driver.example(intent))
     changes = [change and (change.add, change.change) for change in (plan.beside, plan.updates)]
-    return [s.command + s.text for s in plan.steps], changes, plan.asked and plan.asked.command
+    return [s.set + s.text for s in plan.steps], changes, plan.asked and plan.asked.command

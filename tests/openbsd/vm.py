@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from v6t.drivers.duts.kinds.openbsd_outputs import read_ifconfig
+from v6t.drivers.duts.os.openbsd import read_ifconfig
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.namespace import enter
 from v6t.drivers.transport.ssh_options import SshOptions

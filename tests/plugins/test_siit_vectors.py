@@ -18,8 +18,8 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrRouting,
 )
 from scapy.packet import Raw
+from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.probe import Frame
 from v6t.audit.wire import Wire
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import Link, Links

@@ -31,7 +31,7 @@ def prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def table_of(intent: Intent) -> SiitConfig:
-    """What a stateless translator shall translate; also one that is a CE of MAP-T behind its NAPT.
+    """Return what a stateless translator translates; also a CE of MAP-T behind its NAPT.
 
     Such a CE has one address, which is its MAP IPv6 address over there (RFC 7599 section 6), and the DMR for
     all others (section 5.1): no more than that is left of the rule where no other CE is talked to.
@@ -51,12 +51,12 @@ def table_of(intent: Intent) -> SiitConfig:
 
 
 def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Explicit address mappings, IPv4 and IPv6 prefix."""
+    """Return explicit address mappings: pairs of an IPv4 and an IPv6 prefix."""
     return list(table_of(intent).eam)
 
 
 def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The one host of an address table, by its IPv4 and its IPv6 address.
+    """Return the IPv4 and the IPv6 address of the only host of an address table.
 
     Args:
         intent: of a CLAT.
@@ -79,7 +79,7 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
 
 
 def with_equal_suffixes(intent: Intent) -> dict[str, str]:
-    """Parameters whose mappings have equally many host bits on both sides, from the same addresses on."""
+    """Return parameters whose mappings start at the same addresses and have equally many host bits."""
     table = [
         (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
         for four, six in eams(intent)
@@ -90,22 +90,22 @@ def with_equal_suffixes(intent: Intent) -> dict[str, str]:
 
 
 def prefix_of(intent: Intent) -> IPv6Network | None:
-    """The RFC 6052 prefix, if there is one."""
+    """Return the RFC 6052 prefix, if there is one."""
     return table_of(intent).prefix
 
 
 def ipv6_side(intent: Intent) -> str:
-    """The side with IPv6 hosts."""
+    """Return the side with IPv6 hosts."""
     return table_of(intent).ipv6_side
 
 
 def other_side(side: str) -> str:
-    """The other one."""
+    """Return the side opposite to this one."""
     return "right" if side == "left" else "left"
 
 
 def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]) -> IPv6Network:
-    """The one RFC 6052 prefix of an implementation that has a /96 alone.
+    """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96.
 
     Args:
         intent: what the device shall be.
@@ -128,12 +128,12 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
 
 
 def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
-    """Networks of an IP version that a side's routes lead to."""
+    """Return the networks of an IP version that a side's routes lead to."""
     return [net for net in getattr(intent, side).routes if net.version == version]
 
 
 def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
-    """The IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2).
+    """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2).
 
     Raises:
         UsageError: the part ends within the octet of zeros.
@@ -153,7 +153,7 @@ def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
 
 
 def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:
-    """What a router beside the translator sends to it: IPv4 and IPv6 destinations.
+    """Return the IPv4 and IPv6 destinations that a router next to the translator sends to it.
 
     An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.

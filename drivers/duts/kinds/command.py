@@ -17,7 +17,18 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, equals, has_words, lacks, matches
+from v6t.drivers.duts.plan import (
+    Check,
+    Existing,
+    Intent,
+    Plan,
+    Step,
+    Want,
+    equals,
+    has_words,
+    parsed,
+    shown,
+)
 from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
 
@@ -59,14 +70,40 @@ class CheckText(StrictModel):
         return self
 
     def of(self, line: str) -> Check:
-        """The read-back, by the line that is run for it."""
+        """Return the read-back.
+
+        Args:
+            line: the shell line that is run for it.
+        """
         if self.contains is not None:
-            return has_words(line, self.contains)
+            return Check(line, has_words(self.contains))
         if self.equals is not None:
-            return equals(line, self.equals)
-        if self.absent is not None:
-            return lacks(line, self.absent)
-        return matches(line, str(self.matches), f"a match of {self.matches}")
+            return Check(line, equals(self.equals))
+        return Check(line, _lacks(self.absent) if self.absent else _matches(str(self.matches)))
+
+
+def _lacks(part: str) -> Want:
+    """Require an output without this part, however it is spaced; silence proves nothing."""
+    unwanted = " ".join(part.split())
+
+    def checker(output: str) -> str | None:
+        text = " ".join(output.split())
+        if not text:
+            return f"without an output nothing is known of '{part}'"
+        return f"'{part}' is there; the output is {shown(output)}" if unwanted in text else None
+
+    return parsed(checker, f"no '{part}'")
+
+
+def _matches(pattern: str) -> Want:
+    """Require an output that holds a match of a user's pattern."""
+
+    def checker(output: str) -> str | None:
+        if re.search(pattern, output, re.MULTILINE):
+            return None
+        return f"no match of {pattern}; the output is {shown(output)}"
+
+    return parsed(checker, f"a match of {pattern}")
 
 
 class StepText(StrictModel):
@@ -195,7 +232,7 @@ class Command(LinuxDriver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Interfaces are only looked at where v6t itself configures them."""
+        """Check interfaces only if v6t itself configures them."""
         if self.options.base:
             super().refuse(intent, facts)
 
@@ -205,7 +242,7 @@ class Command(LinuxDriver):
             Step(
                 self._line(intent, f.command),
                 "empty the device's state",
-                check=self._check(intent, f.check) if f.check else None,
+                proof=self._check(intent, f.check) if f.check else None,
                 deadline_s=f.deadline_s,
                 reboots=f.reboots,
             )
@@ -215,13 +252,11 @@ class Command(LinuxDriver):
         return self.finish(facts, [*base, *own], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """As declared."""
         return ExpectProfile(
             **self.options.profile.model_dump(), why="declared in the testbed file"
         )
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """By the user's command."""
         text = self.options.sessions_command
         return (
             Reading(self._line(intent, text), lambda out: numbers("sessions", out))
@@ -230,7 +265,6 @@ class Command(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Cores and interfaces where they are Linux's, then the user's."""
         readings = dict(super().telemetry(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             readings[name] = Reading(
@@ -242,10 +276,10 @@ class Command(LinuxDriver):
         return Step(
             self._line(intent, step.command),
             step.why,
+            read=self._line(intent, step.before) if step.before else "",
             undo=self._line(intent, step.undo) if step.undo else "",
-            before=self._line(intent, step.before) if step.before else "",
-            was=Was(step.was),
-            check=self._check(intent, step.check) if step.check else None,
+            existing=Existing(step.was),
+            proof=self._check(intent, step.check) if step.check else None,
             deadline_s=step.deadline_s,
         )
 
@@ -262,7 +296,7 @@ class Command(LinuxDriver):
 
 
 def numbers(name: str, text: str) -> Mapping[str, float]:
-    """A number, or ``name=number`` words."""
+    """Parse a number, or ``name=number`` words."""
     values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")

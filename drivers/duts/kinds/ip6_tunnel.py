@@ -18,22 +18,22 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.customer import Customer, customer_of
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import address, link, module, sysctl
-from v6t.drivers.duts.kinds.netfilter.nftables import has_rules, table
+from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import (
-    Check,
     Intent,
     Plan,
     Step,
-    Was,
-    checked,
+    Want,
     has_lines,
     has_words,
     line_with,
+    parsed,
     shown,
 )
 from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
 
@@ -84,7 +84,6 @@ class Ip6Tunnel(LinuxDriver):
         customer_of(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A kernel without it; checks without nftables; NAPT, and what no tunnel is."""
         super().refuse(intent, facts)
         customer = customer_of(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
@@ -103,7 +102,7 @@ class Ip6Tunnel(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
+        """Describe what the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
         uniform = self.options.dscp == "uniform"
         return ExpectProfile(
             outer_dscp="copied" if uniform else "zero",
@@ -114,7 +113,6 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """The tunnel counts packets in both directions, and as errors those that it could not pass on."""
         return {
             **super().telemetry(intent),
             f"tunnel {TUNNEL}": telemetry.link_reading(
@@ -149,12 +147,13 @@ class Ip6Tunnel(LinuxDriver):
         return [
             _module(in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [address(IPv6Interface(customer.local), outside)]),
+            *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
             self._made(customer),
             Step(
                 f"ip link set dev {TUNNEL} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                check=link(TUNNEL, UP, mtu=mtu),
+                read=read_link(TUNNEL),
+                want=is_link(TUNNEL, UP, mtu=mtu),
             ),
             sysctl(
                 {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0},
@@ -168,33 +167,29 @@ class Ip6Tunnel(LinuxDriver):
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
         dscp = ("tclass inherit", "dscp inherit") if uniform else ("tclass 0x00",)
-        return Step(
+        return owned(
             f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}",
+            f"ip -6 tunnel del {TUNNEL}",
             "the tunnel to the relay",
-            undo=f"ip -6 tunnel del {TUNNEL}",
-            before=f"ip -o link show dev {TUNNEL} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=_shows(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform),
+            read=f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true",
+            want=_is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform),
         )
 
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:
             return []
-        rules = drops(customer.edge, self.port(intent, customer.inside))
-        lines = ["table ip v6t {", "  chain own {"]
-        lines += ["    type filter hook forward priority filter; policy accept;"]
-        lines += [*(f"    {rule}" for rule in rules), "  }", "}"]
-        text = "\n".join(lines) + "\n"
-        why = "what is none of the customer's is dropped"
-        return table(
-            self.options.state_dir,
-            text,
-            has_rules("nft -s -p list table ip v6t", "filter hook forward", *rules),
-            why=why,
+        return load_table(
+            f"{self.options.state_dir}/v6t.nft",
+            "ip v6t",
+            "own",
+            "type filter hook forward priority filter",
+            drops(customer.edge, self.port(intent, customer.inside)),
+            "what is none of the customer's is dropped",
+            list_options="-s -p ",
         )
 
 
-def _shows(*phrases: str, dscp: bool) -> Check:
+def _is_tunnel(*phrases: str, dscp: bool) -> Want:
     """Require these words of the tunnel, and that it carries DSCP inwards or does not."""
 
     def checker(output: str) -> str | None:
@@ -203,11 +198,11 @@ def _shows(*phrases: str, dscp: bool) -> Check:
             return f"{TUNNEL} is another tunnel; the output is {shown(output)}"
         return None
 
-    return checked(f"ip -6 tunnel show {TUNNEL}", checker, " and ".join(f"'{p}'" for p in phrases))
+    return parsed(checker, " and ".join(f"'{p}'" for p in phrases))
 
 
 def drops(edge: CustomerConfig, inside: str) -> list[str]:
-    """Rules that drop what is none of a customer's, in the words in which nft lists them.
+    """Return rules, as nft lists them, that drop what does not belong to a customer.
 
     Args:
         edge: address and port set; of ICMP only the address is checked.
@@ -229,30 +224,28 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
 
 
 def _module(*, in_lab: bool) -> Step:
-    """Only where it is not loaded; and it stays where somebody else has a tunnel by then."""
+    """Load the module; it stays if somebody else has a tunnel by the rollback."""
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
     unload = f"{others} >/dev/null || modprobe -r {MODULE}"
-    return module(MODULE, "the kernel's module", unload, in_lab=in_lab)
+    return load_module(MODULE, "the kernel's module", unload, in_lab=in_lab)
 
 
 def _routed(inside: str) -> Sequence[Step]:
-    """What comes from the customer goes into the tunnel; the machine's own way out stays as it is."""
+    """Route what comes from the customer into the tunnel; the machine's own routes stay."""
     rule = f"iif {inside} lookup {TABLE}"
     return [
-        Step(
+        owned(
             f"ip route add default dev {TUNNEL} table {TABLE} proto 86",
+            f"ip route flush table {TABLE}",
             "everybody's IPv4 is behind the relay",
-            undo=f"ip route flush table {TABLE}",
-            before=f"ip route show table {TABLE} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=has_words(f"ip route show table {TABLE}", f"default dev {TUNNEL} proto 86"),
+            read=f"ip route show table {TABLE} 2>/dev/null || true",
+            want=has_words(f"default dev {TUNNEL} proto 86"),
         ),
-        Step(
+        owned(
             f"ip rule add priority {TABLE} {rule}",
+            f"ip rule del priority {TABLE}",
             "for what comes from the customer",
-            undo=f"ip rule del priority {TABLE}",
-            before=f"ip rule show priority {TABLE}",
-            was=Was.FOREIGN,
-            check=has_lines(f"ip rule show priority {TABLE}", f"{TABLE}: from all {rule}"),
+            read=f"ip rule show priority {TABLE}",
+            want=has_lines(f"{TABLE}: from all {rule}"),
         ),
     ]

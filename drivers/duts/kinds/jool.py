@@ -16,11 +16,12 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, jool_statistics, map_rules
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import module, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, equals, has_lines, shown
+from v6t.drivers.duts.os.linux import load_module
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, has_lines, parsed, shown
 from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import config_file, owned
 from v6t.intent.families import (
     MapRuleConfig,
     MapTCeConfig,
@@ -36,9 +37,9 @@ PROGRAMS = {
 }
 """Where each comes from: see :func:`lacking`."""
 MAPT_SINCE = (4, 1, 255)
-CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
-"""What release candidates call themselves, and what they were published as."""
 """What the release candidates of 4.2.0 call themselves."""
+CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
+"""What a release candidate calls itself, and what it was published as."""
 
 
 UDP_MIN_S = 120
@@ -100,12 +101,11 @@ class Jool(LinuxDriver):
         return CANDIDATES.get(version, version)
 
     def example(self, intent: Intent) -> Facts:
-        """The oldest version that can do it, unless one is given."""
+        """Assume the oldest version that has the function, unless an option names one."""
         newest = "4.2.0-rc3" if program_of(intent) == MAPT else "4.1.9"
         return replace(super().example(intent), version=self.options.version or newest)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """MAP-T without a release candidate, other translators in the way."""
         super().refuse(intent, facts)
         program = program_of(intent)
         # a device without a version has no Jool at all
@@ -166,7 +166,7 @@ class Jool(LinuxDriver):
         )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Beside what RFC 7915 leaves to it, one frame in 65,536 is not as its section 4.5 has it."""
+        """Describe UDP checksums: one frame in 65,536 violates RFC 7915, section 4.5."""
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
         return ExpectProfile(zero_checksum="ipv6", why=why)
 
@@ -177,7 +177,7 @@ class Jool(LinuxDriver):
         return Reading(_statistics(NAT64), jool_statistics.sessions)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Jool's own counters, those that are zero, too: what begins to grow has been read before."""
+        """Read Jool's counters, including those that are 0: what begins to grow has been read before."""
         program = program_of(intent)
         command = _statistics(program)
         found = {
@@ -228,29 +228,22 @@ class Jool(LinuxDriver):
                 {"ipv6 prefix": str(six), "ipv4 prefix": str(four)}
                 for four, six in addresses.eams(intent)
             ]
-        file = f"{place}/jool.json"
-        steps = [
-            write_file(file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"),
-            Step(
+        file, show = f"{place}/jool.json", f"{program} -i v6t global display --csv --no-headers"
+        says = ", ".join(checks)
+        if program == SIIT:
+            show += f"; {program} -i v6t eamt display --csv --no-headers"
+            table = [f"{six},{four}" for four, six in addresses.eams(intent)]
+            checks, says = [*checks, *table], f"{len(table)} mappings, {says}"
+        return [
+            config_file(file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"),
+            owned(
                 f"{program} file handle {file}",
+                f"{program} instance remove v6t",
                 "the translator",
-                undo=f"{program} instance remove v6t",
-                before=_ours(program),
-                was=Was.FOREIGN,
-                check=has_lines(f"{program} -i v6t global display --csv --no-headers", *checks),
+                read=f"{{ {show}; }} 2>/dev/null; true",
+                want=replace(has_lines(*checks), says=says),
             ),
         ]
-        if program == SIIT:
-            table = [f"{six},{four}" for four, six in addresses.eams(intent)]
-            command = (
-                f"{program} -i v6t global display --csv --no-headers; "
-                f"{program} -i v6t eamt display --csv --no-headers"
-            )
-            says = f"{len(table)} mappings, {', '.join(checks)}"
-            steps[-1] = replace(
-                steps[-1], check=replace(has_lines(command, *checks, *table), says=says)
-            )
-        return steps
 
     def _mapt(self, intent: Intent, program: str) -> list[Step]:
         configuration = intent.configuration
@@ -264,14 +257,12 @@ class Jool(LinuxDriver):
         map_rules.refuse_psid(rules, "Jool")
         run = f"{program} -i v6t"
         steps = [
-            Step(
+            owned(
                 f"{program} instance add v6t --{self.options.framework} --dmr {dmr}",
+                f"{program} instance remove v6t",
                 "the translator",
-                undo=f"{program} instance remove v6t",
-                before=_ours(program),
-                was=Was.FOREIGN,
-                check=checked(
-                    f"{program} instance display --csv --no-headers",
+                read=f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
+                want=parsed(
                     lambda out: (
                         None
                         if any(map(_is_ours, out.splitlines()))
@@ -286,7 +277,8 @@ class Jool(LinuxDriver):
                 Step(
                     f"{run} fmrt add {_rule(rule)}",
                     f"forwarding mapping rule {rule.ipv6_prefix}",
-                    check=has_lines(f"{run} fmrt display --csv --no-headers", _row(_rule(rule))),
+                    read=f"{run} fmrt display --csv --no-headers",
+                    want=has_lines(_row(_rule(rule))),
                 )
                 for rule in rules
             ]
@@ -303,7 +295,7 @@ class Jool(LinuxDriver):
 
 
 def program_of(intent: Intent) -> str:
-    """Which of Jool's programs makes such a device."""
+    """Return the program of Jool that makes such a device."""
     match intent.configuration:
         case Nat64Config():
             return NAT64
@@ -314,7 +306,7 @@ def program_of(intent: Intent) -> str:
 
 
 def _statistics(program: str) -> str:
-    """The command for its counters, with those that are zero: what is not there is no zero."""
+    """Return the command for its counters; a counter that is not printed is not known to be 0."""
     return f"{program} -i v6t stats display --all --csv --no-headers"
 
 
@@ -328,7 +320,7 @@ def _row(words: str) -> str:
 
 
 def _is_ours(row: str) -> bool:
-    """Whether a row of ``instance display --csv`` is that of the instance v6t."""
+    """Return whether a row of ``instance display --csv`` is that of the instance v6t."""
     return row.split(",")[1:2] == ["v6t"]
 
 
@@ -336,72 +328,64 @@ def _global(run: str, name: str, value: str) -> Step:
     return Step(
         f"{run} global update {name} {value}",
         f"{name} of the translator",
-        check=equals(
-            f"{run} global display --csv --no-headers | grep '^{name},'", _row(f"{name} {value}")
-        ),
+        read=f"{run} global display --csv --no-headers | grep '^{name},'",
+        want=equals(_row(f"{name} {value}")),
     )
 
 
 def _module(name: str, *, in_lab: bool) -> Step:
     unload = f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}'
-    return module(name, "Jool's kernel module", unload, in_lab=in_lab)
-
-
-def _ours(program: str) -> str:
-    return f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
+    return load_module(name, "Jool's kernel module", unload, in_lab=in_lab)
 
 
 def _pool4(intent: Intent, version: str) -> list[Step]:
-    """Without ``--force``, 4.1.15 and later refuse ports the kernel may use itself."""
+    """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
     pool = nat.pool_of(intent, can=("udp_timeout_s",))
     force = " --force" if version_key(version) >= (4, 1, 15) else ""
     return [
         Step(
             f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --{name}{force}",
             f"public addresses and ports of {name.upper()}; without, only 61001-65535",
-            check=_has_ports(name, address, pool),
+            read=f"jool -i v6t pool4 display --{name} --csv --no-headers",
+            want=_has_ports(name, address, pool),
         )
         for name in nat.PROTOCOLS
         for address in pool.addresses
     ]
 
 
-def _has_ports(name: str, address: str, pool: nat.Pool) -> Check:
+def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:
     """Require a row of pool4 for packets without a mark, with this protocol, address and ports."""
     wanted = ["0", name.upper(), address, str(pool.low), str(pool.high)]
 
     def checker(output: str) -> str | None:
         if any(row.split(",")[:5] == wanted for row in output.splitlines()):
             return None
-        return f"{address} is not in pool4; it says {shown(output)}"
+        return f"{address} is not in pool4; the output is {shown(output)}"
 
-    return checked(
-        f"jool -i v6t pool4 display --{name} --csv --no-headers",
-        checker,
-        f"{address} {pool.low}-{pool.high}",
-    )
+    return parsed(checker, f"{address} {pool.low}-{pool.high}")
 
 
 def _again(program: str, place: str, intent: Intent, version: str) -> Step:
-    """A new instance is an empty one; flushing sessions one by one takes minutes."""
+    """Replace the instance by an empty one; flushing sessions one by one takes minutes."""
     lines = [f"{program} instance remove v6t", f"{program} file handle {place}/jool.json"]
-    lines += [step.command for step in _pool4(intent, version)]
+    lines += [step.set for step in _pool4(intent, version)]
 
     def checker(output: str) -> str | None:
         left = jool_statistics.sessions(output).get("sessions")
         if left is None:
-            return f"it does not say how many sessions are left; it says {shown(output)}"
+            return f"it does not say how many sessions are left; the output is {shown(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
     return Step(
         " && ".join(lines),
         "no session of an earlier trial is left",
-        check=checked(_statistics(program), checker, "no session"),
+        proof=Check(_statistics(program), parsed(checker, "no session")),
     )
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Numbers of a version, to be compared."""
+    """Return the numbers of a version, for comparisons."""
     return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])
 
 

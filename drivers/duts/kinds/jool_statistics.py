@@ -75,7 +75,7 @@ def statistics(text: str) -> Mapping[str, float]:
 
 
 def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """The same by what became of the packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
+    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
 
     A counter that only a later Jool has is taken for one of drops, which most are.
 
@@ -91,13 +91,13 @@ def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
 
 
 def table(text: str) -> Mapping[str, float]:
-    """Of a NAT64 ``used``: connections it keeps. Their number is limited by memory alone."""
+    """Parse the number of a NAT64's connections as ``used``; only memory limits it."""
     told = sessions(text)
     return {"used": told["sessions"]} if told else {}
 
 
 def sessions(text: str) -> Mapping[str, float]:
-    """Of a NAT64 ``sessions``; empty where it does not say."""
+    """Parse the number of a NAT64's sessions; empty if it is not printed."""
     counters = statistics(text)
     return {"sessions": counters[SESSIONS]} if SESSIONS in counters else {}
 

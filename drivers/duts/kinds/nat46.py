@@ -16,9 +16,10 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, map_rules
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.steps import link, module, routes, sysctl
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_lines, shown
+from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, parsed, shown
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE = "v6t-nat46"
@@ -57,12 +58,12 @@ class Mapped:
 
     @classmethod
     def embedded(cls, prefix: IPv6Network) -> Mapped:
-        """All of IPv4 behind a prefix (RFC 6052 section 2.2)."""
+        """Map all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
     def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
-        """A mapping (RFC 7757), which is one of MAP without ports where nothing follows its suffix.
+        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix.
 
         Args:
             four, six: its prefixes.
@@ -82,7 +83,7 @@ class Mapped:
         return cls(four, six, ea_len=suffix)
 
     def words(self, side: str) -> str:
-        """As nat46 reads and writes it."""
+        """Return one side of a rule as nat46 reads and writes it."""
         values = {
             "v4": self.four, "v6": self.six, "style": self.style, "ea-len": self.ea_len,
             "psid-offset": self.psid_offset,
@@ -119,7 +120,7 @@ class Nat46(LinuxDriver):
         }
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A kernel without it, and port sets that it would not look at."""
+        """Refuse a kernel without the module, and port sets, which it would ignore."""
         super().refuse(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.part is None:
@@ -133,7 +134,6 @@ class Nat46(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """The packet is routed into the device and out of it; nat46 takes no hop."""
         return ExpectProfile(
             further_hops=1,
             df="set",
@@ -143,11 +143,11 @@ class Nat46(LinuxDriver):
         )
 
     def read_version(self, text: str) -> str:
-        """It has none of its own, and most kernels keep no checksum of a module's source: the file's."""
+        """Identify the module by the checksum of its file: it has no version."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Its device's packets: those it could not translate are missing among the sent ones."""
+        """Read its device's packets: those it could not translate are missing among the sent ones."""
         counted = telemetry.link_reading(
             DEVICE,
             f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
@@ -179,22 +179,23 @@ class Nat46(LinuxDriver):
         }  # fmt: skip
         own = [
             self._module(),
-            Step(
+            owned(
                 f"echo add {DEVICE} >{CONTROL}",
+                f"echo del {DEVICE} >{CONTROL}",
                 "nat46's device",
-                undo=f"echo del {DEVICE} >{CONTROL}",
-                before=f"ip -o link show dev {DEVICE} 2>/dev/null || true",
-                was=Was.FOREIGN,
-                check=has_lines(f"cat {CONTROL}", f"add {DEVICE}"),
+                read=f"{{ ip -o link show dev {DEVICE}; grep -x 'add {DEVICE}' {CONTROL}; }} "
+                "2>/dev/null; true",
+                want=has_lines(f"add {DEVICE}"),
             ),
             *_rules(local, remote),
             Step(
                 f"ip link set dev {DEVICE} mtu {mtu} up",
                 "its own is 16384",
-                check=link(DEVICE, "UP", mtu=mtu),
+                read=read_link(DEVICE),
+                want=is_link(DEVICE, "UP", mtu=mtu),
             ),
             sysctl(values, "both versions through the device, whatever the source"),
-            routes(ways, "into the translator"),
+            add_routes(ways, "into the translator"),
         ]
         return self.finish(
             facts,
@@ -214,11 +215,11 @@ class Nat46(LinuxDriver):
         )  # fmt: skip
         unless_used = f"grep -q ^add {CONTROL} || {unload}"
         why, lab = "nat46's kernel module", self.options.in_lab
-        return module("nat46", why, unless_used, in_lab=lab, load=load)
+        return load_module("nat46", why, unless_used, in_lab=lab, load=load)
 
 
 def passed_on(text: str) -> Mapping[str, float]:
-    """The device's counters, and packets that went into it and did not come out (nat46-netdev.c).
+    """Parse the counters of its device, and subtract packets out of it from those into it (nat46-netdev.c).
 
     What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
     fragments one hides a loss. A packet may be in it just then.
@@ -230,7 +231,7 @@ def passed_on(text: str) -> Mapping[str, float]:
 
 
 def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
-    """Every pair of both sides: a rule that has only one of them is of no use to the next."""
+    """Add a rule for each pair of both sides: nat46 does not combine the sides of different rules."""
     pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
     # a new device has one rule, which is configured; all others go before it
     verbs = [*(["insert"] * (len(pairs) - 1)), "config"]
@@ -238,14 +239,15 @@ def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
         Step(
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
-            check=_has_rule(pair),
+            read=f"cat {CONTROL}",
+            want=_has_rule(pair),
             maps=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
 
 
-def _has_rule(pair: str) -> Check:
+def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
     wanted = f"{pair} "[:_READ_BACK]
 
@@ -254,13 +256,13 @@ def _has_rule(pair: str) -> Check:
         rules = [f"{row[2]} " for row in rows if len(row) == 3 and row[1] == DEVICE]
         if any(rule.startswith(wanted) for rule in rules):
             return None
-        return f"'{wanted.strip()}' is no rule of {DEVICE}; it says {shown(output)}"
+        return f"'{wanted.strip()}' is no rule of {DEVICE}; the output is {shown(output)}"
 
-    return checked(f"cat {CONTROL}", checker, f"'{wanted.strip()}'")
+    return parsed(checker, f"'{wanted.strip()}'")
 
 
 def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
-    """Mappings of the hosts on the IPv4 side, and on the IPv6 side."""
+    """Return the mappings of the hosts on the IPv4 side, and on the IPv6 side."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr
@@ -293,7 +295,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
 
 
 def _into(intent: Intent) -> list[Any]:
-    """Networks that are routed into the device, of both versions of IP."""
+    """Return the networks that are routed into the device, of both versions of IP."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         return [*_HALVES, edge.end_user_prefix]

@@ -14,27 +14,12 @@ from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.openbsd_outputs import (
-    AUTOMATIC,
-    LOSSES,
-    Own,
-    cpu,
-    info,
-    lengths,
-    limits,
-    listed,
-    printed,
-    read_ifconfig,
-    route_in,
-    rules,
-    translated,
-    way_back,
-)
+from v6t.drivers.duts.kinds.pf_outputs import AUTOMATIC, LOSSES, info, limits, rules, translated
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, has_words, matches, shown
-from v6t.intent.device import Address, LinkIntent, Network
+from v6t.drivers.duts.os import openbsd
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, parsed, shown
+from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 LIMIT_MARGIN = 1.05
@@ -101,7 +86,6 @@ class OpenBsdPf(Driver):
     options_model = OpenBsdOptions
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Of UDP states."""
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
@@ -130,11 +114,11 @@ class OpenBsdPf(Driver):
                 "tester wired to that OpenBSD",
                 code="wrong-system",
             )
-        interfaces, addresses = read_ifconfig(sections.get("links", ""))
+        interfaces, addresses = openbsd.read_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
-        looked = way_back(words[0], sections.get("way", "")) if words else ""
+        looked = openbsd.way_back(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,
@@ -157,7 +141,7 @@ class OpenBsdPf(Driver):
         return Facts(f"OpenBSD {version}", version, interfaces=interfaces)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Somebody's rules, and what the grammar has no words for."""
+        """Refuse rules that could not be restored, other prefix lengths, and VLANs."""
         if not facts.root:
             raise DutError(
                 "commands do not run as root", "set ssh.become to 'doas -n'", code="not-root"
@@ -165,7 +149,9 @@ class OpenBsdPf(Driver):
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
         for side in ("left", "right"):
-            _same_lengths(getattr(intent, side), getattr(self.options, side), of("links", ""))
+            openbsd.refuse_other_lengths(
+                getattr(intent, side), getattr(self.options, side), of("links", "")
+            )
         loaded = rules(of("rules", ""), of("tables", ""))
         if loaded != rules(of("file", ""), of("file", "")):
             raise DutError(
@@ -181,12 +167,12 @@ class OpenBsdPf(Driver):
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        steps = [_forwarding()]
+        steps = [openbsd.enable_forwarding()]
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
             if self.options.neighbours == "resolved":
                 side_intent = replace(side_intent, neighbors={})
-            steps += _side(side_intent, getattr(self.options, side))
+            steps += openbsd.configure_side(side_intent, getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
@@ -222,11 +208,10 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -vsr", connections)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Cores and PF's counters."""
         return {
             "cpu": Reading(
                 "sysctl hw.ncpuonline kern.cp_time",
-                cpu,
+                openbsd.cpu,
                 "ticks, of a single core by its name, of several their mean",
             ),
             "pf": Reading(
@@ -248,21 +233,21 @@ class OpenBsdPf(Driver):
         text = ruleset(intent, self.options)
         disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
         return [
-            write_file(file, text, "the rules, in place of /etc/pf.conf"),
+            config_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
+                read=_LOADED,
+                want=_has_rules(intent, self.options),
                 undo=_reload(intent),
-                before=_LOADED,
-                check=_has_rules(intent, self.options),
                 deadline_s=120.0,
             ),
             Step(
                 "pfctl -q -e 2>/dev/null || true",
                 "PF is on",
+                read="pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'",
+                want=equals("Status: Enabled"),
                 undo=disable,
-                before="pfctl -si | grep -o -e 'Status: Enabled' -e 'Status: Disabled'",
-                check=has_words("pfctl -si", "Status: Enabled"),
             ),
         ]
 
@@ -284,13 +269,15 @@ class OpenBsdPf(Driver):
         return Step(
             f"{_kill(intent)} && {_PURGED}",
             "no state of an earlier trial is left, once the purge has run",
-            check=checked("pfctl -vsr", checker, "hardly any state of the rule that translates"),
+            proof=Check(
+                "pfctl -vsr", parsed(checker, "hardly any state of the rule that translates")
+            ),
             deadline_s=300.0,
         )
 
 
 def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
-    """Text of ``pf.conf``: limits that outlive any test; a whole NAT, of all protocols.
+    """Return the text of ``pf.conf``: timeouts longer than any test, and a NAT of all protocols.
 
     The range of ports is always written: without one PF takes 50001 to 65535 alone.
     """
@@ -325,7 +312,7 @@ def _translating(intent: Intent, options: OpenBsdOptions) -> list[tuple[str, str
     return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
 
 
-def _has_rules(intent: Intent, options: OpenBsdOptions) -> Check:
+def _has_rules(intent: Intent, options: OpenBsdOptions) -> Want:
     """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
 
     It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
@@ -346,35 +333,14 @@ def _has_rules(intent: Intent, options: OpenBsdOptions) -> Check:
                 rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
             )
             if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; it says {shown(output)}"
+                return f"no rule is '{match} {action} ...'; the output is {shown(output)}"
         return None
 
-    return checked("pfctl -sr", checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
-
-
-def _is_up(port: str) -> Check:
-    """Require an interface that is up."""
-
-    def checker(output: str) -> str | None:
-        interface = read_ifconfig(output)[0].get(port)
-        return None if interface and interface.up else f"{port} is not up: {shown(output)}"
-
-    return checked(f"ifconfig {port}", checker, f"{port} is up")
-
-
-def _has_route(family: str, net: Network, via: Address) -> Check:
-    """Require the route to this network itself, not one that leads there with others."""
-
-    def checker(output: str) -> str | None:
-        if route_in(output) == (net, via):
-            return None
-        return f"there is no route to {net} by {via}; it says {shown(output)}"
-
-    return checked(f"route -n get {family} {net}", checker, f"{net} by {via}")
+    return parsed(checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
 
 
 def states_of_one(intent: Intent) -> int:
-    """How many states a connection takes."""
+    """Return how many states a connection takes."""
     family = "nat64" if isinstance(intent.configuration, Nat64Config) else "nat44"
     return STATES_PER_CONNECTION[family]
 
@@ -393,122 +359,14 @@ def _kill(intent: Intent) -> str:
 
 
 def _reload(intent: Intent) -> str:
-    """The file's own rules; a limit below what is in use is refused until the purge has run."""
+    """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
     return (
         f"({_kill(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
         f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
     )
 
 
-def _forwarding() -> Step:
-    names = "net.inet.ip.forwarding net.inet6.ip6.forwarding"
-
-    def checker(output: str) -> str | None:
-        return None if output.split() == ["1", "1"] else f"forwarding is {shown(output)}"
-
-    return Step(
-        "sysctl net.inet.ip.forwarding=1 net.inet6.ip6.forwarding=1 >/dev/null",
-        "forward both versions",
-        undo="sysctl {words} >/dev/null",
-        before=f"sysctl {names}",
-        check=Check(f"sysctl -n {names}", checker, "1 and 1"),
-    )
-
-
-def _same_lengths(side: LinkIntent, port: str, links: str) -> None:
-    """An address that stands there with another length would be given the test's, and be lost."""
-    for own in lengths(links, port):
-        if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
-            raise DutError(
-                f"{port} has {own} already, and the test wants another prefix length",
-                f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
-                code="address-conflict",
-            )
-
-
-def _has(port: str, own: Own) -> Check:
-    """The address stands there with its length, and nobody else has it."""
-    words = printed(own)
-
-    def checker(output: str) -> str | None:
-        found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
-        if not found:
-            return f"'{words}' is not there; it says {shown(output)}"
-        return f"somebody else has {own.ip}" if "duplicated" in found[1] else None
-
-    return checked(f"ifconfig {port}", checker, f"'{words}'")
-
-
-def _side(side: LinkIntent, port: str) -> list[Step]:
-    steps = [
-        Step(
-            f"ifconfig {port} up",
-            f"{port} carries test traffic",
-            undo=f"ifconfig {port} down",
-            before=f"ifconfig {port} | grep -o '<UP' || true",
-            was=Was.THERE,
-            check=_is_up(port),
-        )
-    ]
-    if any(interface.version == 6 for interface in side.addresses):
-        steps.append(
-            Step(
-                f"ifconfig {port} inet6 eui64",
-                f"IPv6 on {port}: the first address would bring a link-local one that stays",
-                undo=f"ifconfig {port} -inet6",
-                before=f"ifconfig {port} | grep -o 'inet6 fe80:[^ ]*' || true",
-                was=Was.THERE,
-                check=matches(f"ifconfig {port}", r"^\s*inet6 fe80:\S+ ", "'inet6 fe80:'"),
-            )
-        )
-    for a in side.addresses:
-        family = "inet" if a.version == 4 else "inet6"
-        length = (
-            f"/{a.network.prefixlen}" if a.version == 4 else f" prefixlen {a.network.prefixlen}"
-        )
-        steps.append(
-            Step(
-                f"ifconfig {port} {family} alias {a.ip}{length}",
-                f"the device's address on {port}",
-                undo=f"ifconfig {port} {family} {a.ip} delete",
-                before=f"ifconfig {port} | grep -wF '{printed(a)}' || true",
-                was=Was.THERE,
-                check=_has(port, a),
-            )
-        )
-    for address, mac in side.neighbors.items():
-        four = address.version == 4
-        tool, show = ("arp", f"arp -n {address}") if four else ("ndp", f"ndp -n {address}")
-        steps.append(
-            Step(
-                f"{tool} -s {address} {mac}" + (" permanent" if four else ""),
-                f"the tester's hosts behind {port}: told, so that none is asked for",
-                undo=f"{tool} -d {address}",
-                before=f"{show} 2>/dev/null | grep -i permanent || true",
-                was=Was.FOREIGN,
-                check=has_words(
-                    f"{show} | tr A-Z a-z", f"{address} {mac.lower()} {port} permanent"
-                ),
-            )
-        )
-    for net, via in side.routes.items():
-        family = "-inet" if net.version == 4 else "-inet6"
-        line = re.escape(listed(str(net)))
-        show = f"route -n show {family} | grep '^{line} ' || true"
-        steps.append(
-            Step(
-                f"route -qn add {family} {net} {via}",
-                f"to the test hosts behind {port}",
-                undo=f"route -qn delete {family} {net} {via}",
-                before=show,
-                was=Was.FOREIGN,
-                check=_has_route(family, net, via),
-            )
-        )
-    return steps
-
-
 def _occupancy(text: str) -> Mapping[str, float]:
-    """``used`` and ``limit`` of the table of states."""
+    """Parse ``used`` and ``limit`` of the table of states."""
     used, limit = info(text).get("sessions"), limits(text).get("states")
     return {"used": used, "limit": limit} if used is not None and limit is not None else {}

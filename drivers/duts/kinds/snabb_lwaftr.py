@@ -14,12 +14,11 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.process import in_background, stop_all
-from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
+from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
 from v6t.drivers.duts.programs import version_in
+from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
@@ -96,7 +95,7 @@ class SnabbLwAftr(LinuxDriver):
         return f"{tag}-{built[1]}" if built else tag
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Interfaces by name or by PCI address; never those that are not to be touched."""
+        """Refuse interfaces that must not be touched, by name or by PCI address."""
         if not facts.root:
             raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
         if _by_pci(self.options):
@@ -111,7 +110,6 @@ class SnabbLwAftr(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What it does with TTL and hop limit (apps/lwaftr/lwaftr.lua)."""
         return ExpectProfile(
             tunnel_hop_limit=255,
             exit_keeps_ttl=True,
@@ -119,7 +117,7 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Its cores poll: what it did not fetch in time tells whether it has any left."""
+        """Read drops: its cores poll, so that idle time shows nothing."""
         return {
             "cpu": telemetry.cores(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
@@ -138,25 +136,26 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # its workers poll on when it has ended
-        ended = f"( {stop_all(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
-        up = (
-            f"for i in 1 2 3 4 5 6 7 8 9 10; do {self._state} >/dev/null 2>&1 && break; sleep 1; "
-            f"done; {self._state} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
-        )
+        stop = f"( {stop_group(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
+        # whatever it is asked, it makes its directory: only a running one is asked
+        answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
         return self.finish(
             facts,
             [
-                write_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
-                *([_given_back(self.options)] if _by_pci(self.options) else []),
-                *([] if self.options.in_lab else [_huge_pages()]),
-                _directory(),
-                Step(
-                    in_background(pid, run, f"{place}/snabb.log"),
+                config_file(
+                    file, configuration(intent, self.options), "the lwAFTR's configuration"
+                ),
+                *([_return_devices(self.options)] if _by_pci(self.options) else []),
+                *([] if self.options.in_lab else [_keep_huge_pages()]),
+                _remove_directory(),
+                daemon(
+                    background_command(pid, run, f"{place}/snabb.log"),
+                    pid,
+                    COMM,
                     "the lwAFTR itself",
-                    undo=ended,
-                    before=f"ls {pid} 2>/dev/null || true",
-                    was=Was.FOREIGN,
-                    check=equals(up, COMM),
+                    probe=answers,
+                    want=equals(f"{COMM}\nanswers"),
+                    stop=stop,
                 ),
             ],
             notes=(
@@ -173,7 +172,7 @@ def _by_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Snabb takes a PCI device away from the kernel, whoever uses it, and with it the interface's settings.
+    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings.
 
     Raises:
         DutError: it is that of an interface that is not to be touched, or that somebody has set up.
@@ -204,8 +203,8 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                 )
 
 
-def _given_back(options: SnabbOptions) -> Step:
-    """Snabb leaves its devices without the kernel's driver."""
+def _return_devices(options: SnabbOptions) -> Step:
+    """Return the devices to the kernel's drivers, which Snabb does not."""
     names = [n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right)]
     listed = " ".join(names)
     show = (
@@ -215,28 +214,28 @@ def _given_back(options: SnabbOptions) -> Step:
     return Step(
         f"for a in {listed}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
         "the kernel's drivers of both devices, which Snabb takes away",
+        read=show,
         undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "
         "[ -e /sys/bus/pci/devices/$a/driver ] || echo $a >/sys/bus/pci/drivers/$d/bind; done",
-        before=show,
     )
 
 
-def _huge_pages() -> Step:
-    """Snabb adds one whenever it finds none free, and leaves them.
+def _keep_huge_pages() -> Step:
+    """Restore the number of huge pages: Snabb adds one whenever it finds none free.
 
     A lab's are those of the whole machine: others may be at work with them, and they stay.
     """
     return Step(
         "true",
         "huge pages, of which Snabb makes more by itself",
+        read="sysctl -e vm.nr_hugepages kernel.shmmax",
         undo="sysctl -q -e -p -",
         undo_text="{old}",
-        before="sysctl -e vm.nr_hugepages kernel.shmmax",
     )
 
 
-def _directory() -> Step:
-    """It goes once no process is left that has a directory in it: Snabb's own watcher tidies up, too."""
+def _remove_directory() -> Step:
+    """Remove it once no process with a directory in it is left: Snabb's own watcher tidies up, too."""
     used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
     return Step(
@@ -244,13 +243,13 @@ def _directory() -> Step:
         "Snabb's directory of shared memory, which it leaves behind",
         undo=f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
         f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]',
-        before=f"ls -d {SHARED} 2>/dev/null || true",
-        was=Was.THERE,
+        read=f"ls -d {SHARED} 2>/dev/null || true",
+        existing=Existing.KEEP,
     )
 
 
 def configuration(intent: Intent, options: SnabbOptions) -> str:
-    """Text for ``--conf``: one instance, one queue, the binding table."""
+    """Return the text for ``--conf``: one instance, one queue, the binding table."""
     links = intent.links
     six = _address(intent.left, 6)
     four = _address(intent.right, 4)
@@ -282,7 +281,7 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
 
 
 def state(text: str) -> Mapping[str, float]:
-    """Counters of ``/softwire-state``: those that count packets."""
+    """Parse the counters of packets in ``/softwire-state``."""
     names = r"drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops"
     counters = re.findall(rf"\b({names})\s+(\d+);", text)
     return {name: float(value) for name, value in counters}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_interface, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
@@ -14,19 +14,37 @@ FOUR = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", 
 SIX = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
-def spare(intent: Intent, version: int, skip: int = 0) -> IPv4Network | IPv6Network:
-    """Of this version of IP; ``skip`` so many that somebody else may have.
+def spare(intent: Intent, version: int, skip: int = 0) -> Network:
+    """Return an unused network of this version of IP, of documentation addresses if one is free.
+
+    Args:
+        intent: uses the others.
+        version: of IP.
+        skip: so many that are reserved for something else.
 
     Raises:
         UsageError: all are in use.
     """
-    return ip_network(_spare(intent, SIX if version == 6 else FOUR, skip))
+    candidates = SIX if version == 6 else FOUR
+    used = networks_in_use(intent)
+    free = [
+        net
+        for net in map(ip_network, candidates)
+        if not any(t.version == version and t.overlaps(net) for t in used)
+    ]
+    if len(free) > skip:
+        return free[skip]
+    raise UsageError(
+        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
+        "leave one of them out of the technology's parameters",
+        code="address-conflict",
+    )
 
 
 def two_ways(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """A version of IP that both sides have, a host on the right and one on the left, with interfaces.
+    """Find a version of IP that both sides have, with a host and its interface on the right and on the left.
 
     Args:
         intent: names the hosts.
@@ -41,40 +59,6 @@ def two_ways(
         if right is not None and left is not None:
             return version, right, left
     return None
-
-
-def spare4(intent: Intent) -> IPv4Network:
-    """An IPv4 network (RFC 5737 where one is free).
-
-    Raises:
-        UsageError: all are in use.
-    """
-    return IPv4Network(_spare(intent, FOUR))
-
-
-def spare6(intent: Intent) -> IPv6Network:
-    """An IPv6 prefix (RFC 3849 where one is free).
-
-    Raises:
-        UsageError: all are in use.
-    """
-    return IPv6Network(_spare(intent, SIX))
-
-
-def _spare(intent: Intent, candidates: Sequence[str], skip: int = 0) -> str:
-    taken = networks_in_use(intent)
-    free = [
-        text
-        for text, net in zip(candidates, map(ip_network, candidates), strict=True)
-        if not any(t.version == net.version and t.overlaps(net) for t in taken)
-    ]
-    if len(free) > skip:
-        return free[skip]
-    raise UsageError(
-        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
-        "leave one of them out of the technology's parameters",
-        code="address-conflict",
-    )
 
 
 def networks_in_use(intent: Intent) -> list[Network]:

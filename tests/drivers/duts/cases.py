@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from v6t.drivers.duts.kinds.tundra import siit as tundra
+from v6t.drivers.duts.kinds import tundra
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Link, Links
 from v6t.plugins.dns64 import Dns64

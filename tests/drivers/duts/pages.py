@@ -157,8 +157,8 @@ def _plan(name: str) -> list[str]:
     facts = driver.example(case.intent)
     plan = driver.plan(case.intent, facts)
     if isinstance(driver, LinuxDriver) and name != "linux-router":
-        before = {s.command for s in driver.base(case.intent, facts)}
-        plan = replace(plan, steps=tuple(s for s in plan.steps if s.command not in before))
+        before = {s.set for s in driver.base(case.intent, facts)}
+        plan = replace(plan, steps=tuple(s for s in plan.steps if s.set not in before))
     return list(_shortened(plan_text(driver, plan).splitlines()))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.facts import Interface
-from v6t.drivers.duts.plan import Was
+from v6t.drivers.duts.plan import Existing
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.undo_record import Record, Undo, script, undo_of
 from v6t.drivers.duts.way import Way
@@ -41,7 +41,7 @@ def planned(case):
 def test_looking_changes_nothing(case):
     driver, _, plan = planned(case)
     looks = [c.command for c in plan.all_checks]
-    looks += [s.before for s in plan.steps] + [s.gone for s in plan.steps]
+    looks += [s.before for s in plan.steps] + [s.is_gone for s in plan.steps]
     looks += [s.check.command for s in plan.flush if s.check]
     looks += list(driver.survey().values())
     looks += [r.command for r in driver.telemetry(case.intent).values()]
@@ -56,15 +56,17 @@ def test_looking_changes_nothing(case):
 def test_what_is_done_is_undone(case):
     _, _, plan = planned(case)
     for step in plan.steps:
-        stays = MODULE.search(step.command)
+        stays = MODULE.search(step.set)
         if not step.undo:
-            assert stays or OWN.search(step.command + step.text), step.command
+            assert stays or OWN.search(step.set + step.text), step.set
         if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
-            assert step.before, step.command
-            assert step.was is Was.VALUE, step.command
-        if step.was is not Was.VALUE:
-            assert step.before, step.command
-            assert stays or step.undo, step.command
+            assert step.before, step.set
+            assert step.existing is Existing.RESTORE, step.set
+        if step.existing in (Existing.KEEP, Existing.REFUSE):
+            assert step.read, step.set
+            assert stays or step.undo, step.set
+        if step.existing is Existing.NONE:
+            assert not step.before
 
 
 @pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
@@ -76,7 +78,7 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     (case,) = [c for c in CASES if c.name == name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
     plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
-    (step,) = [step for step in plan.steps if MODULE.search(step.command)]
+    (step,) = [step for step in plan.steps if MODULE.search(step.set)]
     assert ("it stays" in step.why) is stays
     made = undo_of(1, step, "")
     assert (made.command == "") is stays
@@ -166,7 +168,7 @@ def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
 def test_no_secret_and_no_path_of_this_machine_is_sent(case):
     _, _, plan = planned(case)
     for step in (*plan.steps, *plan.flush):
-        for text in (step.command, step.text, step.undo, step.before):
+        for text in (step.set, step.text, step.undo, step.before):
             assert not re.search(r"/(?:home|root|work|srv|tmp)/|[Pp]assword", text), text
 
 
@@ -175,7 +177,7 @@ def test_every_command_ends_by_itself(case):
     _, _, plan = planned(case)
     for step in (*plan.steps, *plan.flush):
         assert 0 < step.deadline_s <= 3600
-        assert not re.search(r"\b(?:vi|less|more|top|watch|tail -f)\b", step.command), step.command
+        assert not re.search(r"\b(?:vi|less|more|top|watch|tail -f)\b", step.set), step.set
 
 
 @each_case
@@ -248,7 +250,7 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
     from v6t.drivers.duts.plan import Step
 
     out = tmp_path / "out"
-    step = Step("true", "x", undo=f"printf %s {{old}} >{out}", before="false")
+    step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
     record = Record("o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (undo_of(1, step, old),))
     (tmp_path / "progress").write_text("1\n")
     done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)

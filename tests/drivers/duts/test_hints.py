@@ -79,7 +79,7 @@ HINTS = {
         "nat64", "tayga-nftables", "initiator_count=300", "enumerate_ips=3", "responder_count=2",
         "initiator_ports={min: 4096, max: 4196}",
     ),
-    "dut.options.: ": ("nat64", "tayga-nftables", "dut:dynamic_pool=everything"),
+    "dut.options.dynamic_pool: ": ("nat64", "tayga-nftables", "dut:dynamic_pool=everything"),
     ", which the test uses": ("nat64", "tayga-nftables", "responder_ipv4=192.168.255.77"),
     "is too small for a client": ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
     "this device cannot configure": ("nat44", "iptables", "session_limit=200000"),
@@ -148,7 +148,9 @@ def command_of(technology, driver, wrong):
 
 
 def about(refusal, words):
-    return words in refusal.text or (words.startswith("dut.options.: ") and refusal.text == words)
+    return words in refusal.text or (
+        words.startswith("dut.options.dynamic_pool: ") and refusal.text == words
+    )
 
 
 def test_every_refusal_has_a_hint_that_is_tried_or_a_reason():
@@ -168,7 +170,7 @@ def test_the_hint_is_a_command_that_works(says):
     technology, driver, *wrong = HINTS[says]
     refused = v6t(*command_of(technology, driver, wrong))
     assert refused.status == 2, refused
-    assert says.removeprefix("dut.options.: ") in refused.err
+    assert says.removeprefix("dut.options.dynamic_pool: ") in refused.err
     hint = refused.err.partition("try: v6t ")[2].strip()
     done = v6t(*shlex.split(hint))
     assert done.status == 0, (hint, done.err)

@@ -28,7 +28,7 @@ def planned(intent, **options):
 
 
 def made(plan):
-    return next(s for s in plan.steps if s.command.startswith("ip -6 tunnel add"))
+    return next(s for s in plan.steps if s.set.startswith("ip -6 tunnel add"))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def made(plan):
 )
 def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
     step = made(planned(intent))
-    assert step.command == (
+    assert step.set == (
         f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} encaplimit none hoplimit 64 "
         "tclass inherit dscp inherit"
     )
@@ -53,18 +53,18 @@ def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
 
 
 def test_a_b4_has_its_address_already():
-    of_b4 = [s.command for s in planned(B4).steps if "addr add 2001:db8:6::9/" in s.command]
+    of_b4 = [s.set for s in planned(B4).steps if "addr add 2001:db8:6::9/" in s.set]
     assert [c.partition("|| ")[2] for c in of_b4] == [
         "ip -6 addr add 2001:db8:6::9/64 dev right nodad"
     ]
     ce = MapECe().dut_intent()
     local = ce.configuration.tunnel_local
-    assert any(f"addr add {local}/128 dev left" in s.command for s in planned(ce).steps)
+    assert any(f"addr add {local}/128 dev left" in s.set for s in planned(ce).steps)
 
 
 @pytest.mark.parametrize(("intent", "inside"), [(MapECe().dut_intent(), "right"), (B4, "left")])
 def test_only_what_comes_from_the_customer_goes_into_it(intent, inside):
-    commands = [s.command for s in planned(intent).steps]
+    commands = [s.set for s in planned(intent).steps]
     assert f"ip rule add priority 8676 iif {inside} lookup 8676" in commands
     assert "ip route add default dev v6t-tunnel table 8676 proto 86" in commands
     assert not any("default" in c and "table" not in c for c in commands)
@@ -104,8 +104,8 @@ def test_a_whole_address_has_no_rules_for_ports():
 @pytest.mark.parametrize("psid_offset", [0, 6])
 def test_nft_lists_the_rules_as_they_were_given(psid_offset):
     plan = planned(LwB4(LwB4.params_model(psid_offset=psid_offset)).dut_intent(), checks=True)
-    text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
-    loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
+    text = next(s.text for s in plan.steps if "v6t.nft" in s.set and s.text)
+    loaded = next(s for s in plan.steps if s.set.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", script],
@@ -136,7 +136,7 @@ def test_what_is_no_tunnel_is_refused():
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
     intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
-    commands = [s.command for s in driver.plan(intent, driver.example(intent)).steps]
+    commands = [s.set for s in driver.plan(intent, driver.example(intent)).steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
     assert "ip rule add priority 8676 iif right lookup 8676" in commands
@@ -153,7 +153,7 @@ def test_vpps_tunnel_has_routes_with_the_lengths_that_it_reads(part):
     variant = "lw4o6" if part == "ce" else "ds-lite"
     intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
     driver = make_driver("chain", {"parts": {part: {"driver": "vpp"}}})
-    commands = [s.command for s in driver.plan(intent, driver.example(intent)).steps]
+    commands = [s.set for s in driver.plan(intent, driver.example(intent)).steps]
     assert sum(" create ipip tunnel " in c for c in commands) == 1
     routes = [
         c.partition(" ip route add ")[2].split()[0] for c in commands if " ip route add " in c
@@ -166,6 +166,6 @@ def test_vpps_tunnel_has_routes_with_the_lengths_that_it_reads(part):
 def test_it_is_the_ces_part_of_a_chain(variant, part):
     intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
     driver = make_driver("chain", {"parts": {part: {"driver": "ip6-tunnel"}}})
-    commands = [s.command for s in driver.plan(intent, driver.example(intent)).steps]
+    commands = [s.set for s in driver.plan(intent, driver.example(intent)).steps]
     assert sum(c.startswith("ip -6 tunnel add") for c in commands) == 1
     assert "ip rule add priority 8676 iif left lookup 8676" in commands

@@ -139,7 +139,7 @@ def test_options_read_back():
     check = check_of("jool -i v6t global display")
     assert check.checker(said("nat64-global")) is None
     other = said("nat64-global").replace("udp-timeout,1:00:00", "udp-timeout,0:05:00")
-    assert "'udp-timeout,1:00:00' is not there" in check.checker(other)
+    assert check.checker(other) is not None
 
 
 def test_public_ports_read_back():
@@ -174,7 +174,7 @@ def test_an_own_instance_is_known_from_anothers():
 @pytest.mark.parametrize("version", ["4.1.255.5", "4.2.0-rc3", "4.2.0"])
 def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
     plan = planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
-    assert any("map-t-type BR" in step.command for step in plan.steps)
+    assert any("map-t-type BR" in step.set for step in plan.steps)
 
 
 @pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
@@ -201,7 +201,7 @@ def test_a_reboot_in_place_of_a_new_instance():
     assert flush.deadline_s == 77
     (flush,) = planned(intents.nat64()).flush
     assert not flush.reboots
-    assert flush.command.startswith("jool instance remove v6t && jool file handle")
+    assert flush.set.startswith("jool instance remove v6t && jool file handle")
 
 
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():

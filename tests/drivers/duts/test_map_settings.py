@@ -7,7 +7,7 @@ from ipaddress import IPv6Address
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
-from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
 
@@ -37,7 +37,7 @@ def plan(driver: str, plugin: str, options=None, **given: object):
 
 
 def text(*args: object, **given: object) -> str:
-    return "\n".join(f"{step.command}\n{step.text}" for step in plan(*args, **given).steps)
+    return "\n".join(f"{step.set}\n{step.text}" for step in plan(*args, **given).steps)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ DOMAINS = """\
 
 
 def test_vpp_domain_rules_are_read_by_tag_and_psid():
-    rules = syntax.domain_rules(DOMAINS)
+    rules = vpp_outputs.domain_rules(DOMAINS)
     assert rules["v6t1", 0] == IPv6Address("2001:db8:b400:2:0:c612:1:0")
     assert len(rules) == 4
 

@@ -19,10 +19,10 @@ from v6t.drivers.duts.console.broker import Broker
 from v6t.drivers.duts.console.dialogue import HIDDEN, Dialogue
 from v6t.drivers.duts.console.manners import Manners, same_mode, stem_of, without_echo
 from v6t.drivers.duts.console.screen import Screen
+from v6t.drivers.duts.kinds.command import CheckText
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import definition, manners_in
 from v6t.drivers.duts.kinds.network_cli.readings import figures, reading_of
-from v6t.drivers.duts.plan import lacks
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample
@@ -310,7 +310,7 @@ def test_groups_that_mean_nothing_are_refused(groups):
 
 
 def test_of_silence_nothing_is_concluded():
-    check = lacks("box x", "10.0.0.0/8")
+    check = CheckText(command="x", absent="10.0.0.0/8").of("box x")
     assert check.checker("192.0.2.0/24") is None
     assert "'10.0.0.0/8'" in check.checker("  10.0.0.0/8  via")
     assert check.checker("") is not None

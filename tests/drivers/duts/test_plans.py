@@ -80,7 +80,7 @@ def test_planning_is_pure(case):
 def test_nothing_foreign_is_ever_touched(case):
     _, plan = planned(case)
     for step in (*plan.steps, *plan.flush):
-        for text in (step.command, step.undo, step.text, step.before):
+        for text in (step.set, step.undo, step.text, step.before):
             assert not any(word in text for word in DANGEROUS), text
 
 
@@ -109,7 +109,7 @@ def test_every_line_is_shell(case):
     _, plan = planned(case)
     lines = []
     for step in (*plan.steps, *plan.flush):
-        lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
+        lines += [step.set, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
         lines += [step.before, step.check.command if step.check else ""]
     for line in filter(None, lines):
         done = subprocess.run(["sh", "-n"], input=line, capture_output=True, text=True, check=False)
@@ -279,7 +279,7 @@ def test_without_root_nothing_is_begun(name):
 def test_a_learnt_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
     plan = driver.plan(intents.ROUTER4, facts(learnt_default=frozenset({"mgmt"})))
-    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].set
 
 
 def test_thousands_of_neighbours_get_room():
@@ -287,8 +287,8 @@ def test_thousands_of_neighbours_get_room():
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     driver = make_driver("linux-router", {})
     plan = driver.plan(intent, driver.example(intent))
-    (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
-    assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
+    (room,) = [s for s in plan.steps if "gc_thresh3" in s.set]
+    assert int(room.set.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
 def test_a_cache_that_finds_no_room_is_refused_before_anything_is_changed(tmp_path):
@@ -329,10 +329,7 @@ def test_a_device_that_asks_gets_no_neighbours(name):
     for way in ("static", "resolved"):
         driver = make_driver(name, {**case.options, "neighbours": way})
         plans.append(
-            [
-                s.command + s.text
-                for s in driver.plan(case.intent, driver.example(case.intent)).steps
-            ]
+            [s.set + s.text for s in driver.plan(case.intent, driver.example(case.intent)).steps]
         )
     told, asks = plans
     entries = [c for c in told if c not in asks]

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from v6t.drivers.duts.kinds.linux import process
+from v6t.drivers.duts import steps
 
 from .field import until
 
@@ -21,7 +21,7 @@ def sleeper():
 
 def stop(pid_file, name):
     """Its status; who is killed is this process's child, and has to be fetched."""
-    return subprocess.Popen(["sh", "-c", process.stop(str(pid_file), name)])
+    return subprocess.Popen(["sh", "-c", steps.stop_process(str(pid_file), name)])
 
 
 def test_ours_is_ended(sleeper, tmp_path):
@@ -56,7 +56,7 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     """And no process that is not called so, though it has the group's number."""
     file = tmp_path / "pid"
     file.write_text("")
-    command = process.in_background(str(file), 'sh -c "sleep 61 & sleep 62; true"')
+    command = steps.background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
     subprocess.run(["sh", "-c", command], check=True)
     until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
@@ -64,13 +64,13 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     if fate != "at work":
         os.kill(leader, 9)
     assert (
-        subprocess.run(["sh", "-c", process.stop_all(str(file), "nobody")], check=False).returncode
+        subprocess.run(["sh", "-c", steps.stop_group(str(file), "nobody")], check=False).returncode
         == 0
     )
     assert "sleep 61" in group(leader)
     file.write_text(f"{leader}\n")
     assert (
-        subprocess.run(["sh", "-c", process.stop_all(str(file), "sleep")], check=False).returncode
+        subprocess.run(["sh", "-c", steps.stop_group(str(file), "sleep")], check=False).returncode
         == 0
     )
     assert group(leader) == []
@@ -100,9 +100,9 @@ def test_one_that_does_not_end_is_told(tmp_path):
 def test_nothing_runs_whose_number_could_not_be_kept(tmp_path):
     """On a full disk a file is made, and stays empty."""
     ran = tmp_path / "ran"
-    line = process.in_background("/dev/full", f"touch {ran}") + " wait"
+    line = steps.background_command("/dev/full", f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert not ran.exists()
-    line = process.in_background(str(tmp_path / "pid"), f"touch {ran}") + " wait"
+    line = steps.background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert ran.exists()

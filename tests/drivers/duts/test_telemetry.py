@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
-from v6t.drivers.duts.kinds import jool_statistics, openbsd_pf, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool_statistics, pf_outputs, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.steps import neighbours
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
+from v6t.drivers.duts.os.linux import add_neighbors
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.transport.process import ProcessHeld
@@ -82,19 +81,11 @@ def test_what_is_no_linux_is_refused(sections, code):
 
 
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
-    check = neighbours({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
+    check = add_neighbors({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
     text = captured("ip-neigh.txt")
     assert check.checker(text) is None
     assert check.checker(text.replace("01:02", "01:03"))
     assert check.checker("")
-
-
-def test_a_table_of_nft_reads_back():
-    text = captured("nft-list-table.json")
-    assert nat.read_nft(text, [POOL], "right") is None
-    assert "eth9" in nat.read_nft(text, [POOL], "eth9")
-    assert nat.read_nft(text, [replace(POOL, low=2000)], "right")
-    assert "no table" in nat.read_nft("Error: No such file or directory", [POOL], "right")
 
 
 def test_jools_counters():
@@ -135,7 +126,7 @@ Counters
 
 
 def test_pfs_counters():
-    found = openbsd_pf.info(PFCTL)
+    found = pf_outputs.info(PFCTL)
     assert found == {"sessions": 4200.0, "memory": 3.0, "state_limit": 5.0, "congestion": 0.0}
 
 
@@ -149,7 +140,7 @@ unix-epoll-input                 polling            1000               0        
 
 
 def test_vectors_per_call_of_a_vpp():
-    found = syntax.runtime(f"Thread 0 vpp_main\n{RUNTIME}Thread 1 vpp_wk_0\n{RUNTIME}")
+    found = vpp_outputs.runtime(f"Thread 0 vpp_main\n{RUNTIME}Thread 1 vpp_wk_0\n{RUNTIME}")
     assert found["node.ip6-map.vectors_per_call"] == 241.0
     assert found["thread1.node.ip6-map.calls"] == 100.0
     assert found["thread1.node.ip6-map.vectors"] == 24100.0

@@ -10,7 +10,7 @@ from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, parted, 
 from v6t.drivers.duts.bottleneck import Verdict, verdict_of, verdict_of_all
 from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.shape import shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
@@ -383,10 +383,13 @@ def test_cores_that_a_tester_at_its_limit_shares_are_not_the_devices():
 def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
     """PSID drops are no queue's; the interface's own count of them is not counted again."""
     expected = {Lost.ROOM: "table", Lost.UNKNOWN: "rules", Lost.RULE: "rules", Lost.QUEUE: "queue"}
-    for words, kind in syntax.ERRORS.items():
+    for words, kind in vpp_outputs.ERRORS.items():
         line = f"        80         ip4-map                 {words} of some kind        error\n"
         head = "   Count                  Node              Reason               Severity\n"
-        told = syntax.errors(head + line), syntax.errors(head + line.replace("80", "2", 1))
+        told = (
+            vpp_outputs.errors(head + line),
+            vpp_outputs.errors(head + line.replace("80", "2", 1)),
+        )
         ((reason, grew),) = [item for item in told[0].items() if item[0] != "reasons"]
         assert grew == 80 and VPP["errors"].lost(reason) == kind
         assert VPP["errors"].lost("reasons") is None

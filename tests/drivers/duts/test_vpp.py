@@ -15,7 +15,8 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.bottleneck import verdict_of
-from v6t.drivers.duts.kinds.vpp import map_domains, start
+from v6t.drivers.duts.kinds.vpp import map as map_relay
+from v6t.drivers.duts.kinds.vpp import process
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.shape import shaped
@@ -337,7 +338,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
-    monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
+    monkeypatch.setattr(map_relay.MapE, "refuse", lambda relay, version: None)
     with expect_error("check-failed", mentions="v6t0"), standing("vpp", intent, **OWN):
         pass
 
@@ -348,11 +349,20 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         vpp_proven("mapt-br", wrong)
     with expect_error("unsupported-by-device"):
         vpp_proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
-    monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
+    monkeypatch.setattr(map_relay.MapT, "refuse", lambda relay, version: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
         finding, _, _ = vpp_proven("mapt-br", params)
         assert finding is not None
         assert not finding.tester
+
+
+def test_vpp_to_be_started_without_the_plugin_is_refused_before_the_first_change(tmp_path):
+    (tmp_path / "af_packet_plugin.so").touch()
+    with (
+        expect_error("plugin-not-loaded", mentions="map_plugin.so"),
+        standing("vpp", intents.paper_mape(), **OWN, plugins=str(tmp_path)),
+    ):
+        pass
 
 
 def test_a_worker_thread_does_the_same():
@@ -421,7 +431,7 @@ def theirs(intent, **more):
         shell = dut._transport()
         cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
         loaded = "".join(
-            f"plugin {name}_plugin.so {{ enable }} " for name in (*start.PLUGINS, "npt66")
+            f"plugin {name}_plugin.so {{ enable }} " for name in (*process.PLUGINS, "npt66")
         )
         shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=loaded))
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
 
@@ -21,7 +21,7 @@ def nat44(**values):
 
 def test_what_clears_the_table_is_seen_to_have_cleared_it():
     (flush,) = planned(nat44(), "ei").flush
-    assert "del ; " in flush.command
+    assert "del ; " in flush.set
     said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
     assert "3 sessions" in flush.check.checker(said.format(3))
     assert flush.check.checker(said.format(0)) is None
@@ -31,14 +31,14 @@ def test_what_clears_the_table_is_seen_to_have_cleared_it():
 def test_the_command_that_leaves_ports_in_use_is_not_used():
     """`clear nat44 ei sessions` forgets sessions and not their ports."""
     (flush,) = planned(nat44(), "ei").flush
-    assert "nat44 ei add address 198.19.0.1 del" in flush.command
-    assert "clear" not in flush.command
+    assert "nat44 ei add address 198.19.0.1 del" in flush.set
+    assert "clear" not in flush.set
 
 
 def test_endpoint_independent_nat_has_room_for_all_clients():
-    commands = [s.command for s in planned(nat44(inside4=["198.18.0.0/16"]), "ei").steps]
+    commands = [s.set for s in planned(nat44(inside4=["198.18.0.0/16"]), "ei").steps]
     assert any("plugin enable sessions 64512 users 65536" in c for c in commands)
-    commands = [s.command for s in planned(nat44(session_limit=50), "ei").steps]
+    commands = [s.set for s in planned(nat44(session_limit=50), "ei").steps]
     assert any("plugin enable sessions 50 users 1024" in c for c in commands)
 
 
@@ -63,7 +63,7 @@ def test_its_counts():
         "  198.18.0.2: 12 dynamic translations, 0 static translations\n"
         "-------- thread 2 vpp_wk_1: 30 sessions --------\n"
     )
-    assert syntax.nat44_ei_sessions(two) == {"sessions": 42}
+    assert vpp_outputs.nat44_ei_sessions(two) == {"sessions": 42}
     dumped = (
         "[0 @ 0]: 0 packets /nat44-ei/total-sessions\n"
         "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"

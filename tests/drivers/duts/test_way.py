@@ -9,7 +9,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from v6t.drivers.duts import way
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.openbsd_pf import way_back
+from v6t.drivers.duts.os.openbsd import way_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.way import Peer, Way
 from v6t.intent.device import LinkIntent

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.kinds.linux.steps import up
-from v6t.drivers.duts.plan import Step, has_lines
+from v6t.drivers.duts.os.linux import set_up
+from v6t.drivers.duts.plan import Check, Existing, Step, has_lines
 from v6t.intent.families import Dns64Config
 
 
@@ -39,20 +39,20 @@ class Bind9(Dns64Server):
         return found[1] if found else "unknown"
 
     def before_start(self, place: str) -> Sequence[Step]:
-        """A key for rndc."""
         file = f"{place}/rndc.key"
         return (
             Step(
                 f"rndc-confgen -a -c {file}",
                 "a key for rndc",
+                read=f"cat {file}",
+                want=has_lines('key "rndc-key" {'),
                 undo=f"rm -f {file}",
-                check=has_lines(f"cat {file}", 'key "rndc-key" {'),
+                existing=Existing.NONE,
             ),
-            up("lo", "rndc reaches named by the loopback interface"),
+            set_up("lo", "rndc reaches named by the loopback interface"),
         )
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone."""
         return f"""include "{place}/rndc.key";
 controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
 logging {{ category default {{ null; }}; category unmatched {{ null; }}; }};
@@ -77,13 +77,11 @@ zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground."""
         return f"named -f -n {self.options.threads} -c {file}"
 
-    def emptied(self, file: str, place: str) -> Step:
-        """By rndc."""
-        reach = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
+    def flush_cache(self, file: str, place: str) -> Step:
+        control = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
+        running = has_lines("server is up and running")
         return Step(
-            f"{reach} flush", "no name is in the cache",
-            check=has_lines(f"{reach} status", "server is up and running"),
-        )  # fmt: skip
+            f"{control} flush", "flush the DNS cache", proof=Check(f"{control} status", running)
+        )

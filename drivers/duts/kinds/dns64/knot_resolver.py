@@ -9,7 +9,8 @@ from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.plan import Intent, Step, equals
+from v6t.drivers.duts.plan import Check, Intent, Step, equals
+from v6t.drivers.duts.steps import stop_group
 from v6t.intent.families import Dns64Config
 
 CACHE = "data.mdb"
@@ -37,7 +38,7 @@ class KnotResolver(Dns64Server):
     options_model = KnotOptions
 
     def survey(self) -> Mapping[str, str]:
-        """How much the state directory has for a cache: free, and what the own one takes already [KiB]."""
+        """Read the space for a cache in the state directory [KiB]: free, or in use by its own cache."""
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
         own = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
@@ -46,7 +47,7 @@ class KnotResolver(Dns64Server):
         return {**super().survey(), "room": room}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A cache that finds no room: kresd would end as it starts."""
+        """Refuse a cache that does not fit the state directory: kresd would end as it starts."""
         super().refuse(intent, facts)
         wanted, room = self.options.cache_mib, facts.number("room")
         if room is not None and room < wanted << 10:
@@ -63,7 +64,7 @@ class KnotResolver(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone; it empties its cache when a file asks it to."""
+        """Configure a resolver for one zone, which empties its cache when a file exists."""
         return f"""net.ipv4, net.ipv6 = true, true
 net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})
 cache.open({self.options.cache_mib} * MB, 'lmdb://{place}')
@@ -82,20 +83,16 @@ end)
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground; version 5.6.0 forks as it is asked to, though its help is silent on it."""
+        """Start in the foreground; version 5.6.0 has ``-f``, which its help does not list."""
         more = f" -f {self.options.threads}" if self.options.threads > 1 else ""
         return f"kresd -n{more} -c {file} {place}"
 
-    def ended(self, pid: str) -> str:
-        """Those that were forked do not end with the first one, but are in its group."""
-        if self.options.threads == 1:
-            return super().ended(pid)
-        return super().ended(pid).replace("kill $p", "kill -- -$p")
+    def stop(self, pid: str) -> str:
+        """Stop the group: forked processes do not end with the first one."""
+        return super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process)
 
-    def emptied(self, file: str, place: str) -> Step:
-        """It looks for the file twenty times a second."""
-        gone = f"n=0; while [ -e {place}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
-        return Step(
-            f"touch {place}/empty", "no name is in the cache",
-            check=equals(f"{gone}; ls {place}/empty 2>/dev/null || true", ""),
-        )  # fmt: skip
+    def flush_cache(self, file: str, place: str) -> Step:
+        """Ask by a file, which kresd looks for twenty times a second and removes."""
+        wait = f"n=0; while [ -e {place}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
+        removed = Check(f"{wait}; ls {place}/empty 2>/dev/null || true", equals(""))
+        return Step(f"touch {place}/empty", "flush the DNS cache", proof=removed)

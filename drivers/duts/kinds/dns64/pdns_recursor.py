@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Intent, Step, equals
+from v6t.drivers.duts.plan import Check, Intent, Step, equals
 from v6t.intent.families import Dns64Config
 
 FIRST = (4, 4)
@@ -33,7 +33,7 @@ class PdnsRecursor(Dns64Server):
     prefix_lengths = (96,)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Versions without DNS64, and those that read another kind of configuration file."""
+        """Refuse versions without DNS64, and versions with configuration files in YAML."""
         super().refuse(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
         if numbers and not FIRST <= numbers < YAML_ONLY:
@@ -50,7 +50,6 @@ class PdnsRecursor(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone."""
         return f"""config-dir={place}
 socket-dir={place}
 daemon=no
@@ -73,13 +72,11 @@ quiet=yes
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground; it wants its file under a name of its own."""
+        """Start in the foreground; it derives the name of its file from ``--config-name``."""
         return f"pdns_recursor --config-dir={place} --config-name=v6t"
 
-    def emptied(self, file: str, place: str) -> Step:
-        """By rec_control, the cache of packets, too."""
-        reach = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
-        return Step(
-            f"{reach} wipe-cache $", "no name is in the cache",
-            check=equals(f"{reach} ping", "pong"),
-        )  # fmt: skip
+    def flush_cache(self, file: str, place: str) -> Step:
+        """Empty the cache of packets, too."""
+        control = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
+        answers = Check(f"{control} ping", equals("pong"))
+        return Step(f"{control} wipe-cache $", "flush the DNS cache", proof=answers)

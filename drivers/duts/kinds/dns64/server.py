@@ -1,4 +1,4 @@
-"""What DNS64 servers have in common: a process of its own on Linux, with a configuration of its own."""
+"""The base of DNS64 servers: a process of its own on Linux, with a configuration of its own."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.process import stop
-from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, line_with, shown
+from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shown
+from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config
 
 
@@ -28,7 +27,7 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """One process; nothing of the device's own name service is touched."""
+    """One process; the device's own name service stays as it is."""
 
     accepts = (Dns64Config,)
     options_model = ServerOptions
@@ -41,27 +40,27 @@ class Dns64Server(LinuxDriver):
 
     @abstractmethod
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """Its configuration file."""
+        """Return the text of its configuration file."""
 
     @abstractmethod
     def command(self, file: str, place: str) -> str:
-        """How it is started in the foreground."""
+        """Return the command that starts it in the foreground."""
 
     @abstractmethod
-    def emptied(self, file: str, place: str) -> Step:
-        """What empties its cache."""
+    def flush_cache(self, file: str, place: str) -> Step:
+        """Return the action that empties its cache."""
 
-    def ended(self, pid: str) -> str:
-        """Shell line that ends it."""
-        return stop(pid, self.process)
+    def stop(self, pid: str) -> str:
+        """Return the shell line that stops it."""
+        return stop_process(pid, self.process)
 
     def before_start(self, place: str) -> Sequence[Step]:
-        """What it needs beside its configuration."""
+        """Return the steps that it needs before its configuration file."""
         del place
         return ()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Prefixes it does not know."""
+        """Refuse prefix lengths that the server does not support."""
         super().refuse(intent, facts)
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
@@ -74,7 +73,7 @@ class Dns64Server(LinuxDriver):
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Queries that found no room in the socket of the server."""
+        """Return the readings; queries may find no room in the server's socket."""
         return {
             **super().telemetry(intent),
             "udp": Reading(
@@ -89,48 +88,43 @@ class Dns64Server(LinuxDriver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         wanted, place = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{place}/{self.file}", f"{place}/{self.name}.pid"
-        log = f"{place}/{self.name}.log"
-        listens = f"ss -Hlun src '[{wanted.resolver}]:53'"
-        run = self.command(file, place)
+        log, run = f"{place}/{self.name}.log", self.command(file, place)
+        socket = f"[{wanted.resolver}]:53"
+
+        def checker(output: str) -> str | None:
+            lines = output.splitlines()
+            if not lines or lines[0] != self.process:
+                return f"{self.process} does not run; its last output is {shown(output)}"
+            listens = line_with("\n".join(lines[1:]), socket) is not None
+            return None if listens else f"{self.process} does not listen"
+
+        server = daemon(
+            f"cd {place} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
+            pid,
+            self.process,
+            "the server itself",
+            probe=f"ss -Hlun src '{socket}'",
+            want=parsed(checker, f"{self.process}, listening"),
+            log=log,
+            stop=self.stop(pid),
+        )
         return self.finish(
             facts,
             [
                 *self.base(intent, facts),
                 directory(place, "a directory for the server's files"),
                 *self.before_start(place),
-                write_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
-                Step(
-                    f"cd {place} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
-                    "the server itself",
-                    undo=self.ended(pid),
-                    before=f"ls {pid} 2>/dev/null; {listens}; true",
-                    was=Was.FOREIGN,
-                    check=self.answering(wanted, listens, pid, log),
+                config_file(
+                    file, self.configuration(wanted, place), f"{self.title}: configuration"
                 ),
+                server,
             ],
-            flush=(self.emptied(file, place),),
+            flush=(self.flush_cache(file, place),),
             notes=("the cache is emptied before each trial",),
         )
 
-    def answering(self, wanted: Dns64Config, listens: str, pid: str, log: str) -> Check:
-        """It runs, and listens where clients ask; what it says last if it has ended."""
-        comm = f"/proc/$(cat {pid})/comm"
-        wait = (
-            f"n=0; until {listens} | grep -q . ; do n=$((n+1)); [ $n -lt 50 ] && [ -e {comm} ] || "
-            f"break; sleep 0.2; done; cat {comm} || tail -n 2 {log}; {listens}"
-        )
-
-        def checker(output: str) -> str | None:
-            lines = output.splitlines()
-            if not lines or lines[0] != self.process:
-                return f"{self.process} does not run; it says last: {shown(output)}"
-            socket = line_with("\n".join(lines[1:]), f"[{wanted.resolver}]:53")
-            return f"{self.process} does not listen" if socket is None else None
-
-        return checked(wait, checker, f"{self.process}, listening")
-
 
 def _pairs(output: str) -> Mapping[str, float]:
-    """Lines of a name and a number."""
+    """Parse lines of a name and a number."""
     words = (line.split() for line in output.splitlines())
     return {w[0]: float(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Step, matches
+from v6t.drivers.duts.plan import Check, Step, has_line_like
 from v6t.intent.families import Dns64Config
 
 
@@ -27,7 +27,7 @@ class Unbound(Dns64Server):
         return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """A resolver for one zone, which RFC 6761 would have it answer itself."""
+        """Configure a resolver for one zone, which it would answer itself by default (RFC 6761)."""
         return f"""server:
   interface: {wanted.resolver}
   port: 53
@@ -62,15 +62,12 @@ remote-control:
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground."""
         return f"unbound -d -c {file}"
 
-    def emptied(self, file: str, place: str) -> Step:
-        """Reading the configuration again forgets everything, also how slow a server seemed."""
-        reach = f"unbound-control -c {file}"
+    def flush_cache(self, file: str, place: str) -> Step:
+        """Read the configuration again, which also forgets how slow a server seemed."""
+        control = f"unbound-control -c {file}"
+        running = has_line_like(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
         return Step(
-            f"{reach} reload", "no name is in the cache",
-            check=matches(
-                f"{reach} status", r"^unbound \(pid \d+\) is running\.\.\.$", "'is running'"
-            ),
-        )  # fmt: skip
+            f"{control} reload", "flush the DNS cache", proof=Check(f"{control} status", running)
+        )

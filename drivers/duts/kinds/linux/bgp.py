@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.process import runs, stop
-from v6t.drivers.duts.kinds.linux.steps import up, write_file
-from v6t.drivers.duts.plan import Change, Step, Was, has_words
+from v6t.drivers.duts.os.linux import set_up
+from v6t.drivers.duts.plan import Change, Step, has_words
 from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import config_file, daemon, stop_process
 
 DAEMON, ASKED = "bird", "birdc"
 AS = 65000
@@ -17,7 +17,7 @@ ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 def steps(
     facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """BIRD as the device's router and BIRD as its neighbour, and the route that the neighbour moves.
+    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route.
 
     Args:
         facts: of the device.
@@ -44,20 +44,19 @@ def steps(
         + f"protocol bgp neighbour {{\n  {_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
-    all_steps = [up("lo", "the speaker is reached over it")]
+    all_steps = [set_up("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _running(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
     session = f"{ASKED} -s {state_dir}/bgp-speaker.ctl show protocols neighbour"
-    stands = (
-        f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
-        f"sleep 0.1; done; {session}"
-    )
     all_steps.append(
         Step(
             "true",
             "the session of both",
-            check=has_words(stands, "neighbour BGP", "up", "Established"),
+            read=session,
+            want=has_words("neighbour BGP", "up", "Established"),
+            wait=f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
+            "sleep 0.1; done",
         )
     )
     say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
@@ -85,7 +84,7 @@ def steps(
 
 
 def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
-    """Within one AS, so that the next hop stays what it is."""
+    """Configure a session within one AS, which leaves the next hop as it is."""
     return (
         f"local {own[0]} port {own[1]} as {AS}; neighbor {other[0]} port {other[1]} as {AS}; "
         "connect delay time 1; connect retry time 1; error wait time 1, 2;"
@@ -96,13 +95,12 @@ def _running(state_dir: str, role: str, number: int, family: str, text: str) -> 
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     return [
-        write_file(file, head + text, f"BIRD's configuration, {role}"),
-        Step(
+        config_file(file, head + text, f"BIRD's configuration, {role}"),
+        daemon(
             f"{DAEMON} -c {file} -s {socket} -P {pid}",
+            pid,
+            DAEMON,
             f"BIRD, {role}",
-            undo=f"( {stop(pid, DAEMON)} ) && rm -f {socket}",
-            before=f"ls {pid} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=runs(pid, DAEMON),
+            stop=f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}",
         ),
     ]

@@ -14,8 +14,9 @@ from typing import Any
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.spare import spare, two_ways
-from v6t.drivers.duts.plan import Intent, Step, Was, checked, shown
+from v6t.drivers.duts.plan import Intent, Step, parsed, shown
 from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import owned
 from v6t.intent.device import LinkIntent
 
 TABLE = "inet v6t_filters"
@@ -31,7 +32,7 @@ def steps(
     count: int,
     translated: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Step]:
-    """So many conditions for what comes in on either side; nothing else from there is forwarded.
+    """Filter what comes in on either side by ``count`` rules; nothing else from there is forwarded.
 
     What the device forwards for anybody else is none of the filters' business: the chain accepts.
 
@@ -63,22 +64,20 @@ def steps(
         lines += [f'    iifname "{port}" jump from_{side}', f'    iifname "{port}" drop']
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
-    show = f"nft -s list table {TABLE}"
 
     def checker(output: str) -> str | None:
         if _normal(output) != _normal(text):
-            return f"not the {count} filters of each direction; it says {shown(output)}"
+            return f"not the {count} filters of each direction; the output is {shown(output)}"
         return None
 
     return [
-        Step(
+        owned(
             "nft -f -",
+            f"nft delete table {TABLE}",
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
             text=text,
-            undo=f"nft delete table {TABLE}",
-            before=f"nft list table {TABLE} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=checked(show, checker, f"{count} of each direction, in this order"),
+            read=f"nft -s list table {TABLE} 2>/dev/null || true",
+            want=parsed(checker, f"{count} of each direction, in this order"),
         )
     ]
 
@@ -130,7 +129,7 @@ _ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
 def _normal(text: str) -> str:
-    """Rules as nftables lists them and as they were written, alike: addresses as sorted networks."""
+    """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(
         lambda match: f"{match[1]} {_set(_read((match[2] or match[3]).split(', ')))}", plain
@@ -138,7 +137,7 @@ def _normal(text: str) -> str:
 
 
 def _read(texts: list[str]) -> list[Any]:
-    """Addresses, networks and ranges; neighbouring ones become one."""
+    """Parse addresses, networks and ranges; adjacent ones become one."""
     networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")

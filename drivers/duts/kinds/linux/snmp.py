@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.process import runs, stop
-from v6t.drivers.duts.kinds.linux.steps import directory, write_file
-from v6t.drivers.duts.plan import Check, Step, Was, equals
+from v6t.drivers.duts.plan import Check, Step, equals
 from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import config_file, daemon, directory
 
 AGENT, CLIENT = "snmpd", "snmpget"
 FORWARDING = ".1.3.6.1.2.1.4.1.0"
@@ -14,7 +13,7 @@ FORWARDING = ".1.3.6.1.2.1.4.1.0"
 
 
 def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
-    """The agent, and what it is asked.
+    """Return the steps that start the agent, and the query.
 
     Raises:
         DutError: the device has no agent.
@@ -30,7 +29,7 @@ def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
         f"agentaddress {at}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
         'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
     )
-    query = equals(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {at} {FORWARDING}", "1")
+    query = Check(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {at} {FORWARDING}", equals(1))
     start = (
         f"SNMP_PERSISTENT_DIR={place} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
         f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
@@ -38,13 +37,6 @@ def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     )
     return [
         directory(place, "a directory for the agent's files"),
-        write_file(file, text, "the SNMP agent's configuration"),
-        Step(
-            start,
-            "an SNMP agent of v6t's own",
-            undo=stop(pid, AGENT),
-            before=f"ls {pid} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=runs(pid, AGENT),
-        ),
+        config_file(file, text, "the SNMP agent's configuration"),
+        daemon(start, pid, AGENT, "an SNMP agent of v6t's own"),
     ], query

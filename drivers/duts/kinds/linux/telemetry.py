@@ -25,7 +25,7 @@ _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 
 
 def readings(*ports: str) -> dict[str, Reading]:
-    """Cores, softnet, drops of these interfaces, and what the processor counts where it does."""
+    """Return readings of cores, softnet, drops of these interfaces, and the counters of the processor."""
     found = {
         "cpu": cores(),
         "softnet": Reading(
@@ -45,7 +45,7 @@ def readings(*ports: str) -> dict[str, Reading]:
 
 
 def cores(*, polls: bool = False) -> Reading:
-    """Time of each core.
+    """Read the time of each core.
 
     Args:
         polls: what runs on them looks for frames without end.
@@ -54,7 +54,7 @@ def cores(*, polls: bool = False) -> Reading:
 
 
 def link_reading(port: str, what: str = "") -> Reading:
-    """Packets and drops of an interface."""
+    """Read packets and drops of an interface."""
     words = (
         "the kernel's counters of the interface: packets; frames with errors, dropped, missed, overrun, "
         "by direction"
@@ -64,7 +64,7 @@ def link_reading(port: str, what: str = "") -> Reading:
 
 
 def process(pid_file: str) -> Reading:
-    """Time that the threads of a process ran, and were ready to and did not; its quota's periods.
+    """Read how long the threads of a process ran and waited for a core, and the periods of its quota.
 
     Where it leads a session or a group, as what a driver starts does, those that it forked are of it, too.
     """
@@ -110,7 +110,7 @@ def counted(text: str) -> Mapping[str, float]:
 
 
 def cpu(text: str) -> Mapping[str, float]:
-    """Ticks of each core of ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
+    """Parse ticks of each core in ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         words = line.split()
@@ -125,7 +125,7 @@ def cpu(text: str) -> Mapping[str, float]:
 
 
 def softnet(text: str) -> Mapping[str, float]:
-    """Frames dropped before the stack, and budgets exhausted, of all cores together."""
+    """Sum frames dropped before the stack, and exhausted budgets, of all cores."""
     rows = [line.split() for line in text.splitlines() if _HEX.fullmatch(line.strip())]
     return {
         "dropped": float(sum(int(r[1], 16) for r in rows)),
@@ -134,7 +134,7 @@ def softnet(text: str) -> Mapping[str, float]:
 
 
 def link(text: str) -> Mapping[str, float]:
-    r"""Packets and drops of ``ip -s -o link`` (its lines are joined by backslashes)."""
+    r"""Parse packets and drops of ``ip -s -o link`` (its lines are joined by backslashes)."""
     found: dict[str, float] = {}
     lines = [line.split() for line in text.split("\\")]
     for head, values in pairwise(lines):
@@ -148,7 +148,7 @@ def link(text: str) -> Mapping[str, float]:
 
 
 def number(name: str) -> Reading:
-    """A file that holds one number."""
+    """Read a file that holds one number."""
 
     def parse(text: str) -> Mapping[str, float]:
         return {"sessions": float(text.strip())} if text.strip().isdigit() else {}

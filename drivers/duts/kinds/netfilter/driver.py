@@ -30,7 +30,6 @@ class Conntracked(LinuxDriver):
         return nat.table(self.options.log)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Connections, and those that could not be made."""
         return {
             **super().telemetry(intent),
             "sessions": nat.reading(),
@@ -69,7 +68,7 @@ class NetfilterNat(Conntracked):
         return words[1].lstrip("v") if len(words) > 1 else text.strip()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Somebody's firewall drops what is forwarded."""
+        """Refuse a device whose firewall drops what is forwarded."""
         super().refuse(intent, facts)
         listed = facts.sections.get("forward", "")
         if self.forward is not None and line_with(listed, self.forward[1]) is not None:
@@ -80,7 +79,7 @@ class NetfilterNat(Conntracked):
             )
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """A table of nftables' own; it sees the clients' own addresses in both directions."""
+        """Add a table of nftables, which sees the clients' own addresses in both directions."""
         return filters.steps(intent, facts, self.all_ports(intent), count)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.kinds.spare import spare4
-from v6t.drivers.duts.plan import Change, Intent, Step, Was, has_lines
+from v6t.drivers.duts.kinds.spare import spare
+from v6t.drivers.duts.plan import Change, Intent, Step, has_lines
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import Nat44Config
 
 COMMENT = "-m comment --comment v6t"
@@ -30,7 +31,6 @@ class Iptables(NetfilterNat):
     forward = ("iptables -S FORWARD", "-P FORWARD DROP")
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        """One for each network and protocol."""
         return [
             _rule(pool, net, port, name)
             for name in nat.PROTOCOLS
@@ -39,7 +39,7 @@ class Iptables(NetfilterNat):
         ]
 
     def beside(self, intent: Intent, facts: Facts) -> Change:
-        """A rule for clients that are not there, from other ports when it is changed."""
+        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
@@ -48,7 +48,7 @@ class Iptables(NetfilterNat):
         def rule(low: int) -> str:
             target = f"{pool.span}:{low}-{pool.high}"
             return (
-                f"-s {spare4(intent)} -o {port} -p udp -m comment --comment v6t-beside "
+                f"-s {spare(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
                 f"-j SNAT --to-source {target}"
             )
 
@@ -66,11 +66,10 @@ class Iptables(NetfilterNat):
 def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
     target = pool.target if protocol in nat.PORTED else pool.span
     rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
-    return Step(
+    return owned(
         f"iptables -w -t nat -A POSTROUTING {rule}",
+        f"iptables -w -t nat -D POSTROUTING {rule}",
         f"translate the {protocol.upper()} connections of {net}",
-        undo=f"iptables -w -t nat -D POSTROUTING {rule}",
-        before=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
-        was=Was.FOREIGN,
-        check=has_lines(SAVED, f"-A POSTROUTING {rule}"),
+        read=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
+        want=has_lines(f"-A POSTROUTING {rule}"),
     )

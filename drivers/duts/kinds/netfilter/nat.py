@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import Any
 
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
@@ -15,10 +14,10 @@ from v6t.drivers.duts.commands import Lost
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.process import runs, stop
-from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Step, checked, shown
+from v6t.drivers.duts.os.linux import sysctl
+from v6t.drivers.duts.plan import Check, Intent, Step, parsed, shown
+from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
@@ -74,7 +73,7 @@ class ConntrackOptions(LinuxOptions):
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     def udp_s(self, intent: Intent) -> int:
-        """What UDP connections are told to live [s]; 0: nothing."""
+        """Return the timeout of UDP connections to configure [s]; 0: none."""
         wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
         return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
@@ -103,11 +102,11 @@ class Pool:
     @property
     def target(self) -> str:
         """Addresses and ports as nft and iptables write them."""
-        return f"{self.span}:{self.low}-{self.high}"
+        return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
 
 
 def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
-    """Clients, public addresses and ports out of an intent.
+    """Return clients, public addresses and ports of an intent.
 
     Args:
         intent: of a NAT.
@@ -143,7 +142,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
 
 
 def shares(pool: Pool, intent: Intent) -> list[Pool]:
-    """Who leaves from where: all from all, or each client from a block of ports of its own."""
+    """Divide a pool: one share for all clients, or a block of ports for each client."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]
@@ -184,7 +183,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
 
 
 def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Timeouts longer than any test, and room for all connections.
+    """Set timeouts longer than any test, and make room for all connections.
 
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
@@ -203,7 +202,7 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
 
 
 def _room(facts: Facts, wanted: int) -> list[Step]:
-    """A table, and buckets, for so many connections; nothing where both are there."""
+    """Enlarge the table and its buckets, unless both have room for these connections."""
     if not wanted:
         return []
     room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
@@ -242,9 +241,9 @@ def _hashsize(size: int) -> Step:
     return Step(
         f"echo {size} >{file}",
         "as many buckets as connections",
+        read=f"cat {file}",
+        want=parsed(checker, f"{size} or more"),
         undo=f"echo {{old}} >{file}",
-        before=f"cat {file}",
-        check=checked(f"cat {file}", checker, f"{size} or more"),
     )
 
 
@@ -269,31 +268,32 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
         Step(
             f"{commands}; true",
             "no connection of an earlier trial is left",
-            check=checked(left, checker, "no connection"),
+            proof=Check(left, parsed(checker, "no connection")),
             deadline_s=300.0,
         ),
     )
 
 
 def logging(options: ConntrackOptions) -> list[Step]:
-    """A process that writes down each connection that begins; none where nobody asks."""
+    """Log each connection that begins, if the options ask for it."""
     if not options.log_connections:
         return []
     place, file = options.state_dir, options.log
     pid = f"{place}/connections.pid"
     return [
-        Step(
+        daemon(
             f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
             f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3",
+            pid,
+            "conntrack",
             "every connection that begins has its record",
-            undo=f"( {stop(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err",
-            check=runs(pid, "conntrack"),
+            stop=f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err",
         )
     ]
 
 
 def reading() -> Reading:
-    """Number of connections; never counted one by one."""
+    """Read the number of connections from a counter."""
     return telemetry.number(COUNT)
 
 
@@ -309,14 +309,14 @@ TIMEOUTS = (
 
 
 def table(log: str = "") -> Reading:
-    """Size of the kernel's table and its hash, and how long connections live [s]."""
+    """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
     names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
     return Reading(f"sysctl {names}{counted}", conntrack_table)
 
 
 def conntrack_table(text: str) -> Mapping[str, float]:
-    """Values of ``sysctl``, without ``net.netfilter.``."""
+    """Parse values of ``sysctl``, without ``net.netfilter.``."""
     values: dict[str, float] = {}
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("="))
@@ -326,7 +326,7 @@ def conntrack_table(text: str) -> Mapping[str, float]:
 
 
 def statistics() -> Reading:
-    """Connections the kernel could not make, by reason."""
+    """Read the connections that the kernel could not create, by reason."""
     return Reading(
         "conntrack -S",
         conntrack_statistics,
@@ -338,7 +338,7 @@ def statistics() -> Reading:
 
 
 def occupancy() -> Reading:
-    """How full the kernel's table is: ``used``, ``limit``."""
+    """Read how full the kernel's table is: ``used``, ``limit``."""
     return Reading(
         f"cat {COUNT} {COUNT.replace('_count', '_max')}",
         _used_of,
@@ -355,80 +355,10 @@ _REFUSED = ("insert_failed", "drop", "early_drop", "chaintoolong")
 
 
 def conntrack_statistics(text: str) -> Mapping[str, float]:
-    """Sums over all cores of ``conntrack -S``."""
+    """Sum the counters of ``conntrack -S`` over all cores."""
     counters: dict[str, float] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
         if equals and name in _REFUSED and value.isdigit():
             counters[name] = counters.get(name, 0.0) + float(value)
     return counters
-
-
-def nft_table(rules: Sequence[str], family: str = "ip") -> str:
-    """Text of v6t's own table, replacing an earlier one in the same transaction."""
-    name = f"table {family} v6t"
-    lines = [f"add {name}", f"delete {name}", f"{name} {{"]
-    lines += ["  chain post {", "    type nat hook postrouting priority srcnat; policy accept;"]
-    lines += [f"    {rule}" for rule in rules]
-    return "\n".join([*lines, "  }", "}"]) + "\n"
-
-
-def nft_rules(pool: Pool, port: str) -> list[str]:
-    """A rule per client network for UDP, which is measured; for TCP and ICMP, too: it is a whole NAT."""
-    return [
-        f'ip saddr {net} oifname "{port}" ip protocol {name} counter snat to '
-        f"{pool.target if name in PORTED else pool.span}"
-        for name in PROTOCOLS
-        for net in pool.inside
-    ]
-
-
-def read_nft(
-    text: str, pools: Sequence[Pool], port: str, protocols: Sequence[str] = PORTED[:1]
-) -> str | None:
-    """What is wrong with ``nft -j list table ip v6t``, None if nothing."""
-    import json
-
-    try:
-        content: list[dict[str, Any]] = json.loads(text)["nftables"]
-    except (ValueError, KeyError, TypeError):
-        return f"there is no table v6t; it says {shown(text)}"
-    chains = [part["chain"] for part in content if "chain" in part]
-    hooks = [(chain.get("name"), chain.get("type"), chain.get("hook")) for chain in chains]
-    if ("post", "nat", "postrouting") not in hooks:
-        return f"the chain post is not at nat's hook postrouting; it says {shown(text)}"
-    rules = [part["rule"] for part in content if "rule" in part]
-    listed = {
-        json.dumps([e for e in rule.get("expr", ()) if "counter" not in e], sort_keys=True)
-        for rule in rules
-        if rule.get("chain") == "post"
-    }
-    for pool in pools:
-        for net in pool.inside:
-            for name in protocols:
-                wanted = json.dumps(_rule_json(pool, net, port, name), sort_keys=True)
-                if wanted not in listed:
-                    return f"no rule translates {net} towards {port}"
-    return None
-
-
-def _rule_json(pool: Pool, net: str, port: str, name: str) -> list[dict[str, Any]]:
-    """Return a rule of :func:`nft_rules` as ``nft -j`` lists it, without its counter."""
-    address, _, length = net.partition("/")
-    source = {"prefix": {"addr": address, "len": int(length or 32)}}
-    first, last = pool.addresses[0], pool.addresses[-1]
-    target: dict[str, Any] = {"addr": first if first == last else {"range": [first, last]}}
-    if name in PORTED:
-        ports = [pool.low, pool.high]
-        target["port"] = pool.low if pool.low == pool.high else {"range": ports}
-
-    def match(left: dict[str, Any], right: Any) -> dict[str, Any]:
-        return {"match": {"op": "==", "left": left, "right": right}}
-
-    return [
-        match({"payload": {"protocol": "ip", "field": "saddr"}},
-              address if length in ("", "32") else source),
-        match({"meta": {"key": "oifname"}}, port),
-        match({"payload": {"protocol": "ip", "field": "protocol"}}, name),
-        {"snat": target},
-    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""nftables: the kernel's stateful NAT44."""
+"""nftables: the kernel's stateful NAT44 and NAT66."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.kinds.spare import spare4
-from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked, shown
-from v6t.intent.families import DeviceConfig, Nat44Config
+from v6t.drivers.duts.kinds.spare import spare
+from v6t.drivers.duts.plan import Change, Intent, Step, Want, shown
+from v6t.drivers.duts.steps import config_file, owned
+from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
-LIST = "nft -j list table ip v6t"
+LIVE = "v6t-beside"
+"""The comment of the rule that is added and removed under traffic."""
+_PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
 class Nftables(NetfilterNat):
@@ -30,86 +32,147 @@ class Nftables(NetfilterNat):
     forward: ClassVar[tuple[str, str] | None] = ("nft list chain ip filter FORWARD", "policy drop")
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        text = nat.nft_table([rule for pool in pools for rule in nat.nft_rules(pool, port)])
-        return table(self.options.state_dir, text, listing(pools, port))
+        return translate_sources(self.options.state_dir, pools, port)
 
     def beside(self, intent: Intent, facts: Facts) -> Change:
-        """A rule for clients that are not there, from other ports when it is changed."""
+        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
-        look = "nft -a list chain ip v6t post 2>/dev/null | grep -F v6t-beside || true"
-        handle = "$(nft -a list chain ip v6t post | sed -n '/v6t-beside/s/.*handle //p')"
-
-        def rule(low: int) -> str:
-            return (
-                f'ip saddr {spare4(intent)} oifname "{port}" ip protocol udp counter snat to '
-                f"{pool.span}:{low}-{pool.high} comment '\"v6t-beside\"'"
-            )
-
+        net = str(spare(intent, self.version))
+        chain = f"{_family(net)} v6t post"
+        listed = f"nft -a list chain {chain}"
+        handles = f"sed -n '/comment \"{LIVE}\"/s/.*handle //p'"
+        rules = [
+            f"{_rule(net, port, 'udp', f'{pool.span}:{low}-{pool.high}')} comment '\"{LIVE}\"'"
+            for low in (pool.low, pool.low + 1)
+        ]
         return Change(
             "a NAT rule",
-            add=f"nft add rule ip v6t post {rule(pool.low)}",
-            change=f"nft replace rule ip v6t post handle {handle} {rule(pool.low + 1)}",
-            remove="for h in $(nft -a list chain ip v6t post 2>/dev/null | "
-            "sed -n '/v6t-beside/s/.*handle //p'); do nft delete rule ip v6t post handle $h; done",
-            look=look,
+            add=f"nft add rule {chain} {rules[0]}",
+            change=f"nft replace rule {chain} handle $({listed} | {handles}) {rules[1]}",
+            remove=f"for h in $({listed} 2>/dev/null | {handles}); do "
+            f"nft delete rule {chain} handle $h; done",
+            look=f"{listed} 2>/dev/null | grep -F 'comment \"{LIVE}\"' || true",
             added=f"snat to {pool.span}:{pool.low}-{pool.high}",
             changed=f"snat to {pool.span}:{pool.low + 1}-{pool.high}",
         )
 
 
-def listing(pools: Sequence[nat.Pool], port: str) -> Check:
-    """The table reads back."""
+class Nftables66(Nftables):
+    """IPv6 clients behind public IPv6 addresses and ports."""
 
-    def checker(output: str) -> str | None:
-        return nat.read_nft(output, pools, port, nat.PROTOCOLS)
+    name = "nftables66"
+    title = "Linux kernel NAT66 with nftables"
+    accepts = (Nat66Config,)
+    version = 6
+    forward = None
+    limits = ()
 
-    return checked(LIST, checker, "the rules of the plan")
 
+def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
+    """Translate the sources of what leaves through an interface.
 
-def has_rules(command: str, hook: str, *rules: str) -> Check:
-    """Require a table whose only chain, at this hook, holds exactly these rules in this order.
+    IPv4 is a whole NAT: TCP and ICMP are translated as well as UDP, which is measured.
 
     Args:
-        command: lists the table as text.
-        hook: type and hook of the chain, such as ``nat hook postrouting``.
-        rules: as nft writes them, without the numbers of counters.
+        place: directory for the file with the rules.
+        pools: clients, public addresses and ports, of one version of IP.
+        port: the interface.
     """
+    family = _family(pools[0].addresses[0])
+    rules = [
+        _rule(net, port, protocol, pool.target if protocol in nat.PORTED else pool.span)
+        for pool in pools
+        for protocol in (nat.PROTOCOLS if family == "ip" else ("udp",))
+        for net in pool.inside
+    ]
+    hook = "type nat hook postrouting priority srcnat"
+    why = "translate the clients' connections"
+    return load_table(f"{place}/v6t.nft", f"{family} v6t", "post", hook, rules, why)
+
+
+def _family(address: str) -> str:
+    return "ip6" if ":" in address else "ip"
+
+
+def _rule(net: str, port: str, protocol: str, target: str) -> str:
+    match = "meta l4proto" if ":" in net else "ip protocol"
+    return (
+        f'{_family(net)} saddr {net} oifname "{port}" {match} {protocol} counter snat to {target}'
+    )
+
+
+def load_table(
+    file: str,
+    table: str,
+    chain: str,
+    hook: str,
+    rules: Sequence[str],
+    why: str,
+    *,
+    list_options: str = "",
+) -> list[Step]:
+    """Load a table with one chain: checked first, then in one transaction, as is its removal.
+
+    Args:
+        file: where the rules are written.
+        table: family and name.
+        chain: its name.
+        hook: type, hook and priority of the chain.
+        rules: in nft's own words.
+        why: one phrase.
+        list_options: with which nft lists the rules as they were written.
+    """
+    lines = [
+        f"add table {table}",
+        f"delete table {table}",
+        f"table {table} {{",
+        f"  chain {chain} {{",
+    ]
+    lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
+    return [
+        config_file(file, "\n".join(lines) + "\n", "the rules"),
+        owned(
+            f"nft -c -f {file} && nft -f {file}",
+            f"nft delete table {table}",
+            why,
+            read=f"nft {list_options}list table {table} 2>/dev/null || true",
+            want=has_rules(hook.partition(" priority ")[0].removeprefix("type "), *rules),
+        ),
+    ]
+
+
+def has_rules(hook: str, *rules: str) -> Want:
+    """Require a table whose only chain, at this hook, holds exactly these rules in this order.
+
+    A rule that is changed under traffic is not among them.
+
+    Args:
+        hook: type and hook of the chain, such as ``nat hook postrouting``.
+        rules: as nft reads them, without the numbers of counters.
+    """
+    wanted = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def checker(output: str) -> str | None:
-        lines = [" ".join(line.split()) for line in output.splitlines()]
-        content = [re.sub(r"counter packets \d+ bytes \d+", "counter", line) for line in lines]
-        # a small system has no names of protocols
-        content = [re.sub(r"(?<=meta l4proto )17\b", "udp", line) for line in content]
-        content = [line for line in content if line and not line.endswith(("{", "}"))]
+        lines = [_normalize(line) for line in output.splitlines()]
+        content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
             return f"there is no chain of {hook}; the output is {shown(output)}"
-        if listed != list(rules):
-            wrong = next((r for r in rules if r not in listed), None)
-            missing = f"'{wrong}' is missing" if wrong else "other rules are there, too"
+        listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE}"')]
+        if listed != wanted:
+            wrong = next((r for r in wanted if r not in listed), None)
+            missing = f"'{wrong}' is missing" if wrong else "there are other rules, too"
             return f"{missing}; the output is {shown(output)}"
         return None
 
-    return checked(command, checker, " and ".join(f"'{rule}'" for rule in rules))
+    return Want(" and ".join(f"'{rule}'" for rule in wanted), checker)
 
 
-def table(
-    place: str,
-    text: str,
-    check: Check,
-    family: str = "ip",
-    why: str = "translate the clients' connections",
-) -> list[Step]:
-    """The rules: checked first, then loaded in one transaction."""
-    file, name = f"{place}/v6t.nft", f"table {family} v6t"
-    return [
-        write_file(file, text, "the rules"),
-        Step(
-            f"nft -c -f {file} && nft -f {file}",
-            why,
-            undo=f"nft delete {name}",
-            before=f"nft list {name} 2>/dev/null || true",
-            was=Was.FOREIGN,
-            check=check,
-        ),
-    ]
+def _normalize(line: str) -> str:
+    """Return a line without the numbers of its counter; a small system has no names of protocols."""
+    text = re.sub(r"counter packets \d+ bytes \d+", "counter", " ".join(line.split()))
+    return re.sub(
+        r"\b(meta l4proto|ip protocol) (\d+)\b",
+        lambda match: f"{match[1]} {_PROTOCOL_NAMES.get(match[2], match[2])}",
+        text,
+    )

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, has_lines
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, has_lines
+from v6t.drivers.duts.steps import owned
 from v6t.intent.families import NptConfig
 
 COMMENT = "-m comment --comment v6t"
@@ -37,22 +38,18 @@ class Ip6tablesNpt(LinuxDriver):
         return self.finish(facts, [*self.base(intent, facts), *rules], notes=notes)
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:
-        """A route to a network without hosts."""
         return self.moved_route(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """A table of nftables' own."""
         return filters.steps(intent, facts, self.all_ports(intent), count)
 
 
 def _rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
     rule = f"{chain} {match} {COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
-    shown = f"ip6tables -t mangle -S {chain}"
-    return Step(
+    return owned(
         f"ip6tables -w -t mangle -A {rule}",
+        f"ip6tables -w -t mangle -D {rule}",
         f"translate {old} to {new}",
-        undo=f"ip6tables -w -t mangle -D {rule}",
-        before=f"{shown} | grep -e '--comment v6t .*{target}' || true",
-        was=Was.FOREIGN,
-        check=has_lines(shown, f"-A {rule}"),
+        read=f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true",
+        want=has_lines(f"-A {rule}"),
     )

@@ -82,7 +82,7 @@ class NetworkCli(Driver):
         return prelude(self._reached(), self.manners)
 
     def carried(self, transport: Transport) -> Transport:
-        """This machine's shell, with a login at the device.
+        """Return this machine's shell, with a login at the device.
 
         Raises:
             UsageError: the way is none over SSH.
@@ -112,7 +112,6 @@ class NetworkCli(Driver):
         return LabBox(self, intent, keep)
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """As declared."""
         return float(self.options.timeout_s) or None
 
     def survey(self) -> Mapping[str, str]:
@@ -149,7 +148,7 @@ class NetworkCli(Driver):
         return Facts("a device with a command line", self.options.version, boot="")
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """What is not said, and somebody else at work on the device."""
+        """Refuse missing lines, and a device that somebody else is configuring."""
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
                 raise UsageError(
@@ -189,7 +188,7 @@ class NetworkCli(Driver):
             kept = f"grep -qx {main + 1} {PROGRESS} || box"
             why = "the device's own timer: it takes back what nobody confirms"
             step = self._typed(places, confirm.before, why, confirm.cancel, kept)
-            steps.append(step if confirm.before else replace(step, command="true"))
+            steps.append(step if confirm.before else replace(step, set="true"))
         steps.append(self._configured(intent, places, checks[0]))
         if confirm:
             steps.append(
@@ -203,7 +202,7 @@ class NetworkCli(Driver):
                 Step(
                     box(*lines),
                     "empty the device's state",
-                    check=check,
+                    proof=check,
                     deadline_s=self._deadline_s(len(lines)),
                 )
             )
@@ -231,9 +230,9 @@ class NetworkCli(Driver):
         wait = f" && sleep {own.settle_s:g}" if own.settle_s else ""
         return replace(
             step,
-            command=step.command + wait,
-            before=look,
-            check=check,
+            set=step.set + wait,
+            read=look,
+            proof=check,
             # with `compare`, restoring reads before and after
             deadline_s=min(LONGEST_S, step.deadline_s + own.settle_s + self._deadline_s(1)),
         )
@@ -246,7 +245,7 @@ class NetworkCli(Driver):
         undo: Sequence[str] = (),
         undo_by: str = "box",
     ) -> Step:
-        """A step that types lines, and whose undo types others."""
+        """Make a step that types lines, and whose undo types others."""
         typed, back = places.lines(lines), places.lines(undo)
         return Step(
             "box",
@@ -258,13 +257,11 @@ class NetworkCli(Driver):
         )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """As declared."""
         return ExpectProfile(
             **self.options.profile.model_dump(), why="declared in the testbed file"
         )
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """By the user's line."""
         own = self.options.sessions
         if own is None:
             return None
@@ -317,7 +314,7 @@ class NetworkCli(Driver):
 
 
 def box(*lines: str) -> str:
-    """The shell line that has lines typed."""
+    """Return the shell line that types lines at the device."""
     return shlex.join(["box", *_line(*lines)])
 
 

@@ -11,7 +11,7 @@ class LabBox(LabDut):
     """See :class:`v6t.drivers.duts.standing.device.LabDut`."""
 
     def look(self) -> list[str]:
-        """It is not made of this machine's programs: it must stand."""
+        """Find nothing missing: the device does not consist of this machine's programs."""
         login = self.driver.options.ssh
         if not LabSsh(login.lab).running():
             raise UsageError(
@@ -22,7 +22,7 @@ class LabBox(LabDut):
         return [self.driver.name]
 
     def namespace(self) -> int:
-        """That of the device that stands."""
+        """Return the namespace of the device."""
         self.look()
         return super().namespace()
 

@@ -122,7 +122,7 @@ class Places:
 
 
 def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
-    """What a test can put into lines.
+    """Return the values that a test can put into lines.
 
     Args:
         intent: what the device shall be.

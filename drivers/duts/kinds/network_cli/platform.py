@@ -17,7 +17,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 
 
 def definition(platform: str) -> Mapping[str, Any]:
-    """The definition of a platform.
+    """Read the definition of a platform.
 
     Args:
         platform: its name, or a file.
@@ -51,7 +51,7 @@ def definition(platform: str) -> Mapping[str, Any]:
 
 
 def manners_in(read: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of :class:`v6t.drivers.duts.console.manners.Manners` that a definition has."""
+    """Return the settings of :class:`v6t.drivers.duts.console.manners.Manners` in a definition."""
     found: dict[str, Any] = {"prompt": _portable(read["prompt_pattern"])}
     indicators = [re.escape(str(text)) for text in read.get("failure_indicators") or ()]
     if indicators:
@@ -72,7 +72,7 @@ def _steps(read: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _enable(read: Mapping[str, Any]) -> str:
-    """What leads from a lesser mode to the usual one, for a password."""
+    """Return the command that leads from a lesser mode to the usual one, for a password."""
     for mode in read.get("modes") or ():
         for way in mode.get("accessible_modes") or ():
             if way.get("name") != read.get("default_mode"):

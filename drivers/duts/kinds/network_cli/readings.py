@@ -33,7 +33,7 @@ _READING = {
 
 
 def reading_of(groups: Mapping[str, int]) -> str:
-    """The reading of :mod:`v6t.drivers.duts.shape` that a pattern's groups make.
+    """Return the reading of :mod:`v6t.drivers.duts.shape` for a pattern's groups.
 
     Args:
         groups: by name.
@@ -56,7 +56,7 @@ def reading_of(groups: Mapping[str, int]) -> str:
 
 
 def figures(patterns: Iterable[str], text: str) -> Mapping[str, float]:
-    """What a device says, by the names of :mod:`v6t.drivers.duts.shape`.
+    """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.shape`.
 
     Packets and drops are added up; of anything else the last word counts.
 
@@ -88,7 +88,7 @@ def figures(patterns: Iterable[str], text: str) -> Mapping[str, float]:
 
 
 def first_number(pattern: str, text: str) -> float | None:
-    """The first group of a pattern, or all that it matches, as a number."""
+    """Parse the first group of a pattern, or its whole match, as a number."""
     match = re.search(pattern, text, re.MULTILINE)
     return None if match is None else _number(match[1] if match.re.groups else match[0])
 

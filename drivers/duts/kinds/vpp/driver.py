@@ -5,39 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from ipaddress import IPv6Network
-from typing import Any
 
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
+from v6t.drivers.duts.kinds.customer import customer_of
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.spare import spare, two_ways
-from v6t.drivers.duts.kinds.vpp import (
-    dslite,
-    loaded,
-    map_domains,
-    nat,
-    sides,
-    start,
-    syntax,
-    tunnel,
-)
-from v6t.drivers.duts.kinds.vpp.nat44 import (
-    OWN_TIMEOUT_S,
-    EndpointDependent,
-    EndpointIndependent,
-    Nat44,
-)
+from v6t.drivers.duts.kinds.vpp import links, outputs, process
+from v6t.drivers.duts.kinds.vpp.dslite import DsLite
+from v6t.drivers.duts.kinds.vpp.function import VppFunction
+from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
+from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndependent, Nat44
+from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
+from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import (
     AftrTunnelConfig,
     B4Config,
+    DeviceConfig,
     DsLiteAftrConfig,
     LwAftrConfig,
     LwB4Config,
@@ -49,24 +40,22 @@ from v6t.intent.families import (
     RouterConfig,
 )
 
-_NAT44 = {"ed": EndpointDependent, "ei": EndpointIndependent}
-_ROUTED = "it routes what it has encapsulated with hop limit 64"
-_NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
-_TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
-_NAT64 = ExpectProfile(absent_checksum=True, why=_NO_CHECKSUM)
-_DSLITE = ExpectProfile(
-    absent_checksum=True,
-    tunnel_hop_limit=63,
-    tunnel_keeps_ttl=True,
-    why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
-)
-
-_MAPT = {
-    "rule_ipv6": Suited(
-        "2001:db8:ce::/48", "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix"
-    ),
-    "dmr": Suited("64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"),
+SIDES = ("left", "right")
+NAT44: Mapping[str, type[Nat44]] = {"ed": EndpointDependent, "ei": EndpointIndependent}
+FUNCTIONS: Mapping[type[DeviceConfig], type[VppFunction]] = {
+    RouterConfig: VppFunction,
+    MapERelayConfig: MapE,
+    MapTRelayConfig: MapT,
+    LwAftrConfig: Lw4o6,
+    Nat44Config: Nat44,
+    Nat64Config: Nat64,
+    DsLiteAftrConfig: DsLite,
+    NptConfig: Npt66,
+    LwB4Config: CustomerTunnel,
+    B4Config: CustomerTunnel,
+    AftrTunnelConfig: CustomerTunnel,
 }
+"""What VPP can be."""
 
 
 class Vpp(Driver):
@@ -74,15 +63,12 @@ class Vpp(Driver):
 
     name = "vpp"
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
-    accepts = (
-        RouterConfig, MapERelayConfig, MapTRelayConfig, LwAftrConfig, Nat44Config, Nat64Config,
-        DsLiteAftrConfig, NptConfig, LwB4Config, B4Config, AftrTunnelConfig,
-    )  # fmt: skip
+    accepts = tuple(FUNCTIONS)
     executed = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
         "other versions follow their sources"
     )
-    versions = syntax.VERSIONS
+    versions = outputs.VERSIONS
     options_model = VppOptions
     kernel = False
     has_background_vlans = True
@@ -90,7 +76,7 @@ class Vpp(Driver):
     def survey(self) -> Mapping[str, str]:
         if self.options.started:
             version = f"{self.options.program} --version || {self.options.program} -h | head -1"
-            return {**LINUX, "version": version}
+            return {**LINUX, "version": version, "plugins": process.list_plugins(self.options)}
         return {
             **LINUX,
             "version": self.cli("show version"),
@@ -112,185 +98,127 @@ class Vpp(Driver):
         return linux_facts(sections, found.group(1))
 
     def example(self, intent: Intent) -> Facts:
-        return Facts("Linux", self.options.version or syntax.VERSIONS[-1])
+        return Facts("Linux", self.options.version or outputs.VERSIONS[-1])
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         if isinstance(intent.configuration, (B4Config, AftrTunnelConfig)):
-            tunnel.customer_of(intent)
+            customer_of(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Wrong interfaces, and what VPP does silently wrong."""
-        if syntax.key(facts.version) < syntax.OLDEST:
+        """Refuse wrong interfaces, missing plugins, and what VPP does silently wrong."""
+        if outputs.key(facts.version) < outputs.OLDEST:
             raise UsageError(
                 f"VPP {facts.version} is not supported",
                 "install VPP 22.06 or newer",
-                dut_params={"version": syntax.VERSIONS[0]},
+                dut_params={"version": outputs.VERSIONS[0]},
                 code="unsupported-by-version",
             )
-        map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
-        configuration = intent.configuration
-        match configuration:
-            case DsLiteAftrConfig():
-                dslite.refuse(intent, self.options)
-            case NptConfig():
-                nat.refuse_prefixes(facts.version)
+        function = self.function(intent)
+        function.refuse(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
-        plugins = facts.sections.get("plugins", "")
-        tunnels = facts.sections.get("ipip", "")
-        loaded.check(plugins, configuration, self.options.nat44, tunnels)
-        hardware = facts.sections.get("hardware")
-        if hardware is not None:
-            for side in ("left", "right"):
-                sides.check_hardware(
-                    hardware, getattr(self.options, side), getattr(intent.links, side).dut_mac, side
+        section = facts.sections.get
+        if self.options.started:
+            process.refuse_without_plugin(function.plugin, section("plugins", ""), self.options)
+        else:
+            _refuse_unloaded(function, section("plugins", ""), section("ipip", ""))
+        hardware = section("hardware")
+        for side in SIDES:
+            name = getattr(self.options, side)
+            if hardware is not None:
+                links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
+            elif self.options.started and facts.interfaces and name in facts.untouchable():
+                raise DutError(
+                    f"the {side} interface {name} is not touched: {facts.untouchable()[name]}",
+                    code="interface-protected",
                 )
-        elif self.options.started and facts.interfaces:
-            untouchable = facts.untouchable()
-            for side in ("left", "right"):
-                name = getattr(self.options, side)
-                if name in untouchable:
-                    raise DutError(
-                        f"the {side} interface {name} is not touched: {untouchable[name]}",
-                        code="interface-protected",
-                    )
+
+    def function(self, intent: Intent) -> VppFunction:
+        """Return what VPP is to be."""
+        kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
+        if kind is Nat44:
+            kind = NAT44[self.options.nat44]
+        return kind(intent, self.options, self.cli, self.ports(intent))
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
-        """Prefixes of MAP-T whose packets VPP does not lose; clients enough for the connections."""
+        """Return prefixes of MAP-T whose packets VPP does not lose; clients enough for the connections."""
         if technology == "dslite-aftr":
-            return dslite.SUITED
-        if technology == "nat44":
-            return self.nat44.suited
-        return _MAPT if technology == "mapt-br" and not self.options.known_losses else {}
+            return DsLite.suited
+        return MapT.suited if technology == "mapt-br" and not self.options.known_losses else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What RFCs leave to the implementation, as seen on v26.06."""
-        match intent.configuration:
-            case DsLiteAftrConfig():
-                return _DSLITE
-            case Nat64Config():
-                return _NAT64
-            case MapERelayConfig() | LwAftrConfig():
-                return _TUNNEL
-            case LwB4Config() | B4Config() | AftrTunnelConfig():
-                return tunnel.PROFILE
-            case _:
-                return ExpectProfile()
+        return self.function(intent).profile
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
-        nat44 = self.nat44 if isinstance(intent.configuration, Nat44Config) else None
-        table = self._occupancy(intent)
-        ports = tuple(self.port(side) for side in ("left", "right"))
+        """Read vectors per call as the load: VPP polls, so that its cores are never idle."""
+        function = self.function(intent)
+        table = function.occupancy()
+        ports = tuple(self.port(side) for side in SIDES)
         return {
             "cpu": telemetry.cores(polls=True),
             **({} if table is None else {"table": table}),
             "runtime": Reading(
                 self.cli("show runtime"),
-                syntax.runtime,
+                outputs.runtime,
                 "calls, vectors and clocks of each busy node by thread, and vectors per call (256 is the "
                 "most), since VPP began or was told to forget; packets a second of each thread",
             ),
             INTERFACES: Reading(
                 self.cli("show interface"),
-                partial(syntax.interface_counters, ports=ports),
+                partial(outputs.interface_counters, ports=ports),
                 "packets, drops, frames missed for want of a ring's room, of each interface",
-                syntax.INTERFACE_LOSSES,
+                outputs.INTERFACE_LOSSES,
             ),
             "errors": Reading(
                 self.cli("show errors"),
-                syntax.errors if nat44 is None else nat44.errors,
+                function.errors,
                 "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
                 "shows of any kind",
-                syntax.ERROR_LOSSES,
+                outputs.ERROR_LOSSES,
             ),
         }
 
-    def _occupancy(self, intent: Intent) -> Reading | None:
-        """How full the table of sessions is; None: it keeps none."""
-        match intent.configuration:
-            case DsLiteAftrConfig():
-                return dslite.occupancy(intent, self.options)
-            case Nat64Config():
-                return nat.occupancy64(intent, self.options)
-            case Nat44Config():
-                return self.nat44.occupancy(intent)
-            case _:
-                return None
-
     def sessions(self, intent: Intent) -> Reading | None:
-        """Counted by VPP itself; of NAT64 and DS-Lite only the statistics do, which may not be there."""
-        return self.nat44.sessions() if isinstance(intent.configuration, Nat44Config) else None
+        """Return the reading of VPP's own count: NAT44's."""
+        return self.function(intent).sessions()
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Of its plugins of NAT44 one keeps sessions for addresses and ports of clients."""
-        return isinstance(intent.configuration, Nat44Config) and self.nat44.by_endpoint
+        return self.function(intent).by_endpoint
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Only NAT44's can be set; DS-Lite's sessions never expire."""
-        match intent.configuration:
-            case Nat64Config():
-                return OWN_TIMEOUT_S
-            case DsLiteAftrConfig():
-                return None
-            case _:
-                return self.nat44.timeout_s(intent)
+        return self.function(intent).timeout_s()
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        version, o, configuration = facts.version, self.options, intent.configuration
-        taken = start.taken(o) if o.started else []
-        first = start.steps(o, intent, self.cli) if o.started else []
+        options, function = self.options, self.function(intent)
+        first = process.start(options, intent, self.cli) if options.started else []
         steps: list[Step] = list(first)
-        ports: dict[str, str] = {}
-        for side in ("left", "right"):
+        for side, port in self.ports(intent).items():
             link, whole = getattr(intent.links, side), self.port(side)
-            port = ports[side] = f"{whole}.{link.vlan}" if link.vlan else whole
-            alike: Any = {
-                "mtu": link.mtu,
-                "cli": self.cli,
-                "told": o.neighbours != "resolved",
-            }
             if link.vlan:
-                steps += [sides.up(self.cli, whole), sides.vlan(self.cli, whole, link.vlan)]
-            given: LinkIntent = getattr(intent, side)
-            nets: list[IPv6Network] = []
-            if isinstance(configuration, DsLiteAftrConfig) and side == "left":
-                given, nets = dslite.left_of(intent)
-            more = dslite.attached(nets, port, self.cli)
-            steps += sides.steps(given, port, **alike, more=more)
+                steps += [links.set_up(self.cli, whole), links.add_vlan(self.cli, whole, link.vlan)]
+            configure = partial(
+                links.configure_side,
+                mtu=link.mtu,
+                cli=self.cli,
+                static=options.neighbours != "resolved",
+            )
+            given, more = function.side(side)
+            steps += configure(given, port, more=more)
             if given.background is not None:
                 vlan = link.background.vlan
-                steps.append(sides.vlan(self.cli, whole, vlan))
-                steps += sides.steps(given.background, f"{whole}.{vlan}", **alike)
-        flush: tuple[Step, ...] = ()
-        match configuration:
-            case MapERelayConfig() | MapTRelayConfig() | LwAftrConfig():
-                steps += map_domains.steps(intent, self.cli, ports, o.state_dir)
-            case DsLiteAftrConfig():
-                steps += dslite.steps(intent, self.cli)
-                flush = (start.again(steps, dslite.empty(self.cli)),)
-            case LwB4Config() | B4Config() | AftrTunnelConfig():
-                steps += tunnel.steps(intent, self.cli, ports)
-            case NptConfig():
-                steps += nat.prefixes(intent, self.cli, ports)
-            case Nat64Config():
-                own = nat.nat64(intent, version, self.cli, ports, o)
-                steps, flush = [*steps, *own], nat.flush64(own, self.cli)
-            case Nat44Config():
-                steps += self.nat44.steps(intent, version, ports)
-                flush = self.nat44.flush(intent, version, ports)
-        if o.started:
-            steps = [*taken, *first, *start.within(steps[len(first) :], o)]
-        return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version, o))
+                steps.append(links.add_vlan(self.cli, whole, vlan))
+                steps += configure(given.background, f"{whole}.{vlan}")
+        steps += function.steps(facts.version)
+        flush = function.flush(facts.version, steps)
+        if options.started:
+            bound = process.bind_to_process(steps[len(first) :], options)
+            steps = [*process.claim_interfaces(options), *first, *bound]
+        return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
-        """A route to a network without hosts; VPP adds ways to a route, so the other one goes first."""
-        ports = {
-            side: f"{self.port(side)}.{link.vlan}" if link.vlan else self.port(side)
-            for side, link in (("left", intent.links.left), ("right", intent.links.right))
-        }
-        ways = two_ways(intent, ports)
+        """Move a route to a network without hosts; VPP adds paths to a route, so the other one goes first."""
+        ways = two_ways(intent, self.ports(intent))
         if ways is None:
             return None
         version, (there, back) = ways[0], [f"via {host} {port}" for host, port in ways[1:]]
@@ -315,45 +243,49 @@ class Vpp(Driver):
         )
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:
-        """A domain of MAP or lw4o6, or a public address of NAT44."""
-        configuration = intent.configuration
-        if isinstance(configuration, (MapERelayConfig, MapTRelayConfig, LwAftrConfig)):
-            return map_domains.beside(intent, self.cli)
-        return self.nat44.beside(intent) if isinstance(configuration, Nat44Config) else None
+        """Change a domain of MAP or lw4o6, or a public address of NAT44."""
+        return self.function(intent).live_change()
 
-    @property
-    def nat44(self) -> Nat44:
-        """The plugin that is to do NAT44."""
-        return _NAT44[self.options.nat44](self.cli, self.options)
+    def ports(self, intent: Intent) -> dict[str, str]:
+        """Return VPP's names of the interfaces that IP runs on, by side."""
+        vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
+        return {s: f"{self.port(s)}.{vlan}" if vlan else self.port(s) for s, vlan in vlans.items()}
 
     def port(self, side: str) -> str:
-        """VPP's name of an interface."""
+        """Return VPP's name of an interface."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.started else name
 
     def cli(self, command: str) -> str:
-        """A VPP command as a shell line."""
+        """Return a VPP command as a shell line."""
         socket = self.options.socket or (
             f"{self.options.state_dir}/vpp-cli.sock" if self.options.started else ""
         )
         return f"{self.options.control}{f' -s {socket}' if socket else ''} {command}"
 
 
-def _notes(intent: Intent, version: str, options: VppOptions) -> tuple[str, ...]:
-    notes, configuration = [], intent.configuration
-    if isinstance(configuration, (MapERelayConfig, MapTRelayConfig, LwAftrConfig)):
-        notes.append("packets whose ports are not of the CE's PSID are dropped")
-    if isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
-        notes.append(
-            "hub and spoke: everything goes to the relay; no inner address or port is checked"
+def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
+    """Refuse a running VPP that has not loaded a plugin.
+
+    Args:
+        function: what VPP is to be.
+        plugins: the output of ``show plugins``.
+        tunnels: the output of ``show ipip tunnel``. Since 26.10 its commands are a plugin's; a VPP
+            without them does not know the command.
+
+    Raises:
+        DutError: its commands would fail only in the middle of the configuration.
+    """
+    missing = ""
+    if isinstance(function, CustomerTunnel) and "unknown input" in tunnels:
+        missing = "ipip"
+    elif function.plugin and "Plugin path" in plugins:
+        loaded = f"{function.plugin}_plugin.so" in plugins.split()
+        missing = "" if loaded else function.plugin
+    if missing:
+        raise DutError(
+            f"VPP has not loaded {missing}_plugin.so",
+            f"its start-up file wants `plugins {{ plugin {missing}_plugin.so {{ enable }} }}`; then start "
+            "it anew",
+            code="plugin-not-loaded",
         )
-    if isinstance(configuration, MapERelayConfig):
-        notes.append(
-            "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
-            "(links.*.background)"
-        )
-    if isinstance(configuration, Nat64Config):
-        notes.append("no command sets NAT64's timeout: idle sessions live 300 s")
-    if isinstance(configuration, DsLiteAftrConfig):
-        notes.append("nothing empties the table but another VPP, which takes seconds a trial")
-    return tuple(notes)

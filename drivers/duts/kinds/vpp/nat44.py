@@ -2,101 +2,70 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.commands import Reading, Suited
+from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.spare import spare4
-from v6t.drivers.duts.kinds.vpp import syntax
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.kinds.spare import spare
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import (
     Change,
     Check,
+    Existing,
     Intent,
     Step,
-    Was,
-    checked,
+    equals,
+    has_line_like,
     has_lines,
-    matches,
+    parsed,
     shown,
 )
+from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
-Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
-OWN_TIMEOUT_S = 300.0
-"""VPP's own, of UDP; no command changes that of NAT64."""
 PORTS = (1024, 65535)
 TENANT = 4086
 """A VRF that nobody is in."""
 TABLES = ("addresses", "interfaces", "static mappings")
-OCCUPANCY = "sessions, and how many the table takes"
 
 
-class Nat44(ABC):
-    """One of the plugins. Instances hold options and the way to a command."""
+class Nat44(VppFunction):
+    """The base of VPP's plugins of NAT44."""
 
+    noun: ClassVar[str]
+    """Its name in commands."""
     can: ClassVar[tuple[str, ...]]
-    """Limits that can be told, by the names of the settings."""
-    suited: ClassVar[Mapping[str, Suited]] = {}
-    """Parameters of nat44 whose defaults it cannot take."""
-    by_endpoint: ClassVar[bool] = False
-    """A session is that of an address and port inside, wherever its packets go."""
-
-    def __init__(self, cli: Cli, options: VppOptions) -> None:
-        """Combine.
-
-        Args:
-            cli: a command of VPP as a shell line.
-            options: of the driver.
-        """
-        self.cli = cli
-        self.options = options
+    """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
-    def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
-        """Everything but interfaces, addresses and routes."""
+    def enable(self, room: int) -> Step:
+        """Return the step that enables the plugin with room for so many sessions per worker."""
 
     @abstractmethod
-    def flush(self, intent: Intent, version: str, ports: Mapping[str, str]) -> tuple[Step, ...]:
-        """Empty the session table."""
+    def sessions(self) -> Reading: ...
 
-    @abstractmethod
-    def sessions(self) -> Reading:
-        """How many there are, by its own count."""
+    def steps(self, version: str) -> list[Step]:
+        return [
+            self.enable(self.room()),
+            add_pool(self.cli, self.noun, pool_words(self.intent, self.can)),
+            set_sides(self.cli, self.ports, self.noun),
+            *self._set_timeout(),
+        ]
 
-    @abstractmethod
-    def occupancy(self, intent: Intent) -> Reading:
-        """How full its table is, read every second: no command that walks through the table."""
-
-    def errors(self, text: str) -> Mapping[str, float]:
-        """``show errors``, as far as it means loss."""
-        return syntax.errors(text)
-
-    def timeout_s(self, intent: Intent) -> float | None:
-        """Idle connections of UDP live so long [s]; None: for ever."""
-        return float(self.lives_s(intent) or OWN_TIMEOUT_S)
-
-    def beside(self, intent: Intent) -> Change | None:
-        """What may be added, changed and removed under traffic."""
-        return None
-
-    def lives_s(self, intent: Intent) -> int:
-        """What UDP sessions are told to live [s]; 0: nothing."""
-        return getattr(intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
-
-    def room(self, intent: Intent) -> int:
-        """Sessions the table of each worker is told to hold."""
-        limit = intent.configuration_as(NatConfig).session_limit
-        wanted = self.options.sessions or intent.requirements.sessions
+    def room(self) -> int:
+        """Return the sessions that the table of each worker is to hold."""
+        limit = self.intent.configuration_as(NatConfig).session_limit
+        wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
 
-    def none_left(self) -> Check:
-        """It says that it has no session."""
+    def is_empty(self) -> Check:
+        """Require a table without sessions."""
         reading = self.sessions()
 
         def checker(output: str) -> str | None:
@@ -105,132 +74,136 @@ class Nat44(ABC):
                 return "it does not say how many sessions there are"
             return f"{count:.0f} sessions are left" if count else None
 
-        return checked(reading.command, checker, "no session")
+        return Check(reading.command, parsed(checker, "no session"))
 
-    def timeout(self, intent: Intent, what: str, show: str) -> list[Step]:
-        """How long UDP sessions live; no step where nothing is told.
-
-        Args:
-            intent: may tell it.
-            what: the command before ``udp SECONDS``.
-            show: the command that shows all timeouts.
-        """
-        lives_s = self.lives_s(intent)
+    def _set_timeout(self) -> list[Step]:
+        lives_s = self.lives_s()
         if not lives_s:
             return []
-        listed = self.cli(show)
+        # the endpoint-dependent plugin calls itself otherwise here
+        command = f"set {self.noun if self.noun.endswith('ei') else 'nat'} timeout udp"
+        show = self.cli(command.removesuffix(" udp").replace("set", "show", 1) + "s")
         return [
             Step(
-                self.cli(f"{what} udp {lives_s}"),
+                self.cli(f"{command} {lives_s}"),
                 "sessions live longer than any test: expiry would look like loss",
-                undo="[ -z {old} ] || " + self.cli(f"{what} udp {{words}}"),
-                before=f"{listed} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-                check=matches(listed, rf"^udp timeout: {lives_s}\s*sec\s*$", f"{lives_s} s"),
+                read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
+                want=equals(lives_s),
+                undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
                 silent=True,
             )
         ]
+
+    def live_change(self) -> Change:
+        """Change a public address that no connection has: another tenant's, with a VRF of its own.
+
+        Without that VPP gives it to connections that are made after it was added.
+        """
+        first, add = spare(self.intent, 4).network_address + 77, f"{self.noun} add address"
+        other, show = first + 1, self.cli(f"show {self.noun} addresses")
+
+        def remove(address: Address) -> str:
+            return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
+
+        return Change(
+            "a public address",
+            add=self.cli(f"{add} {first} tenant-vrf {TENANT}"),
+            change=f"{remove(first)}; {self.cli(f'{add} {other} tenant-vrf {TENANT}')}",
+            remove=f"{remove(first)}; {remove(other)}",
+            look=f"{show} | grep -wF -e {first} -e {other} || true",
+            added=str(first),
+            changed=str(other),
+            how="changed: removed and another one added",
+        )
 
 
 class EndpointDependent(Nat44):
     """The plugin ``nat``: a session for each connection, ports given out by chance."""
 
+    plugin = "nat"
+    noun = "nat44"
     can = ("udp_timeout_s", "session_limit")
 
-    def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
-        room = self.room(intent)
-        return [
-            Step(
-                self.cli(f"nat44 plugin enable sessions {room}"),
-                f"endpoint-dependent NAT44 with room for {room} sessions per worker",
-                undo=self.cli("nat44 plugin disable"),
-                before=in_use(self.cli, "nat44"),
-                was=Was.FOREIGN,
-                check=_has_room(self.cli("show nat44 summary"), room),
-                silent=True,
-            ),
-            public(self.cli, "nat44", pool_words(intent, self.can)),
-            sides(self.cli, ports, "nat44"),
-            *self.timeout(intent, "set nat timeout", "show nat timeouts"),
-        ]
+    def enable(self, room: int) -> Step:
+        # one that is off shows sessions, too: none
+        size = has_line_like(
+            rf"max translations per thread: {room} fib 0", f"room for {room} sessions"
+        )
+        return Step(
+            self.cli(f"nat44 plugin enable sessions {room}"),
+            f"endpoint-dependent NAT44 with room for {room} sessions per worker",
+            read=in_use(self.cli, "nat44"),
+            undo=self.cli("nat44 plugin disable"),
+            existing=Existing.REFUSE,
+            proof=Check(self.cli("show nat44 summary"), size),
+            silent=True,
+        )
 
-    def flush(self, intent: Intent, version: str, ports: Mapping[str, str]) -> tuple[Step, ...]:
-        """By its command; where there is none, take NAT away and make it again."""
-        clear = syntax.clear_nat44(version)
-        lines = [self.cli(clear)] if clear else taken_and_made(self.steps(intent, version, ports))
+    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        """Clear the sessions; before 25.02 there is no such command: take NAT away and make it again."""
+        has_command = outputs.key(version) >= (25, 2)
+        clear = [self.cli("clear nat44 ed sessions")]
+        lines = clear if has_command else recreate_commands(self.steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (until_empty(lines, seen, self.none_left()),)
+        return (until_empty(lines, seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        """Counted by VPP itself, which walks through all of them."""
-        return Reading(self.cli("show nat44 summary"), syntax.nat44_sessions)
+        """Read VPP's own count, for which it walks through all of them."""
+        return Reading(self.cli("show nat44 summary"), outputs.nat44_sessions)
 
-    def occupancy(self, intent: Intent) -> Reading:
-        return counted(self.options, "/nat44-ed/total-sessions", self.room(intent))
-
-    def beside(self, intent: Intent) -> Change:
-        """A public address that no connection has: another tenant's, with a VRF of its own.
-
-        Without that VPP gives it to connections that are made after it was added.
-        """
-        return _address_beside(intent, self.cli, "nat44")
+    def occupancy(self) -> Reading:
+        return self.statistics("/nat44-ed/total-sessions", self.room())
 
 
 class EndpointIndependent(Nat44):
     """The plugin ``nat44_ei``: a session for each address and port inside (RFC 4787 REQ-1)."""
 
+    plugin = "nat44_ei"
+    noun = "nat44 ei"
     can = ("session_limit",)
     by_endpoint = True
     USERS = 1024
-    """Clients it has room for by itself."""
+    """Clients it has room for by default."""
 
-    def steps(self, intent: Intent, version: str, ports: Mapping[str, str]) -> list[Step]:
-        room = self.room(intent)
-        users = max(self.USERS, clients(intent))
-        return [
-            Step(
-                self.cli(f"nat44 ei plugin enable sessions {room} users {users}"),
-                f"endpoint-independent NAT44 with room for {room} sessions per worker",
-                undo=self.cli("nat44 ei plugin disable"),
-                before=in_use(self.cli, "nat44 ei"),
-                was=Was.FOREIGN,
-                silent=True,
-            ),
-            public(self.cli, "nat44 ei", pool_words(intent, self.can)),
-            sides(self.cli, ports, "nat44 ei"),
-            *self.timeout(intent, "set nat44 ei timeout", "show nat44 ei timeouts"),
-        ]
+    def enable(self, room: int) -> Step:
+        nets = self.intent.configuration_as(Nat44Config).inside4
+        users = max(self.USERS, sum(net.num_addresses for net in nets))
+        return Step(
+            self.cli(f"nat44 ei plugin enable sessions {room} users {users}"),
+            f"endpoint-independent NAT44 with room for {room} sessions per worker",
+            read=in_use(self.cli, "nat44 ei"),
+            undo=self.cli("nat44 ei plugin disable"),
+            existing=Existing.REFUSE,
+            silent=True,
+        )
 
-    def flush(self, intent: Intent, version: str, ports: Mapping[str, str]) -> tuple[Step, ...]:
-        """Take the public addresses away and give them again, and with them all ports.
+    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        """Remove the public addresses and add them again, and with them all ports.
 
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {pool_words(intent, self.can)}")
+        add = self.cli(f"nat44 ei add address {pool_words(self.intent, self.can)}")
         seen = f"! {self.sessions().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (until_empty([f"{add} del", add], seen, self.none_left()),)
+        return (until_empty([f"{add} del", add], seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        """One line for each thread, and one for each client."""
-        return Reading(self.cli("show nat44 ei sessions"), syntax.nat44_ei_sessions)
+        """Read one line for each thread, and one for each client."""
+        return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
 
-    def occupancy(self, intent: Intent) -> Reading:
-        return counted(self.options, "/nat44-ei/total-sessions", self.room(intent))
+    def occupancy(self) -> Reading:
+        return self.statistics("/nat44-ei/total-sessions", self.room())
 
-    def timeout_s(self, intent: Intent) -> float | None:
-        """An idle session stays until a new one needs its place in the hash."""
+    def timeout_s(self) -> float | None:
+        """Return no limit: an idle session stays until a new one needs its place in the hash."""
         return None
-
-    def beside(self, intent: Intent) -> Change:
-        """As for the other plugin."""
-        return _address_beside(intent, self.cli, "nat44 ei")
 
 
 def in_use(cli: Cli, what: str, shown: Sequence[str] = TABLES) -> str:
-    """What says that somebody uses a plugin: taking it off would take all of that along.
+    """Return the read that prints something if somebody uses a plugin: disabling it would remove that.
 
     Args:
-        cli: a command of VPP as a shell line.
+        cli: makes a shell line of a VPP command.
         what: the plugin's name in commands.
         shown: tables of it; their titles begin with a letter, what is in them with a space or a digit.
     """
@@ -238,35 +211,10 @@ def in_use(cli: Cli, what: str, shown: Sequence[str] = TABLES) -> str:
     return f"{{ {asked}; }} | grep -e '^[ 0-9]' || true"
 
 
-def counted(options: VppOptions, counter: str, room: int) -> Reading:
-    """Sessions out of VPP's statistics segment, where nothing is walked through.
-
-    Args:
-        options: of the driver.
-        counter: its name there.
-        room: sessions that each worker's table takes.
-    """
-
-    def parse(text: str) -> Mapping[str, float]:
-        workers = syntax.simple_counters(text, counter)
-        return {"used": max(workers), "limit": float(room)} if workers else {}
-
-    return Reading(
-        f"{options.statistics} dump {counter} 2>/dev/null; true",
-        parse,
-        f"{OCCUPANCY}, of the worker that has most",
-    )
-
-
-def clients(intent: Intent) -> int:
-    """Addresses inside that there may be."""
-    return sum(net.num_addresses for net in intent.configuration_as(Nat44Config).inside4)
-
-
-def taken_and_made(steps: Sequence[Step]) -> list[str]:
-    """Lines that take steps back and take them again."""
+def recreate_commands(steps: Sequence[Step]) -> list[str]:
+    """Return the lines that undo steps and take them again."""
     taken = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
-    return taken + [s.command for s in steps]
+    return taken + [s.set for s in steps]
 
 
 def until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
@@ -279,11 +227,11 @@ def until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
     """
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
-    return Step(command, "no session of an earlier trial is left", check=check)
+    return Step(command, "no session of an earlier trial is left", proof=check)
 
 
 def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
-    """Public addresses, each with the ports that VPP gives out.
+    """Return public addresses, each with the ports that VPP allocates.
 
     Raises:
         UsageError: other ports, or limits that it has not.
@@ -300,7 +248,7 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
 
 
 def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
-    """The public addresses as VPP takes them.
+    """Return the public addresses as VPP reads them.
 
     Raises:
         UsageError: see :func:`pool_of`.
@@ -310,86 +258,48 @@ def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
     return first if first == last else f"{first} - {last}"
 
 
-def public(
-    cli: Cli, what: str, words: str, *, add: str = "add address", gone: bool = False
+def add_pool(
+    cli: Cli, noun: str, words: str, *, add: str = "add address", stays: bool = False
 ) -> Step:
-    """The public addresses of a plugin.
+    """Add the public addresses of a plugin.
 
     Args:
-        cli: a command of VPP as a shell line.
-        what: the plugin's name in commands.
+        cli: makes a shell line of a VPP command.
+        noun: the plugin's name in commands.
         words: see :func:`pool_words`.
         add: the command after that name.
-        gone: they go with their plugin, and must not before.
+        stays: they go with their plugin, and must not before.
     """
-    noun = "addresses" if add == "add address" else "pool"
-    return Step(
-        cli(f"{what} {add} {words}"),
-        f"public addresses of {what}",
-        undo="" if gone else cli(f"{what} {add} {words} del"),
-        check=_has_pool(cli(f"show {what} {noun}"), words),
-        silent=True,
-    )
-
-
-def _has_pool(show: str, words: str) -> Check:
-    """Require every address of a pool, given to clients of all VRFs."""
     first, _, last = words.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
     def checker(output: str) -> str | None:
-        listed = set(syntax.pool_addresses(output))
+        listed = set(outputs.pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
-        return missing and f"{missing} is no public address; the output is {shown(output)}"
+        return missing and f"{missing} is not a public address; the output is {shown(output)}"
 
-    return checked(show, checker, f"'{words}'")
-
-
-def _has_room(show: str, room: int) -> Check:
-    """Require the plugin with a table of this size; one that is off shows sessions, too: none."""
-    return matches(
-        show, rf"^max translations per thread: {room} fib 0\s*$", f"room for {room} sessions"
-    )
-
-
-def sides(
-    cli: Cli, ports: Mapping[str, str], what: str, ways: tuple[str, str] = ("in", "out")
-) -> Step:
-    """Inside and outside interface.
-
-    Args:
-        cli: a command of VPP as a shell line.
-        ports: VPP's names by side.
-        what: the plugin's name in commands.
-        ways: what it calls inside and outside where it is told.
-    """
-    left, right = ports["left"], ports["right"]
-    command = f"set interface {what} {ways[0]} {left} {ways[1]} {right}"
     return Step(
-        cli(command),
-        "the clients' side and the public side",
-        undo=cli(f"{command} del"),
-        check=has_lines(cli(f"show {what} interfaces"), f"{left} in", f"{right} out"),
+        cli(f"{noun} {add} {words}"),
+        f"public addresses of {noun}",
+        read=cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}"),
+        want=parsed(checker, f"'{words}'"),
+        undo="" if stays else cli(f"{noun} {add} {words} del"),
+        existing=Existing.NONE,
         silent=True,
     )
 
 
-def _address_beside(intent: Intent, cli: Cli, what: str) -> Change:
-    first = spare4(intent).network_address + 77
-    other, show = first + 1, cli(f"show {what} addresses")
-
-    def gone(address: IPv4Address) -> str:
-        there = f"{show} | grep -wqF {address}"
-        return f"if {there}; then {cli(f'{what} add address {address} del')}; fi"
-
-    return Change(
-        "a public address",
-        add=cli(f"{what} add address {first} tenant-vrf {TENANT}"),
-        change=f"{gone(first)}; {cli(f'{what} add address {other} tenant-vrf {TENANT}')}",
-        remove=f"{gone(first)}; {gone(other)}",
-        look=f"{show} | grep -wF -e {first} -e {other} || true",
-        added=str(first),
-        changed=str(other),
-        how="changed: removed and another one added",
+def set_sides(cli: Cli, ports: Mapping[str, str], noun: str) -> Step:
+    """Set the inside and the outside interface of a plugin."""
+    left, right = ports["left"], ports["right"]
+    command = f"set interface {noun} in {left} out {right}"
+    return Step(
+        cli(command),
+        "the clients' side and the public side",
+        read=cli(f"show {noun} interfaces"),
+        want=has_lines(f"{left} in", f"{right} out"),
+        undo=cli(f"{command} del"),
+        existing=Existing.NONE,
+        silent=True,
     )

@@ -5,15 +5,13 @@ It is hub and spoke: all IPv4 of the customer's goes to the relay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.customer import customer_of
-from v6t.drivers.duts.kinds.vpp import sides
-from v6t.drivers.duts.plan import Intent, Step, Was, has_lines, has_words
+from v6t.drivers.duts.kinds.vpp import links
+from v6t.drivers.duts.kinds.vpp.function import VppFunction
+from v6t.drivers.duts.plan import Existing, Step, has_lines, has_words
+from v6t.drivers.duts.steps import owned
 
-Cli = Callable[[str], str]
-"""A VPP command as a shell line."""
 OUTER = 40
 """Octets of the header that is put before a packet."""
 NUMBER = 8676
@@ -33,37 +31,43 @@ PROFILE = ExpectProfile(
 )
 
 
-def steps(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
-    """The tunnel's own address, the tunnel, and all IPv4 into it."""
-    customer = customer_of(intent)
-    outside = ports[customer.side]
-    taken = getattr(intent, customer.side).addresses
-    here = any(interface.ip == customer.local for interface in taken)
-    mtu = getattr(intent.links, customer.side).mtu - OUTER
-    inside = ports[customer.inside]
-    return [
-        *([] if here else [sides.own_address(cli, f"{customer.local}/128", outside)]),
-        _made(cli, f"src {customer.local} dst {customer.remote}"),
-        Step(
-            cli(f"set interface unnumbered {NAME} use {inside}"),
-            "the tunnel takes IPv4 by an address of the customer's side",
-            undo=cli(f"set interface unnumbered del {NAME}"),
-            check=has_lines(cli(f"show interface address {NAME}"), f"unnumbered, use {inside}"),
-            silent=True,
-        ),
-        sides.packets(cli, NAME, mtu),
-        sides.up(cli, NAME),
-        *(sides.route(cli, net, NAME, "everybody's IPv4 is behind the relay") for net in HALVES),
-    ]
+class CustomerTunnel(VppFunction):
+    """A tunnel with one other end."""
 
+    notes = ("hub and spoke: everything goes to the relay; no inner address or port is checked",)
+    profile = PROFILE
 
-def _made(cli: Cli, ends: str) -> Step:
-    index = f"$({cli(f'show interface {NAME}')} | awk 'NR == 2 {{print $2}}')"
-    return Step(
-        cli(f"create ipip tunnel {ends} instance {NUMBER} flags {FLAG}"),
-        "the tunnel to the relay",
-        undo=cli(f"delete ipip tunnel sw_if_index {index}"),
-        before=f"{cli('show interface')} | grep -wF {NAME} || true",
-        was=Was.FOREIGN,
-        check=has_words(cli("show ipip tunnel"), f"instance {NUMBER} {ends}", f"flags [{FLAG} ]"),
-    )
+    def steps(self, version: str) -> list[Step]:
+        """Return the tunnel's own address, the tunnel, and the routes of all IPv4 into it."""
+        cli, customer = self.cli, customer_of(self.intent)
+        outside, inside = self.ports[customer.side], self.ports[customer.inside]
+        addresses = getattr(self.intent, customer.side).addresses
+        exists = any(interface.ip == customer.local for interface in addresses)
+        mtu = getattr(self.intent.links, customer.side).mtu - OUTER
+        ends = f"src {customer.local} dst {customer.remote}"
+        index = f"$({cli(f'show interface {NAME}')} | awk 'NR == 2 {{print $2}}')"
+        return [
+            *([] if exists else [links.add_address(cli, f"{customer.local}/128", outside)]),
+            owned(
+                cli(f"create ipip tunnel {ends} instance {NUMBER} flags {FLAG}"),
+                cli(f"delete ipip tunnel sw_if_index {index}"),
+                "the tunnel to the relay",
+                read=f"{cli('show ipip tunnel')} | grep -w 'instance {NUMBER}' || true",
+                want=has_words(f"instance {NUMBER} {ends}", f"flags [{FLAG} ]"),
+            ),
+            Step(
+                cli(f"set interface unnumbered {NAME} use {inside}"),
+                "the tunnel takes IPv4 by an address of the customer's side",
+                read=cli(f"show interface address {NAME}"),
+                want=has_lines(f"unnumbered, use {inside}"),
+                undo=cli(f"set interface unnumbered del {NAME}"),
+                existing=Existing.NONE,
+                silent=True,
+            ),
+            links.set_mtu(cli, NAME, mtu),
+            links.set_up(cli, NAME),
+            *(
+                links.add_route(cli, net, NAME, "everybody's IPv4 is behind the relay")
+                for net in HALVES
+            ),
+        ]

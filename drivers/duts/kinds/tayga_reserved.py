@@ -80,7 +80,7 @@ def _is_refused6(net: IPv6Network, numbers: Version) -> bool:
 
 
 def _is_in_well_known(net: IPv6Network, numbers: Version) -> bool:
-    """Whether a mapping lies where this version has no mappings."""
+    """Return whether a mapping lies where this version supports none."""
     if numbers >= LINK_LOCAL:
         return False
     return net.overlaps(addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION)

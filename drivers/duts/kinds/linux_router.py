@@ -25,9 +25,7 @@ class LinuxRouter(LinuxDriver):
         return self.finish(facts, self.base(intent, facts), notes=notes)
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:
-        """A route to a network without hosts, moved from one side to the other."""
         return self.moved_route(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """A table of nftables' own."""
         return filters.steps(intent, facts, self.all_ports(intent), count)

@@ -1,4 +1,4 @@
-"""VPP's command line by version, and what its ``show`` commands say."""
+"""VPP's versions, and the parsers of its ``show`` commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.commands import Lost
 
 OLDEST = (22, 6)
@@ -16,50 +15,9 @@ VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 
 
 def key(version: str) -> tuple[int, int]:
-    """Year and month of a version, to be compared: ``v24.06-rc0~12`` is (24, 6)."""
+    """Return year and month of a version: ``v24.06-rc0~12`` is (24, 6)."""
     found = re.search(r"(\d+)\.(\d+)", version)
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
-
-
-def static_neighbour(port: str, address: str, mac: str, *, remove: bool = False) -> str:
-    """Return the command that adds or removes a static neighbor."""
-    if remove:
-        return f"set ip neighbor del {port} {address} {mac}"
-    return f"set ip neighbor {port} {address} {mac} static"
-
-
-def clear_nat44(version: str) -> str:
-    """Return the command that empties the table of NAT44-ED; empty if the version has none."""
-    return "clear nat44 ed sessions" if key(version) >= (25, 2) else ""
-
-
-def enable_nat64(sessions: int, limit: int = 0) -> tuple[str, int]:
-    """The command, and the sessions it makes room for: ten for each bucket (nat64_db.c).
-
-    Args:
-        sessions: there must be room for.
-        limit: so many and no more; 0: more are welcome.
-
-    Raises:
-        UsageError: that limit cannot be had.
-    """
-    buckets = 1024
-    while 10 * buckets < sessions:
-        buckets *= 2
-    if limit:
-        buckets = limit // 10
-        if 10 * buckets != limit:
-            raise UsageError(
-                f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
-                "choose a session_limit that ends with 0",
-                params={"session_limit": 10 * (limit // 10 + 1)},
-                code="unsupported-by-device",
-            )
-    if buckets == 1024:
-        return "nat64 plugin enable", 10 * buckets
-    memory = max(256 << 20, 2048 * buckets)
-    sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
-    return f"nat64 plugin enable bib-buckets {sizes}", 10 * buckets
 
 
 @dataclass(frozen=True)
@@ -146,20 +104,6 @@ def runtime(text: str) -> Mapping[str, float]:
     return found
 
 
-@dataclass(frozen=True)
-class InterfaceState:
-    """A row of ``show interface``: administrative state, and the MTU of all packets."""
-
-    up: bool
-    mtu: int
-
-
-def interfaces(text: str) -> Mapping[str, InterfaceState]:
-    """Return the rows of ``show interface`` by name."""
-    rows = re.findall(r"^(\S+)\s+\d+\s+([a-z/-]+)\s+(\d+)/\d+/\d+/\d+", text, re.MULTILINE)
-    return {name: InterfaceState(state == "up", int(mtu)) for name, state, mtu in rows}
-
-
 def hardware_addresses(text: str) -> Mapping[str, str]:
     """Return the MAC addresses of ``show hardware-interfaces`` by name."""
     found: dict[str, str] = {}
@@ -174,7 +118,7 @@ def hardware_addresses(text: str) -> Mapping[str, str]:
 
 
 def has_path(text: str, net: str, way: str) -> bool:
-    """Whether ``show ip fib`` of a network lists its entry in the default table with this path.
+    """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
 
     Without such an entry VPP prints the one that covers the network, and those of other tables.
 

@@ -1,0 +1,184 @@
+"""The base of translators in user space: configuration, TUN device, routes into it, process."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.linux import filters, telemetry
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.os.linux import add_routes, is_link, read_link, sysctl
+from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
+from v6t.drivers.duts.steps import config_file, daemon, owned, stop_process
+
+TUN = "v6t-nat64"
+"""The name of the TUN device."""
+
+
+class TunOptions(LinuxOptions):
+    """Options of all translators behind a TUN device."""
+
+    queue_length: int = Field(default=500, ge=1, le=1_000_000)
+    """Frames the TUN device holds before it drops (``txqueuelen``)."""
+    ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
+    """The translator's own IPv4 address, outside every mapping; empty: chosen."""
+    ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
+    """The translator's own IPv6 address, outside every mapping; empty: chosen."""
+
+
+class TunTranslator(LinuxDriver):
+    """Stateless; packets go through the kernel, the process and the kernel again.
+
+    In the commands, ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` are the option ``program`` and files
+    in ``state_dir``.
+    """
+
+    helpers = (filters.PROGRAM,)
+    process: ClassVar[str]
+    """What the kernel calls its process; its files are named after it."""
+    display_name: ClassVar[str]
+    """Its name in messages."""
+    create_tun: ClassVar[str]
+    """Creates the TUN device."""
+    remove_tun: ClassVar[str]
+    """Removes it."""
+    start: ClassVar[str]
+    """Starts the translator, which leaves the number of its process in ``{pid}``."""
+    writes_log: ClassVar[bool] = False
+    """Whether the start command redirects messages to ``{log}``."""
+    notes: Sequence[str] = ()
+
+    @abstractmethod
+    def configuration(self, intent: Intent, facts: Facts) -> str:
+        """Return the text of the configuration file."""
+
+    def steps_before_start(self) -> Sequence[Step]:
+        """Return steps before the configuration file is written."""
+        return ()
+
+    def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+        """Return steps after the translator runs."""
+        return ()
+
+    def flush(self, intent: Intent) -> Sequence[Step]:
+        """Return the actions that empty its state between trials."""
+        return ()
+
+    def shell(self, template: str) -> str:
+        """Return a command for this device."""
+        files = {name: f"{self.options.state_dir}/{self.process}.{end}"
+                 for name, end in (("config", "conf"), ("pid", "pid"), ("log", "log"))}  # fmt: skip
+        return template.format(program=self.options.program, **files)
+
+    def plan_notes(self, facts: Facts) -> Sequence[str]:
+        """Return what a reader of the plan should know."""
+        del facts
+        return self.notes
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        return {
+            **super().telemetry(intent),
+            f"tun {TUN}": telemetry.link_reading(
+                TUN, f"its `tx.dropped` are frames {self.display_name} did not fetch"
+            ),
+            "process": telemetry.process(self.shell("{pid}")),
+        }
+
+    def translated_networks(self, intent: Intent) -> list[Any]:
+        """Return the networks that are routed into the translator, of both versions of IP."""
+        four, six = addresses.through_translator(intent)
+        return [*four, *six]
+
+    def ipv6_side(self, intent: Intent) -> str:
+        """Return the side where translated packets are IPv6."""
+        return addresses.ipv6_side(intent)
+
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        """Filter before the translator what comes in on either side."""
+        six = self.ipv6_side(intent)
+        networks = self.translated_networks(intent)
+        translated = {
+            side: [net for net in networks if net.version == (6 if side == six else 4)]
+            for side in ("left", "right")
+        }
+        return filters.steps(intent, facts, self.all_ports(intent), count, translated)
+
+    def own_addresses(self, intent: Intent) -> tuple[str, str]:
+        """Return the addresses of its ICMP errors, which the test does not use."""
+        taken, o = addresses.in_use(intent), self.options
+        return (
+            addresses.free("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
+            addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken),
+        )
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        config = self.configuration(intent, facts)
+        return self.finish(
+            facts,
+            [
+                *self.base(intent, facts),
+                *self.steps_before_start(),
+                config_file(self.shell("{config}"), config, f"{self.display_name}'s configuration"),
+                *self._tun_device(intent),
+                self.run_translator(),
+                *self.steps_after_start(intent, facts),
+            ],
+            flush=self.flush(intent),
+            notes=self.plan_notes(facts),
+        )
+
+    def _tun_device(self, intent: Intent) -> list[Step]:
+        mtu = max(intent.links.left.mtu, intent.links.right.mtu)
+        queue = self.options.queue_length
+        settings = {f"net.ipv6.conf.{TUN}.disable_ipv6": 0, f"net.ipv4.conf.{TUN}.rp_filter": 0}
+        return [
+            owned(
+                self.shell(self.create_tun),
+                f"if ip link show dev {TUN} >/dev/null 2>&1; then {self.shell(self.remove_tun)}; fi",
+                f"{self.display_name}'s TUN device",
+                read=read_link(TUN),
+                want=is_link(TUN),
+            ),
+            Step(
+                f"ip link set dev {TUN} mtu {mtu} txqueuelen {queue} up",
+                f"set the length of the TUN device's queue to {queue}",
+                read=read_link(TUN),
+                want=is_link(TUN, mtu=mtu, qlen=queue),
+            ),
+            sysctl(
+                settings,
+                "both versions through the TUN device, whatever the source",
+                existing=Existing.NONE,
+            ),
+            add_routes(
+                {str(net): f"dev {TUN}" for net in self.routed_networks(intent)},
+                "into the translator",
+            ),
+        ]
+
+    def routed_networks(self, intent: Intent) -> list[Any]:
+        """Return the networks whose routes into the translator are the driver's."""
+        return self.translated_networks(intent)
+
+    def stop(self) -> str:
+        """Return the shell line that stops our translator, and no other."""
+        command = stop_process(self.shell("{pid}"), self.process)
+        return f"rm -f {self.shell('{log}')}; {command}" if self.writes_log else command
+
+    def run_translator(self) -> Step:
+        """Start the translator; its process may exist before it has opened the TUN device."""
+        return daemon(
+            self.shell(self.start),
+            self.shell("{pid}"),
+            self.process,
+            "the translator itself",
+            probe=f"ip -o link show dev {TUN} | grep -o LOWER_UP",
+            want=equals(f"{self.process}\nLOWER_UP"),
+            stop=self.stop(),
+        )

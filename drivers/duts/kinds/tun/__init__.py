@@ -1,1 +1,0 @@
-"""Translators in user space behind a TUN device: what their drivers share."""

@@ -1,0 +1,153 @@
+"""Tundra-NAT64, stateless: SIIT by a prefix, CLAT of a single host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv6Network
+from typing import Any
+
+from pydantic import Field
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.driver import Suited
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds import addresses, map_rules
+from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.programs import version_in
+from v6t.drivers.duts.steps import background_command
+from v6t.intent.families import ClatConfig, SiitConfig
+
+PROGRAM = "tundra-nat64"
+NSP = "2001:db8:64::/96"
+"""A network-specific prefix."""
+_NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
+_ONE_HOST = "Tundra's CLAT translates one address of the customer's"
+SUITED = {
+    "siit": {"eam": Suited([], _NO_MAPPINGS), "prefix": Suited(NSP, _NO_MAPPINGS)},
+    "clat": {
+        "clat_ipv4": Suited("198.18.0.2/32", _ONE_HOST),
+        "clat_ipv6": Suited("2001:2:0:2::2/128", _ONE_HOST),
+    },
+}
+
+
+class TundraOptions(TunOptions):
+    """Options of Tundra."""
+
+    program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
+    """Where the program is; its name is what its process is known by."""
+    threads: int = Field(default=0, ge=0, le=256)
+    """Threads that translate; 0: one for each core, as it does by itself."""
+    multi_queue: bool = False
+    """A queue of the TUN device for each thread, in place of one for all."""
+
+
+class Tundra(TunTranslator):
+    """One TUN device, several threads."""
+
+    name = "tundra"
+    title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
+    accepts = (SiitConfig,)
+    executed = (
+        "configured and restored in the lab and over SSH, verified and measured with real frames in "
+        "the lab (6.0.2)"
+    )
+    versions = ("6.0.2",)
+    options_model = TundraOptions
+    process = PROGRAM
+    display_name = "Tundra"
+    create_tun = "{program} -c {config} mktun"
+    remove_tun = "{program} -c {config} rmtun"
+    start = background_command("{pid}", "{program} -c {config} translate", "{log}")
+    writes_log = True
+    notes = (
+        "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",
+        "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
+    )
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.programs = {self.options.program: "https://github.com/vitlabuda/tundra-nat64"}
+        self.version_command = f"{self.options.program} --version 2>&1 | head -1"
+
+    def read_version(self, text: str) -> str:
+        """``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
+        asked = f"{self.options.program} --version"
+        return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """Return a prefix in place of mappings; one host in place of a network."""
+        return SUITED.get(technology, {})
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        return ExpectProfile(
+            further_hops=2, why="kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
+        )
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Refuse mappings, and prefixes other than a /96."""
+        super().refuse(intent, facts)
+        table = addresses.eams(intent)
+        if table and not isinstance(intent.configuration, ClatConfig):
+            raise UsageError(
+                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}",
+                "give both ends addresses in one prefix",
+                params={"eam": [], "prefix": NSP},
+                code="unsupported-by-device",
+            )
+        self._prefix(intent)
+        map_rules.refuse_lowest_mtu(
+            addresses.table_of(intent).lowest_ipv6_mtu,
+            "Tundra fragments no packet that fits the IPv6 link",
+            getattr(intent.links, addresses.ipv6_side(intent)).mtu,
+        )
+        self._single_host(intent)
+
+    def _prefix(self, intent: Intent) -> IPv6Network:
+        """Return the /96 that it translates.
+
+        Raises:
+            UsageError: there is none, or a shorter one.
+        """
+        params = {addresses.prefix_parameter(intent.configuration): NSP}
+        hint = f"give a /96, for example {NSP}"
+        return addresses.whole_prefix(intent, "Tundra translates", hint, params)
+
+    def _single_host(self, intent: Intent) -> tuple[Any, ...]:
+        """Return both addresses of a CLAT's host, which has no address in the prefix; else nothing."""
+        if not isinstance(intent.configuration, ClatConfig):
+            return ()
+        instead = {name: own.value for name, own in SUITED["clat"].items()}
+        return addresses.single(intent, self.display_name, instead)
+
+    def configuration(self, intent: Intent, facts: Facts) -> str:
+        """Return the whole file: no setting has a default."""
+        four, six = self.own_addresses(intent)
+        mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
+        side6 = self.ipv6_side(intent)
+        o = self.options
+        lines = [
+            f"program.translator_threads = {o.threads or ''}",
+            "program.privilege_drop_user =",
+            "program.privilege_drop_group =",
+            "io.mode = tun",
+            "io.tun.device_path =",
+            f"io.tun.interface_name = {TUN}",
+            "io.tun.owner_user =",
+            "io.tun.owner_group =",
+            f"io.tun.multi_queue = {'yes' if o.multi_queue else 'no'}",
+            f"router.ipv4 = {four}",
+            f"router.ipv6 = {six}",
+            "router.generated_packet_ttl = 64",
+            f"addressing.mode = {'clat' if isinstance(intent.configuration, ClatConfig) else 'siit'}",
+            *(f"addressing.nat64_clat.ipv{a.version} = {a}" for a in self._single_host(intent)),
+            f"addressing.nat64_clat_siit.prefix = {self._prefix(intent).network_address}",
+            # test addresses are not those that the well-known prefix is for (RFC 6052, section 3.1)
+            "addressing.nat64_clat_siit.allow_translation_of_private_ips = yes",
+            f"translator.ipv4.outbound_mtu = {mtu[addresses.other_side(side6)]}",
+            f"translator.ipv6.outbound_mtu = {mtu[side6]}",
+            "translator.6to4.copy_dscp_and_ecn = yes",
+            "translator.4to6.copy_dscp_and_ecn = yes",
+        ]
+        return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -1,1 +1,0 @@
-"""Drivers of Tundra-NAT64."""

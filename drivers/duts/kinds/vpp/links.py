@@ -1,0 +1,157 @@
+"""Interfaces, addresses, neighbors and routes of VPP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_interface, ip_network
+from typing import Any
+
+from v6t.base.errors import DutError
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.function import Cli
+from v6t.drivers.duts.plan import Existing, Step, equals, has_words, parsed, shown
+from v6t.drivers.duts.steps import owned, setting
+from v6t.intent.device import LinkIntent
+
+# each line of vppctl ends with CR and LF: awk's last word of a line would hold the CR
+_CLEAN = '{ sub(/\\r$/, "") }'
+
+
+def configure_side(
+    given: LinkIntent, port: str, *, mtu: int, cli: Cli, static: bool, more: Sequence[Step] = ()
+) -> list[Step]:
+    """Give an interface the addresses, neighbors and routes of one side.
+
+    Args:
+        given: of the intent.
+        port: VPP's name of the interface.
+        mtu: of the link [octets].
+        cli: makes a shell line of a VPP command.
+        static: whether neighbors get static entries.
+        more: steps between addresses and neighbors.
+    """
+    steps = [set_up(cli, port), set_mtu(cli, port, mtu)]
+    steps += [add_address(cli, str(interface), port) for interface in given.addresses]
+    steps += more
+    if static:
+        for address, mac in given.neighbors.items():
+            steps.append(_add_neighbor(cli, port, str(address), mac))
+    for net, via in given.routes.items():
+        steps.append(add_route(cli, str(net), f"{via} {port}", f"to the test hosts behind {port}"))
+    return steps
+
+
+def set_up(cli: Cli, port: str) -> Step:
+    """Set an interface up, and down again if it was down."""
+    return setting(
+        cli(f"set interface state {port} VALUE"),
+        "up",
+        f"{port} carries test traffic",
+        read=cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
+        silent=True,
+    )
+
+
+def add_vlan(cli: Cli, whole: str, number: int) -> Step:
+    """Create a sub-interface for tagged frames."""
+    port = f"{whole}.{number}"
+    return owned(
+        cli(f"create sub-interfaces {whole} {number}"),
+        cli(f"delete sub-interface {port}"),
+        f"VLAN {number} of {whole}",
+        read=f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'",
+        want=equals(port),
+    )
+
+
+def set_mtu(cli: Cli, port: str, mtu: int) -> Step:
+    """Set the longest packet that an interface takes."""
+    return setting(
+        cli(f"set interface mtu packet VALUE {port}"),
+        mtu,
+        f"MTU of {port}",
+        read=cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'",
+        silent=True,
+    )
+
+
+def add_address(cli: Cli, text: str, port: str) -> Step:
+    """Add one address of the device."""
+    given = ip_interface(text).with_prefixlen
+    return Step(
+        cli(f"set interface ip address {port} {given}"),
+        f"the device's address on {port}",
+        # an address of somebody else's may end with this one
+        read=cli(f"show interface address {port}")
+        + f' | awk \'{_CLEAN} $1 == "L3" && $2 == "{given}"\'',
+        want=has_words(f"L3 {given}"),
+        undo=cli(f"set interface ip address del {port} {given}"),
+        existing=Existing.KEEP,
+    )
+
+
+def _add_neighbor(cli: Cli, port: str, address: str, mac: str) -> Step:
+    add = cli(f"set ip neighbor {port} {address} MAC static")
+    remove = cli(f"set ip neighbor del {port} {address} {mac}")
+    mac, old = mac.lower(), add.replace("MAC", "$1")
+    return Step(
+        add.replace("MAC", mac),
+        f"static neighbor entries for the tester's hosts on {port}",
+        # the MAC address of a static entry; each of its words may stand in any column
+        read=cli(f"show ip neighbors {port}")
+        + f' | awk \'{_CLEAN} $NF == "{port}" {{ here = static = mac = ""; '
+        f'for (i = 1; i < NF; i++) {{ if ($i == "{address}") here = 1; '
+        "else if ($i ~ /^S[A-Z]*$/) static = 1; "
+        "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
+        want=equals(mac),
+        # VPP learns an address again; a static entry of somebody else's is written back
+        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {old}; }}',
+        silent=True,
+    )
+
+
+def add_route(cli: Cli, text: str, way: str, why: str) -> Step:
+    """Add a route to a network or a host, by a neighbor and an interface or by an interface alone."""
+    net = ip_network(text)  # VPP reads no address without its length
+    return owned(
+        cli(f"ip route add {net} via {way}"),
+        cli(f"ip route del {net} via {way}"),
+        why,
+        **has_route(cli, str(net), way),
+        silent=True,
+    )
+
+
+def has_route(cli: Cli, net: str, way: str) -> dict[str, Any]:
+    """Return the read of a route of the default table, and what it must print."""
+
+    def checker(output: str) -> str | None:
+        if outputs.has_path(output, net, way):
+            return None
+        return f"there is no route to {net} via {way}; the output is {shown(output)}"
+
+    show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
+    read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
+    return {"read": read, "want": parsed(checker, f"'{net}' via '{way}'")}
+
+
+def check_hardware(text: str, name: str, mac: str, side: str) -> None:
+    """Refuse an interface that does not exist, or has another MAC address than the testbed file.
+
+    Raises:
+        DutError: saying what was seen.
+    """
+    found = outputs.hardware_addresses(text)
+    if name not in found:
+        raise DutError(
+            f"VPP has no interface {name} (dut.options.{side}); it has "
+            + (", ".join(found) or "none"),
+            "`vppctl show hardware-interfaces` lists them",
+            code="unknown-interface",
+        )
+    if found[name] != mac.lower():
+        raise DutError(
+            f"VPP's {name} has the MAC address {found[name]}, not {mac}",
+            f"set links.{side}.dut_mac in the testbed file",
+            code="wrong-interface",
+        )

@@ -1,0 +1,398 @@
+"""MAP-E, MAP-T and lw4o6 relays of VPP."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from typing import Any, ClassVar
+
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.commands import Suited
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.kinds import map_rules
+from v6t.drivers.duts.kinds.softwires import Softwire, softwires
+from v6t.drivers.duts.kinds.spare import spare
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
+from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
+from v6t.drivers.duts.steps import owned
+from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
+from v6t.packets.address_layouts import map_address
+
+BITWISE_SINCE = (24, 6)
+"""Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
+LIVE = "v6tbeside"
+"""The tag of the domain that is added and removed under traffic."""
+TUNNEL_PROFILE = ExpectProfile(
+    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
+)
+
+
+class MapRelay(VppFunction):
+    """The base of relays, whose tunnel or translation is a table of domains."""
+
+    plugin = "map"
+    notes = ("packets whose ports are not of the CE's PSID are dropped",)
+    feature = "ip4-map"
+    """VPP's name of MAP on an interface."""
+    mode = ""
+    """Follows the command that enables it."""
+
+    @abstractmethod
+    def domains(self) -> list[Step]:
+        """Return the steps that add the domains."""
+
+    def steps(self, version: str) -> list[Step]:
+        return [*self.domains(), *map(self._enable, self.ports.values())]
+
+    def _enable(self, port: str) -> Step:
+        features = self.cli(f"show interface features {port}")
+        return owned(
+            self.cli(f"map interface {port}{self.mode}"),
+            self.cli(f"map interface {port} del{self.mode}"),
+            f"MAP on {port}",
+            read=f"{features} | grep -w -e ip4-map -e ip4-map-t || true",
+            want=has_lines(self.feature),
+            silent=True,
+        )
+
+    def _change_domain(
+        self, what: str, words: tuple[str, str], shown: tuple[str, str], rule: str = "true"
+    ) -> Change:
+        first, other = (self.cli(f"map add domain tag {LIVE} {each}") for each in words)
+        remove = _delete_domain(self.cli, LIVE)
+        return Change(
+            what,
+            add=f"{first} && {rule}",
+            change=f"{remove}; {other} && {rule}",
+            remove=remove,
+            look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
+            added=shown[0],
+            changed=shown[1],
+            how="changed: removed and added anew, VPP has no other way",
+        )
+
+
+class MapRules(MapRelay):
+    """The base of relays with MAP rules."""
+
+    rules: Sequence[MapRuleConfig]
+    """The rules with a domain."""
+    source: IPv6Address | IPv6Network
+    """The source of what the relay sends to its CEs."""
+
+    def domains(self) -> list[Step]:
+        return [self._add_domain(number, rule) for number, rule in enumerate(self.rules)]
+
+    def _add_domain(self, number: int, rule: MapRuleConfig) -> Step:
+        tag = f"v6t{number}"
+        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(self.source)))
+        wanted = outputs.Domain(0, tag, *prefixes, rule.ea_len, rule.psid_offset, rule.psid_len)
+        words = (
+            f"ip4-pfx {rule.ipv4_prefix} ip6-pfx {rule.ipv6_prefix} ip6-src {self.source} "
+            f"ea-bits-len {rule.ea_len} psid-offset {rule.psid_offset} psid-len {rule.psid_len}"
+        )
+        return owned(
+            self.cli(f"map add domain tag {tag} {words}"),
+            _delete_domain(self.cli, tag),
+            f"the rule {rule.ipv6_prefix}",
+            read=_list_domains(self.cli),
+            want=_has_domains([wanted], f"domain {tag} with these values"),
+        )
+
+    def live_change(self) -> Change:
+        """Change a domain of a rule that no test packet belongs to."""
+        net, prefix = spare(self.intent, 4), spare(self.intent, 6)
+        first, other = (
+            f"ip4-pfx {net} ip6-pfx {prefix} ip6-src {self.source} ea-bits-len {ea_len} "
+            f"psid-offset 6 psid-len {ea_len - 8}"
+            for ea_len in (16, 14)
+        )
+        return self._change_domain(
+            "a MAP domain", (first, other), ("ea-bits-len 16", "ea-bits-len 14")
+        )
+
+    def _loses(self, net: IPv6Network, version: str) -> bool:
+        """Return whether VPP loses the packets of a rule with this prefix."""
+        del net, version
+        return False
+
+    def _nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
+        length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
+        near = rule.ipv6_prefix.supernet(new_prefix=length)
+        return near.supernet(new_prefix=length // 8 * 8) if self._loses(near, version) else near
+
+    def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+        """Return the parameters by which a relay of one rule becomes one that VPP can be."""
+        if len(rules) != 1:
+            return {}
+        near = self._nearest_prefix(rules[0], version)
+        return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
+
+    def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
+        """Refuse rules that VPP rejects without a message, or whose packets it loses.
+
+        Raises:
+            UsageError: with the nearest rule that works.
+        """
+        params = self.suggestion(rules, version)
+        for rule in rules:
+            net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
+            near = self._nearest_prefix(rule, version)
+            hint = f"the nearest rule that works has rule_ipv6={near}"
+            if end > 64:
+                raise UsageError(
+                    f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
+                    "would reject the domain silently",
+                    hint if rule.ea_len < 64 else "",
+                    params=params,
+                    code="unsupported-by-device",
+                )
+            if self._loses(net, version) and not self.options.known_losses:
+                raise UsageError(
+                    f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
+                    f"is a multiple of 8; {net} is not",
+                    f"{hint}; or use VPP 24.02",
+                    params=params,
+                    code="unsupported-by-version",
+                )
+
+
+class MapE(MapRules):
+    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
+
+    profile = TUNNEL_PROFILE
+    notes = (
+        *MapRelay.notes,
+        "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
+        "(links.*.background)",
+    )
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relay = self.intent.configuration_as(MapERelayConfig)
+        self.rules = [rule for rule in self.relay.rules if rule.psid is None]
+        self.source = self.relay.br_address
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(self._softwires())
+        map_rules.refuse_draft(self.rules, "VPP")
+        self.refuse_rules(self.relay.rules, version)
+
+    def domains(self) -> list[Step]:
+        rows = self._softwires()
+        more = (
+            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
+        )
+        return [*more, *super().domains()]
+
+    def _softwires(self) -> list[Softwire]:
+        return [
+            Softwire(
+                rule.ipv4_prefix[0],
+                rule.psid,
+                rule.psid_len,
+                rule.psid_offset,
+                map_address(rule, rule.ipv4_prefix[0], rule.psid),
+                self.relay.br_address,
+            )
+            for rule in self.relay.rules
+            if rule.psid is not None
+        ]
+
+
+class MapT(MapRules):
+    """A border relay of MAP-T."""
+
+    feature = "ip4-map-t"
+    mode = " map-t"
+    suited: ClassVar[Mapping[str, Suited]] = {
+        "rule_ipv6": Suited(
+            "2001:db8:ce::/48",
+            "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
+        ),
+        "dmr": Suited(
+            "64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"
+        ),
+    }
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relay = self.intent.configuration_as(MapTRelayConfig)
+        self.rules, self.source = self.relay.rules, self.relay.dmr
+
+    def _loses(self, net: IPv6Network, version: str) -> bool:
+        """Since 24.06, look-ups of domains use whole octets of their prefix (ip6_map_t.c)."""
+        return bool(net.prefixlen % 8) and outputs.key(version) >= BITWISE_SINCE
+
+    def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+        dmr = self.relay.dmr
+        if dmr.prefixlen == 64:
+            return super().suggestion(rules, version)
+        net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
+        return {"dmr": str(net), **super().suggestion(rules, version)}
+
+    def refuse(self, version: str) -> None:
+        relay, params = self.relay, self.suggestion(self.rules, version)
+        map_rules.refuse_draft(relay.rules, "VPP")
+        map_rules.refuse_psid(relay.rules, "VPP's MAP-T")
+        map_rules.refuse_lowest_mtu(
+            relay.lowest_ipv6_mtu,
+            "VPP fragments no packet that fits the IPv6 link",
+            self.intent.links.left.mtu,
+        )
+        if "dmr" in params and not self.options.known_losses:
+            raise UsageError(
+                f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
+                "loses one direction",
+                f"the nearest DMR that works is {params['dmr']}",
+                params=params,
+                code="unsupported-by-device",
+            )
+        if len(relay.rules) > 1 and outputs.key(version) < BITWISE_SINCE:
+            raise UsageError(
+                f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
+                "use one rule, or VPP 24.06 or newer",
+                code="unsupported-by-version",
+            )
+        self.refuse_rules(relay.rules, version)
+
+
+class Lw4o6(MapRelay):
+    """A lwAFTR."""
+
+    profile = TUNNEL_PROFILE
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(list(softwires(self.intent)))
+
+    def domains(self) -> list[Step]:
+        return _add_softwires(list(softwires(self.intent)), self.cli, self.options.state_dir)
+
+    def live_change(self) -> Change:
+        """Change the address of a lwB4 that no test packet belongs to."""
+        row, prefix = next(softwires(self.intent)), spare(self.intent, 6)
+        host = spare(self.intent, 4).network_address + 7
+        first, other = (
+            f"ip4-pfx {address}/32 ip6-pfx ::/0 ip6-src {row.br} ea-bits-len 0 "
+            f"psid-offset {row.psid_offset} psid-len {row.psid_len}"
+            for address in (host, host + 1)
+        )
+        index = _indices(self.cli, LIVE)
+        rule = self.cli(f"map add rule index $i psid 0 ip6-dst {prefix.network_address + 1}")
+        shown = (f"{host}/32", f"{host + 1}/32")
+        return self._change_domain(
+            "a lwB4 with its address", (first, other), shown, f"i=$({index}); {rule}"
+        )
+
+
+def _list_domains(cli: Cli) -> str:
+    """Return the read of all domains; anybody's is in the way."""
+    return f"{cli('show map domain')} | grep -F ']' || true"
+
+
+def _has_domains(wanted: list[outputs.Domain], says: str) -> Want:
+    def checker(output: str) -> str | None:
+        found = {domain.tag: replace(domain, index=0) for domain in outputs.domains(output)}
+        for domain in wanted:
+            if domain.tag not in found:
+                return f"VPP has made no domain {domain.tag} (it does not say why)"
+            if found[domain.tag] != domain:
+                return f"the domain {domain.tag} is {found[domain.tag]}, not {domain}"
+        return None
+
+    return parsed(checker, says)
+
+
+def _indices(cli: Cli, tag: str) -> str:
+    """Return the shell line that prints the indices of domains, which are VPP's; others' must stay."""
+    return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
+
+
+def _delete_domain(cli: Cli, tag: str) -> str:
+    return f"{_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+
+
+def _refuse_mixed(rows: list[Softwire]) -> None:
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once.
+
+    Raises:
+        UsageError: naming both values.
+    """
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        known = first.setdefault(row.ipv4, row)
+        for name, value in {
+            "br": "lwAFTR address",
+            "psid_len": "PSID length",
+            "psid_offset": "PSID offset",
+        }.items():
+            one, other = getattr(known, name), getattr(row, name)
+            if one != other:
+                raise UsageError(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {one} (PSID {known.psid}) and "
+                    f"{other} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                    code="unsupported-by-device",
+                )
+
+
+def _add_softwires(rows: list[Softwire], cli: Cli, place: str, first_tag: int = 0) -> list[Step]:
+    """Add one domain per IPv4 address, one rule per softwire; thousands go through a file."""
+    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
+    tags = {
+        ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows), first_tag)
+    }
+    first = {row.ipv4: row for row in reversed(rows)}
+    lines = [
+        f"map add domain tag {tag} ip4-pfx {ipv4}/32 ip6-pfx ::/0 ip6-src {first[ipv4].br} "
+        f"ea-bits-len 0 psid-offset {first[ipv4].psid_offset} psid-len {first[ipv4].psid_len}"
+        for ipv4, tag in tags.items()
+    ]
+    wanted = [
+        outputs.Domain(
+            0, tag, f"{ipv4}/32", "::/0", f"{row.br}/128", 0, row.psid_offset, row.psid_len
+        )
+        for ipv4, tag in tags.items()
+        for row in [first[ipv4]]
+    ]
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
+    show = cli("show map domain")
+    number = (
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
+        "awk 'NR == FNR {index_of[$2] = $1; next} "
+        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
+        f"{place}/indices - >{files[1]} && rm {place}/indices"
+    )
+
+    def check_rules(output: str) -> str | None:
+        found = outputs.domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+        return None
+
+    return [
+        owned(
+            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
+            f"{_delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
+            f"{len(tags)} addresses shared by lwB4s",
+            text="\n".join(lines) + "\n",
+            read=_list_domains(cli),
+            want=_has_domains(wanted, f"{len(tags)} domains with these values"),
+            silent=True,
+        ),
+        Step(
+            f"umask 077; {number} && {cli('exec ' + files[1])}",
+            f"{len(rows)} softwires",
+            text=rules,
+            read=show,
+            want=parsed(check_rules, f"{len(rows)} rules with these addresses"),
+            undo=f"rm -f {files[1]}",
+            existing=Existing.NONE,
+            silent=True,
+        ),
+    ]

@@ -1,0 +1,112 @@
+"""NAT64 of VPP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.commands import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
+from v6t.drivers.duts.kinds.vpp.nat44 import (
+    add_pool,
+    in_use,
+    pool_words,
+    recreate_commands,
+    set_sides,
+    until_empty,
+)
+from v6t.drivers.duts.plan import Check, Existing, Step, has_lines, parsed
+from v6t.intent.families import Nat64Config
+
+LEAST_BUCKETS = 1024
+PER_BUCKET = 10
+"""Sessions for which each bucket has room (nat64_db.c)."""
+
+
+class Nat64(VppFunction):
+    """Stateful NAT64."""
+
+    plugin = "nat64"
+    notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
+    profile = ExpectProfile(
+        absent_checksum=True,
+        why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it",
+    )
+
+    @property
+    def nat(self) -> Nat64Config:
+        """The configuration."""
+        return self.intent.configuration_as(Nat64Config)
+
+    def buckets(self) -> int:
+        """Return the size of the tables.
+
+        Raises:
+            UsageError: the limit of sessions is not a multiple of ten.
+        """
+        if limit := self.nat.session_limit:
+            if limit % PER_BUCKET:
+                raise UsageError(
+                    f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
+                    "choose a session_limit that ends with 0",
+                    params={"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)},
+                    code="unsupported-by-device",
+                )
+            return limit // PER_BUCKET
+        buckets = LEAST_BUCKETS
+        while PER_BUCKET * buckets < (self.options.sessions or self.intent.requirements.sessions):
+            buckets *= 2
+        return buckets
+
+    def steps(self, version: str) -> list[Step]:
+        cli, prefix, buckets = self.cli, self.nat.prefix, self.buckets()
+        enable = "nat64 plugin enable"
+        if buckets != LEAST_BUCKETS:
+            memory = max(256 << 20, 2048 * buckets)
+            sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
+            enable += f" bib-buckets {sizes}"
+        words = pool_words(self.intent, ("session_limit",))
+        return [
+            Step(
+                cli(enable),
+                f"NAT64 with room for {PER_BUCKET * buckets} sessions",
+                read=in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
+                undo=cli("nat64 plugin disable"),
+                existing=Existing.REFUSE,
+                silent=True,
+            ),
+            Step(
+                cli(f"nat64 add prefix {prefix}"),
+                "IPv4 destinations as IPv6 addresses",
+                read=cli("show nat64 prefix"),
+                want=has_lines(f"{prefix} tenant-vrf 0"),
+                undo=cli(f"nat64 del prefix {prefix}"),
+                existing=Existing.NONE,
+                silent=True,
+            ),
+            # an address that is removed by itself leaves its count of ports in use behind, for the next
+            # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
+            add_pool(cli, "nat64", words, add="add pool address", stays=True),
+            set_sides(cli, self.ports, "nat64"),
+        ]
+
+    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        """Empty the table: no command does, so it is taken away and made again."""
+
+        def checker(output: str) -> str | None:
+            head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
+            if "BIB" not in head.split():
+                return "it does not say which bindings there are"
+            return f"{len(rows)} bindings are left" if rows else None
+
+        bindings = self.cli("show nat64 bib all")
+        seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
+        empty = Check(bindings, parsed(checker, "no binding"))
+        return (until_empty(recreate_commands(self.steps(version)), seen, empty),)
+
+    def occupancy(self) -> Reading:
+        return self.statistics("/nat64/total-sessions", PER_BUCKET * self.buckets())
+
+    def timeout_s(self) -> float | None:
+        return OWN_TIMEOUT_S

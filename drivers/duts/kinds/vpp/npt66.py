@@ -1,0 +1,45 @@
+"""NPTv6 of VPP (RFC 6296)."""
+
+from __future__ import annotations
+
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.function import VppFunction
+from v6t.drivers.duts.plan import Step, has_line_like
+from v6t.drivers.duts.steps import owned
+from v6t.intent.families import NptConfig
+
+SHOWN_SINCE = (24, 2)
+"""First version whose bindings can be read back; the plugin itself came with 23.10."""
+
+
+class Npt66(VppFunction):
+    """A binding of the interface on the right, which VPP has one of at most."""
+
+    plugin = "npt66"
+
+    def refuse(self, version: str) -> None:
+        if outputs.key(version) < SHOWN_SINCE:
+            first = ".".join(f"{number:02}" for number in SHOWN_SINCE)
+            raise UsageError(
+                f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
+                f"command `show npt66 bindings` with {first}",
+                f"install VPP {first} or newer",
+                code="unsupported-by-version",
+            )
+
+    def steps(self, version: str) -> list[Step]:
+        npt = self.intent.configuration_as(NptConfig)
+        pair = f"internal {npt.internal} external {npt.external}"
+        binding = f"set npt66 binding interface {self.ports['right']} {pair}"
+        listed = f"internal: {npt.internal} external: {npt.external}"
+        return [
+            owned(
+                self.cli(binding),
+                self.cli(f"{binding} del"),
+                f"translate {npt.internal} to {npt.external} and back",
+                read=f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true",
+                want=has_line_like(rf"\[\d+\] {listed}", f"'{listed}'"),
+                silent=True,
+            )
+        ]

@@ -1,0 +1,166 @@
+"""A VPP that v6t starts, on interfaces of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from v6t.base.errors import DutError
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.function import Cli
+from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.os.linux import conf_key, keep_addresses, set_up, sysctl
+from v6t.drivers.duts.plan import Check, Intent, Step, parsed, shown
+from v6t.drivers.duts.steps import config_file, daemon, stop_process
+from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
+
+MAIN = "vpp_main"
+"""What its process is called once it has read its start-up file."""
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
+
+
+def claim_interfaces(options: VppOptions) -> list[Step]:
+    """Set the kernel's part of both interfaces up, without IPv6 of the kernel's own."""
+    steps = []
+    for name in (options.left, options.right):
+        off = {conf_key(6, name, "disable_ipv6"): 1}
+        steps += [keep_addresses(name), set_up(name), sysctl(off, f"{name} belongs to VPP")]
+    return steps
+
+
+def start(options: VppOptions, intent: Intent, cli: Cli) -> list[Step]:
+    """Write the start-up file, start the process, create one host interface per side."""
+    place = options.state_dir
+    file, pid = f"{place}/vpp.conf", f"{place}/vpp.pid"
+    socket = f"{place}/vpp-cli.sock"
+    files = " ".join(
+        [socket, *(f"{place}/{name}" for name in ("vpp.log", "vpp-api.sock", "vpp-stats.sock"))]
+    )
+    wait = (
+        "for i in 1 2 3 4 5 6 7 8 9 10; do "
+        f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
+    )
+
+    def checker(output: str) -> str | None:
+        lines = output.splitlines()
+        runs = lines[:1] == [MAIN] and any(line.startswith("vpp v") for line in lines[1:])
+        return None if runs else f"VPP does not answer; the output is {shown(output)}"
+
+    steps = [
+        config_file(file, startup(options, intent), "start-up file of v6t's own VPP"),
+        daemon(
+            f"{options.program} -c {file} && {wait}",
+            pid,
+            MAIN,
+            "VPP; it answers a moment later",
+            probe=f"[ ! -S {socket} ] || {cli('show version')}",
+            want=parsed(checker, f"{MAIN}, answering"),
+            stop=f"( {stop_process(pid, MAIN)} ) && rm -f {files}",
+        ),
+    ]
+    for side in ("left", "right"):
+        name, mac = getattr(options, side), getattr(intent.links, side).dut_mac
+        steps.append(_create_host_interface(cli, name, mac))
+    return steps
+
+
+def _create_host_interface(cli: Cli, name: str, mac: str) -> Step:
+    port = f"host-{name}"
+
+    def checker(output: str) -> str | None:
+        if outputs.hardware_addresses(output).get(port) == mac.lower():
+            return None
+        return f"{port} does not have the address {mac}; the output is {shown(output)}"
+
+    return Step(
+        # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
+        cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
+        f"VPP's end of {name}",
+        read=cli("show hardware-interfaces"),
+        want=parsed(checker, f"{port} with {mac.lower()}"),
+    )
+
+
+def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
+    """Yield steps whose changes are gone if the process has ended, as if by a crash."""
+    ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
+    for step in steps:
+        yield replace(step, is_gone=ended) if step.undo else step
+
+
+def restart(plan: Sequence[Step], check: Check) -> Step:
+    """Empty all state: start another VPP, configured like this one.
+
+    Args:
+        plan: all steps, beginning with those of :func:`start`.
+        check: that no state is left.
+    """
+    process, *others = plan[1:]
+    lines = [f"( {process.undo} )", process.set]
+    lines += [_fail_on_output(step.set) if step.silent else step.set for step in others]
+    return Step(
+        " &&\n".join(f"{{ {line}; }}" for line in lines),
+        "no session of an earlier trial is left: VPP is started anew",
+        proof=check,
+    )
+
+
+def _fail_on_output(command: str) -> str:
+    """Make a command fail if it prints something: VPP's exit status is always 0."""
+    return f'o=$({command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
+
+
+def list_plugins(options: VppOptions) -> str:
+    """Return the shell line that lists the plugins that a VPP started by v6t would find."""
+    if options.plugins:
+        return f"ls {options.plugins.replace(':', ' ')}"
+    # as VPP does: beside its program
+    return (
+        f"p=$(readlink -f $(command -v {options.program})) && p=${{p%/*/*}} && "
+        "ls $p/lib/*/vpp_plugins $p/lib/vpp_plugins"
+    )
+
+
+def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None:
+    """Refuse a VPP to be started that lacks a plugin.
+
+    Args:
+        plugin: its name; empty: none is needed.
+        listed: the output of :func:`list_plugins`; if it is empty, VPP looks elsewhere.
+        options: of the driver.
+
+    Raises:
+        DutError: its commands would fail in the middle of the configuration.
+    """
+    file = f"{plugin}_plugin.so"
+    if plugin and listed.strip() and file not in listed.split():
+        raise DutError(
+            f"{options.program} has no {file}",
+            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory",
+            code="plugin-not-loaded",
+        )
+
+
+def startup(options: VppOptions, intent: Intent) -> str:
+    """Return the text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
+    place = options.state_dir
+    workers = f" corelist-workers {options.workers}" if options.workers else ""
+    path = f"  path {options.plugins}\n" if options.plugins else ""
+    configuration = intent.configuration
+    wanted = PLUGINS
+    if isinstance(configuration, NptConfig):
+        wanted = (*PLUGINS, "npt66")
+    elif isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
+        wanted = (*PLUGINS, "ipip")  # since 26.10; older ones have no such plugin to enable
+    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in wanted)
+    return (
+        f"unix {{\n  runtime-dir {place}\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"
+        f"  pidfile {place}/vpp.pid\n  poll-sleep-usec 50\n}}\n"
+        f"api-segment {{ prefix v6t }}\n"
+        f"socksvr {{ socket-name {place}/vpp-api.sock }}\n"
+        f"statseg {{ socket-name {place}/vpp-stats.sock }}\n"
+        f"cpu {{ main-core {options.main_core}{workers} }}\n"
+        "memory { main-heap-size 512M main-heap-page-size 4K }\n"
+        "buffers { page-size 4K }\n"
+        f"plugins {{\n{path}  plugin default {{ disable }}\n{plugins}}}\n"
+    )

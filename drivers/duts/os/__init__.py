@@ -1,0 +1,1 @@
+"""What the operating systems of devices have in common across drivers: links, addresses, routes."""

@@ -1,0 +1,381 @@
+"""Links, addresses, neighbors, routes and forwarding of a Linux device, for every driver of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from ipaddress import collapse_addresses, ip_network
+from typing import Any
+
+from v6t.drivers.duts.plan import (
+    Existing,
+    Step,
+    Want,
+    equals,
+    has_words,
+    line_with,
+    parsed,
+    shown,
+)
+from v6t.drivers.duts.steps import owned, setting
+from v6t.intent.device import Address, Interface, LinkIntent
+
+SHOWN_ROUTES = 64
+"""Up to so many routes are looked up one by one before they are added."""
+PROTO = 86
+"""The routing protocol that v6t's routes name."""
+
+
+# ------------------------------------------------------------------ kernel
+
+
+def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
+    """Load a kernel module that is not loaded yet.
+
+    Args:
+        name: of the module.
+        why: one phrase.
+        unload: shell line that unloads it unless it is in use.
+        in_lab: the kernel is shared with other labs: none sees whether another one uses it, and it stays.
+        load: shell line that loads it; empty: ``modprobe``.
+    """
+    return Step(
+        load or f"modprobe {name}",
+        f"{why}; it stays, other labs share the kernel" if in_lab else why,
+        read=f"ls -d /sys/module/{name} 2>/dev/null || true",
+        want=equals(f"/sys/module/{name}"),
+        undo="" if in_lab else unload,
+        existing=Existing.KEEP,
+    )
+
+
+def conf_key(version: int, port: str, name: str) -> str:
+    """Return the sysctl key of an interface's setting, with slashes if the interface's name has dots."""
+    path = f"net/ipv{version}/conf/{port}/{name}"
+    return path if "." in port else path.replace("/", ".")
+
+
+def sysctl(
+    values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
+) -> Step:
+    """Change kernel settings; the present ones are written back.
+
+    Args:
+        values: by key.
+        why: one phrase.
+        also: a shell line that prints further settings, which the change affects.
+        existing: NONE for settings of an interface that the plan creates.
+    """
+    undo = "" if existing is Existing.NONE else "sysctl -q -e -p -"
+    return Step(
+        f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
+        why,
+        read=f"sysctl -e {' '.join(values)}{also}",
+        want=has_settings(values),
+        undo=undo,
+        undo_text="{old}" if undo else "",
+        existing=existing,
+    )
+
+
+def has_settings(values: Mapping[str, str | int]) -> Want:
+    """Require settings as ``sysctl`` prints them; it writes the dots of interface names as slashes."""
+    wanted = {name.replace("/", "."): str(value) for name, value in values.items()}
+
+    def checker(output: str) -> str | None:
+        rows = (line.partition("=") for line in output.splitlines())
+        present = {name.strip().replace("/", "."): value.strip() for name, _, value in rows}
+        wrong = next((name for name, value in wanted.items() if present.get(name) != value), None)
+        return wrong and f"{wrong} is {shown(present.get(wrong, ''))}, not '{wanted[wrong]}'"
+
+    few = ", ".join(f"{name} {value}" for name, value in values.items())
+    return Want(few if len(values) < 4 else f"these {len(values)} values", checker)
+
+
+def enable_forwarding(ports: Iterable[str]) -> Step:
+    """Forward both versions of IP; settings of the interfaces are restored, too."""
+    values: dict[str, int] = {
+        "net.ipv4.conf.all.forwarding": 1,
+        "net.ipv6.conf.all.forwarding": 1,
+        "net.ipv4.conf.all.rp_filter": 0,
+        "net.ipv4.conf.all.send_redirects": 0,
+    }
+    for port in ports:
+        values |= {conf_key(4, port, name): 0 for name in ("rp_filter", "send_redirects")}
+        names = ("disable_ipv6", "accept_dad", "accept_ra")
+        values |= {conf_key(6, port, name): 0 for name in names}
+    also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
+    return sysctl(
+        values, "forward both versions, whatever the source; no redirects, no address tests", also
+    )
+
+
+def keep_default_route(names: Iterable[str]) -> Step:
+    """Let a forwarding host go on learning its own default route."""
+    values = {conf_key(6, name, "accept_ra"): 2 for name in names}
+    return sysctl(values, "a forwarding host must go on learning its own default route")
+
+
+def enlarge_neighbor_table(neighbors: int) -> Step:
+    """Make room for more neighbors than the kernel keeps by default (it drops them silently)."""
+    room = 1 << (2 * neighbors).bit_length()
+    values = {
+        f"net.ipv{v}.neigh.default.gc_thresh{n}": room * n // 3 if n < 3 else room
+        for v in (4, 6)
+        for n in (3, 2, 1)
+    }
+    return sysctl(values, f"room for {neighbors} neighbors")
+
+
+# ------------------------------------------------------------------ links
+
+
+def is_gone(name: str) -> str:
+    """Return the shell line that succeeds if there is no such interface any more."""
+    return f"! ip link show dev {name} >/dev/null 2>&1"
+
+
+def read_link(name: str) -> str:
+    """Return the shell line that prints an interface, and nothing if it does not exist."""
+    return f"ip -o link show dev {name} 2>/dev/null || true"
+
+
+_LINK = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
+"""A line of ``ip -o link show``: name, flags, and the words before the link layer's."""
+
+
+def is_link(name: str, *flags: str, **numbers: int) -> Want:
+    """Require an interface with flags, and numbers by the words before them (``mtu``, ``qlen``)."""
+
+    def checker(output: str) -> str | None:
+        match = _LINK.match(output.strip())
+        if match is None or match[1] != name:
+            return f"there is no interface {name}; the output is {shown(output)}"
+        missing = [flag for flag in flags if flag not in match[2].split(",")]
+        missing += [words for words in wanted if line_with(match[3], words) is None]
+        return f"{name} is not {missing[0]}; the output is {shown(output)}" if missing else None
+
+    wanted = [f"{word} {number}" for word, number in numbers.items()]
+    return Want(", ".join([*wanted, *flags]) or name, checker)
+
+
+def set_mtu(name: str, mtu: int) -> Step:
+    """Set the MTU of an interface."""
+    return setting(
+        f"ip link set dev {name} mtu VALUE",
+        mtu,
+        f"MTU of {name}",
+        # an alias, which follows a backslash, may hold the same words
+        read=f"ip -o link show dev {name} | sed 's/^[^\\\\]* mtu \\([0-9]*\\) .*/\\1/'",
+        is_gone=is_gone(name),
+    )
+
+
+def set_up(name: str, why: str = "") -> Step:
+    """Set an interface up, and down again if it was down.
+
+    IPv6 addresses that it had before go down with it, unless the kernel is told to keep them.
+    """
+    keep = conf_key(6, name, "keep_addr_on_down")
+    return Step(
+        f"ip link set dev {name} up",
+        why or f"{name} carries test traffic",
+        read=f"ip -o link show dev {name} up | sed 's/^[^<]*<\\([^>]*\\)>.*/\\1/' | tr , '\\n' | "
+        "grep -x -e UP -e LOWER_UP || true",
+        want=equals("UP\nLOWER_UP"),
+        undo=f"k=$(sysctl -n {keep} 2>/dev/null); sysctl -q -e -w {keep}=1; ip link set dev {name} down; "
+        f"s=$?; sysctl -q -e -w {keep}=${{k:-0}}; exit $s",
+        existing=Existing.KEEP,
+        is_gone=is_gone(name),
+    )
+
+
+def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
+    """Add an interface of the plan's own for a VLAN.
+
+    Args:
+        name: the interface that carries the tagged frames.
+        port: the name of the new one.
+        vlan: its number.
+        mtu: of the new interface [octets].
+        why: one phrase.
+    """
+    return [
+        owned(
+            f"ip link add link {name} name {port} type vlan id {vlan}",
+            f"ip link del {port}",
+            why,
+            read=f"ip -d -o link show dev {port} 2>/dev/null || true",
+            want=has_words(f"{port}@{name}", "vlan protocol 802.1Q", f"id {vlan}"),
+        ),
+        set_mtu(port, mtu),
+        set_up(port),
+    ]
+
+
+# ------------------------------------------------------------------ addresses
+
+
+def add_address(interface: Interface, port: str) -> Step:
+    """Add one address, without duplicate address detection."""
+    nodad = " nodad" if interface.version == 6 else ""
+    show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
+    # the same address with another prefix length is another one
+    ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
+
+    def checker(output: str) -> str | None:
+        family = "inet6" if interface.version == 6 else "inet"
+        line = line_with(output, f"{family} {interface.with_prefixlen}")
+        if line is None:
+            return f"{interface} is not on {port}; the output is {shown(output)}"
+        bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
+        return f"{interface} is {bad[0]}" if bad else None
+
+    return Step(
+        # `replace` would make permanent what DHCP or a router advertisement lends
+        f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
+        f"the device's address on {port}",
+        read=f"{ours} || true",  # an interface of the plan's own does not exist yet
+        want=parsed(checker, f"{interface.with_prefixlen}, not tentative"),
+        undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
+        existing=Existing.KEEP,
+        is_gone=is_gone(port),
+    )
+
+
+def keep_addresses(name: str) -> Step:
+    """Restore an interface's IPv6 addresses and routes if a later step removes them.
+
+    The kernel forgets them where IPv6 is disabled on an interface. Leases and what the kernel derives from
+    addresses come back without help.
+    """
+    addresses = (
+        f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
+        "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
+        "-e 's/ deprecated/ preferred_lft 0/'"
+    )
+    ways = (
+        "ip -o -6 route show table all | sed -e 's/\\\\//g; s/ linkdown//g; s/ dead//g' "
+        f"-e 's/.*/route & /' | grep -F ' dev {name} ' | "
+        "grep -v -e ' proto kernel ' -e ' proto ra ' -e ' expires '"
+    )
+    again = (
+        "printf '%s\\n' {old} | while read what net rest; do case $what in\n"
+        f"address) ip -o -6 addr show dev {name} to ${{net%/*}} | grep -q . || "
+        f"ip -6 addr add $net $rest dev {name};;\n"
+        "route) ip -6 route replace $net $rest;;\nesac; done"
+    )
+    return Step(
+        "true",
+        f"IPv6 addresses of {name}, and routes through it",
+        read=f"{addresses}; {ways}; true",
+        undo=again,
+        is_gone=is_gone(name),
+    )
+
+
+# ------------------------------------------------------------------ neighbors and routes
+
+
+def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
+    """Add permanent entries, so that the device resolves no address during trials."""
+    lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
+    again = (
+        f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
+        f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
+    )
+
+    def checker(output: str) -> str | None:
+        rows = (line.split() for line in output.splitlines())
+        present = {w[0]: w[2] for w in rows if len(w) > 3 and w[1] == "lladdr"}
+        for a, m in entries.items():
+            if present.get(str(a), "").lower() != m.lower():
+                return f"{a} is not a permanent neighbor with {m} on {port}"
+        return None
+
+    return Step(
+        "ip -batch -",
+        f"static neighbor entries for the tester's hosts on {port}",
+        text="\n".join(lines) + "\n",
+        read=f"ip neigh show dev {port} nud permanent || true",
+        want=parsed(checker, f"{len(entries)} permanent"),
+        undo=again,
+        undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
+        is_gone=is_gone(port),
+    )
+
+
+def add_routes(entries: Mapping[str, str], why: str) -> Step:
+    """Add routes that do not exist yet.
+
+    Args:
+        entries: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix.
+        why: one phrase.
+    """
+    lines = [f"route add {net} {to} proto {PROTO}" for net, to in entries.items()]
+    sample = list(entries)[:SHOWN_ROUTES]
+
+    def checker(output: str) -> str | None:
+        rows = [line.partition(" ") for line in output.splitlines()]
+        for net in sample:
+            name, to = _printed_network(net), entries[net]
+            own = "\n".join(rest for first, _, rest in rows if first == name)
+            if line_with(own, to, f"proto {PROTO}") is None:
+                return f"there is no route to {net} {to}; the output is {shown(output)}"
+        return None
+
+    return owned(
+        "ip -batch -",
+        "ip -force -batch - 2>/dev/null\ntrue",
+        why,
+        text="\n".join(lines) + "\n",
+        undo_text="".join(f"route del {net} {to} proto {PROTO}\n" for net, to in entries.items()),
+        read="; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in sample),
+        want=parsed(checker, f"{len(entries)} of v6t (proto {PROTO})"),
+    )
+
+
+def _printed_network(net: str) -> str:
+    """Return a network as the first word of its route: iproute2 leaves out the length of a host."""
+    network = ip_network(net)
+    if not network.prefixlen:
+        return "default"
+    return str(network[0]) if network.num_addresses == 1 else str(network)
+
+
+def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
+    """Give an interface the addresses, neighbors and routes of one side.
+
+    Args:
+        side: of the intent.
+        port: the interface.
+        neighbors: the driver's option: ``static``, ``gateway`` or ``resolved``.
+    """
+    steps = [add_address(interface, port) for interface in side.addresses]
+    entries = {} if neighbors == "resolved" else dict(side.neighbors)
+    routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
+    if neighbors == "gateway" and len(entries) > 2:
+        entries, more = _choose_gateways(entries)
+        routes.update({net: f"via {via} dev {port}" for net, via in more.items()})
+    if entries:
+        steps.append(add_neighbors(entries, port))
+    if routes:
+        steps.append(add_routes(routes, f"to the test hosts behind {port}"))
+    return steps
+
+
+def _choose_gateways(
+    entries: Mapping[Address, str],
+) -> tuple[dict[Address, str], dict[str, Address]]:
+    """Return one neighbor per IP version, and routes through it to the others."""
+    gateways: dict[Address, str] = {}
+    routes: dict[str, Address] = {}
+    for version in (4, 6):
+        hosts = [host for host in entries if host.version == version]
+        if not hosts:
+            continue
+        first = hosts[0]
+        gateways[first] = entries[first]
+        singles: list[Any] = [ip_network(h) for h in hosts[1:]]
+        routes.update({str(net): first for net in collapse_addresses(singles)})
+    return gateways, routes

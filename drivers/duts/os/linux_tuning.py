@@ -1,0 +1,178 @@
+"""Offloads, receive hashing, queues, cores and clock of a Linux device."""
+
+from __future__ import annotations
+
+import re
+
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.os.linux import is_gone
+from v6t.drivers.duts.plan import Step, has_members, parsed, shown
+from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.steps import setting
+
+_OFFLOADS = {
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+    "gso": "generic-segmentation-offload",
+    "tso": "tcp-segmentation-offload",
+}
+_HASH_WORDS = {
+    "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
+    "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
+}  # fmt: skip
+_CPU = "/sys/devices/system/cpu"
+_HEX_MASK = re.compile(r"[0-9a-f]+(,[0-9a-f]+)*")
+
+
+def survey(options: LinuxOptions) -> dict[str, str]:
+    """Return commands that show processor, clock and interfaces, for the record."""
+    commands = {
+        "processor": "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1",
+        "smt": f"cat {_CPU}/smt/active",
+        "clock": f"cd {_CPU}; grep -H . cpu0/cpufreq/scaling_driver cpu0/cpufreq/scaling_governor "
+        "cpu0/cpufreq/scaling_min_freq cpu0/cpufreq/scaling_max_freq intel_pstate/no_turbo "
+        "cpufreq/boost",
+        # single words of it: the whole may hold what is nobody's business
+        "boot_line": "tr ' ' '\\n' </proc/cmdline | grep -E '^(isolcpus|nohz_full|rcu_nocbs|"
+        "maxcpus|nosmt|mitigations|intel_pstate|iommu|intel_iommu|hugepages|default_hugepagesz)'",
+    }
+    for side in ("left", "right"):
+        name = getattr(options, side)
+        commands[f"nic_{side}"] = f"ethtool -i {name}; cat /sys/class/net/{name}/device/numa_node"
+        commands[f"offloads_{side}"] = (
+            f"ethtool -k {name} | grep -e ^generic- -e ^large- -e ^tcp- -e ^rx-checksumming "
+            "-e ^tx-checksumming"
+        )
+        commands[f"queues_{side}"] = f"ethtool -l {name}"
+        commands[f"rss_{side}"] = (
+            f"ethtool -n {name} rx-flow-hash udp4; ethtool -n {name} rx-flow-hash udp6"
+        )
+    return commands
+
+
+def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
+    """Return the steps that the options ask for.
+
+    Raises:
+        DutError: the device lacks ethtool.
+    """
+    names = (options.left, options.right)
+    steps: list[Step] = []
+    if (options.rss or options.queues) and "ethtool" not in facts.programs:
+        raise lacking("ethtool", "ethtool")
+    if options.offloads == "off" and "ethtool" in facts.programs:
+        steps += [_disable_offloads(name) for name in names]
+    if options.queues:
+        steps += [_set_queues(name, options.queues) for name in names]
+    if options.rss:
+        steps += [_set_hash(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")]
+    if options.rps:
+        steps += [_set_packet_steering(name, options.rps) for name in names]
+    if options.cores:
+        steps.append(_set_cores(options.cores))
+    clock = {"scaling_governor": options.governor}
+    if options.clock_khz:
+        clock |= dict.fromkeys(("scaling_max_freq", "scaling_min_freq"), str(options.clock_khz))
+    return steps + [_set_clock(name, value) for name, value in clock.items() if value]
+
+
+def _disable_offloads(name: str) -> Step:
+    patterns = "".join(f'/^{long}:/{{n="{short}"}} ' for short, long in _OFFLOADS.items())
+
+    def checker(output: str) -> str | None:
+        on = [line for line in output.splitlines() if line.endswith(" on")]
+        return f"still on: {', '.join(on)}" if on else None
+
+    return Step(
+        f"ethtool -K {name} gro off lro off gso off tso off 2>/dev/null || true",
+        "offloads merge and split the frames that are measured",
+        read=f"ethtool -k {name} | awk -F': ' '{patterns}"
+        'n{split($2,v," "); if ($2 !~ /fixed/) print n, v[1]; n=""}\'',
+        want=parsed(checker, "no offload on"),
+        undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
+        is_gone=is_gone(name),
+    )
+
+
+def _set_queues(name: str, count: int) -> Step:
+    return setting(
+        f"ethtool -L {name} combined VALUE",
+        count,
+        "receive queues, each for a core",
+        read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
+        is_gone=is_gone(name),
+    )
+
+
+def _set_hash(name: str, kind: str, fields: str) -> Step:
+    """``ethtool -N`` reports success when it fails: only ``-n`` shows the result."""
+    letters = "".join(
+        f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in _HASH_WORDS.items()
+    )
+
+    def checker(output: str) -> str | None:
+        found = set(output.strip())
+        if found == set(fields) & set(_HASH_WORDS):
+            return None
+        over = ", ".join(text for letter, text in _HASH_WORDS.items() if letter in found)
+        return f"{name} hashes {kind} over {over or 'nothing'}"
+
+    return Step(
+        f"ethtool -N {name} rx-flow-hash {kind} {fields}",
+        "flows spread over the receive queues by these fields",
+        read=f"ethtool -n {name} rx-flow-hash {kind} | awk '{letters}'",
+        want=parsed(checker, f"hash over {fields}"),
+        undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
+        is_gone=is_gone(name),
+    )
+
+
+def _set_packet_steering(name: str, mask: str) -> Step:
+    queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
+
+    def value(text: str) -> int:
+        return int(text.replace(",", ""), 16)
+
+    def checker(output: str) -> str | None:
+        masks = output.split()
+        agree = (
+            masks
+            and all(map(_HEX_MASK.fullmatch, masks))
+            and set(map(value, masks)) == {value(mask)}
+        )
+        return None if agree else f"masks are {shown(output)}"
+
+    return Step(
+        f"for q in {queues}; do echo {mask} >$q || exit 1; done",
+        "receive packet steering",
+        read=f"cat {queues}",
+        want=parsed(checker, mask),
+        undo=f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done",
+        is_gone=is_gone(name),
+    )
+
+
+def _set_cores(count: int) -> Step:
+    files = [f"{_CPU}/cpu{number}/online" for number in range(1, count)]
+    return Step(
+        f"for c in {_CPU}/cpu[1-9]*; do n=${{c##*/cpu}}; "
+        f"if [ $n -lt {count} ]; then echo 1 >$c/online; else echo 0 >$c/online; fi; done",
+        f"{count} cores",
+        # the first core has no such file; its directory shows that the read works
+        read=f"ls -d {_CPU}/cpu0; grep -l 1 {_CPU}/cpu[1-9]*/online 2>/dev/null || true",
+        want=has_members([f"{_CPU}/cpu0", *files], f"{count} online"),
+        undo=f'for c in {_CPU}/cpu[1-9]*; do f=$c/online; case " "{{old}}" " in '
+        "*$f*) echo 1 >$f;; *) echo 0 >$f;; esac; done",
+    )
+
+
+def _set_clock(name: str, value: str) -> Step:
+    files = f"{_CPU}/cpu[0-9]*/cpufreq/{name}"
+    return Step(
+        f"for f in {files}; do echo {value} >$f || exit 1; done",
+        f"clock of every core: {name}",
+        read=f"cat {files}",
+        want=has_members([value]),
+        undo=f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done",
+    )

@@ -1,0 +1,237 @@
+"""Links, addresses, neighbors, routes and forwarding of OpenBSD."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface, ip_network
+
+from v6t.base.errors import DutError
+from v6t.drivers.duts.facts import Interface
+from v6t.drivers.duts.plan import Existing, Step, equals, has_lines, has_words, parsed, shown
+from v6t.drivers.duts.steps import owned
+from v6t.intent.device import Address, LinkIntent, Network
+
+InterfaceAddress = IPv4Interface | IPv6Interface
+"""An address of an interface, with its prefix length."""
+
+
+# ------------------------------------------------------------------ outputs
+
+
+def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
+    """Parse interfaces and their addresses from ``ifconfig -A``."""
+    interfaces: dict[str, Interface] = {}
+    addresses: dict[str, set[str]] = {}
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        head = re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu (\d+)", block)
+        if not head:
+            continue
+        name, flags, mtu = head.groups()
+        mac = re.search(r"^\s+lladdr (\S+)", block, re.MULTILINE)
+        carrier = not re.search(r"^\s+status: no carrier", block, re.MULTILINE)
+        interfaces[name] = Interface(
+            mac.group(1).lower() if mac else "", "UP" in flags.split(","), carrier, int(mtu)
+        )
+        own = re.findall(r"^\s+inet6? (\S+)", block, re.MULTILINE)
+        addresses[name] = {a.partition("%")[0] for a in own}
+    return interfaces, addresses
+
+
+def lengths(text: str, port: str) -> list[InterfaceAddress]:
+    """Parse the addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
+    found: list[InterfaceAddress] = []
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        if block.startswith(f"{port}: "):
+            for four, mask in re.findall(
+                r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", block, re.MULTILINE
+            ):
+                found.append(ip_interface(f"{four}/{int(mask, 16).bit_count()}"))
+            for six, length in re.findall(
+                r"^\s+inet6 (\S+) .*\bprefixlen (\d+)", block, re.MULTILINE
+            ):
+                found.append(ip_interface(f"{six.partition('%')[0]}/{length}"))
+    return found
+
+
+def printed(own: InterfaceAddress) -> str:
+    """Return an address with its prefix length in the words of ``ifconfig``."""
+    if own.version == 6:
+        return f"inet6 {own.ip} prefixlen {own.network.prefixlen}"
+    return f"inet {own.ip} netmask 0x{int(own.netmask):08x}"
+
+
+def way_back(client: str, text: str) -> str:
+    """Return ``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
+    route = _fields(text)
+    to, port = _destination(route), route.get("interface", "")
+    if not to or not port:
+        return ""
+    return f"client {client.partition('%')[0]} matched {to} dev {port}"
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
+
+
+def _destination(route: Mapping[str, str]) -> str:
+    """Return where a route leads, with its prefix length unless it is a single host's."""
+    to, mask = (route.get(name, "") for name in ("destination", "mask"))
+    if to == "default" or not mask:
+        return to.partition("%")[0]
+    bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
+               for p in re.split(r"[.:]", mask) if p)  # fmt: skip
+    return f"{to.partition('%')[0]}/{bits}"
+
+
+def listed(net: str) -> str:
+    """Return how ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
+    network = ip_network(net)
+    if network.prefixlen == network.max_prefixlen:
+        return str(network.network_address)
+    if network.version == 6:
+        return str(network)
+    octets = max(1, -(-network.prefixlen // 8))
+    return ".".join(str(network.network_address).split(".")[:octets]) + f"/{network.prefixlen}"
+
+
+def cpu(text: str) -> Mapping[str, float]:
+    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of user, nice, system, spin, interrupt, idle.
+
+    ``sysctl`` prints the mean of all cores and nothing of each: with several it is named so, and
+    no verdict about a single one is drawn from it.
+    """
+    cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
+    ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
+    if not cores or not ticks:
+        return {}
+    values = [float(t) for t in ticks.group(1).split(",")]
+    name = "cpu0." if cores.group(1) == "1" else "mean_"
+    return {f"{name}idle": values[-1], f"{name}softirq": values[-2], f"{name}total": sum(values)}
+
+
+# ------------------------------------------------------------------ steps
+
+
+def enable_forwarding() -> Step:
+    """Forward both versions of IP."""
+    names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
+    return Step(
+        f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null",
+        "forward both versions",
+        read=f"sysctl {' '.join(names)}",
+        want=has_lines(*(f"{name}=1" for name in names)),
+        undo="sysctl {words} >/dev/null",
+    )
+
+
+def configure_side(side: LinkIntent, port: str) -> list[Step]:
+    """Give an interface the addresses, neighbors and routes of one side."""
+    steps = [set_up(port)]
+    if any(interface.version == 6 for interface in side.addresses):
+        steps.append(enable_ipv6(port))
+    steps += [add_address(interface, port) for interface in side.addresses]
+    steps += [add_neighbor(address, mac, port) for address, mac in side.neighbors.items()]
+    steps += [add_route(net, via, port) for net, via in side.routes.items()]
+    return steps
+
+
+def set_up(port: str) -> Step:
+    """Set an interface up, and down again if it was down."""
+    return Step(
+        f"ifconfig {port} up",
+        f"{port} carries test traffic",
+        read=f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'",
+        want=equals("up"),
+        undo=f"ifconfig {port} down",
+        existing=Existing.KEEP,
+    )
+
+
+def enable_ipv6(port: str) -> Step:
+    """Give an interface a link-local address, which would otherwise come with the first one and stay."""
+    return Step(
+        f"ifconfig {port} inet6 eui64",
+        f"IPv6 on {port}: the first address would bring a link-local one that stays",
+        read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
+        want=parsed(
+            lambda out: None if out.split()[:1] == ["inet6"] else "there is no link-local address",
+            "'inet6 fe80:'",
+        ),
+        undo=f"ifconfig {port} -inet6",
+        existing=Existing.KEEP,
+    )
+
+
+def add_address(interface: InterfaceAddress, port: str) -> Step:
+    """Add one address."""
+    family = "inet" if interface.version == 4 else "inet6"
+    length = "/" if interface.version == 4 else " prefixlen "
+    words = printed(interface)
+
+    def checker(output: str) -> str | None:
+        found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
+        if not found:
+            return f"'{words}' is missing; the output is {shown(output)}"
+        return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
+
+    return Step(
+        f"ifconfig {port} {family} alias {interface.ip}{length}{interface.network.prefixlen}",
+        f"the device's address on {port}",
+        read=f"ifconfig {port} | grep -wF '{words}' || true",
+        want=parsed(checker, f"'{words}'"),
+        undo=f"ifconfig {port} {family} {interface.ip} delete",
+        existing=Existing.KEEP,
+    )
+
+
+def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
+    """Refuse an address that the interface has with another length: it would get the test's, and be lost.
+
+    Args:
+        side: of the intent.
+        port: the interface.
+        links: the output of ``ifconfig -A``.
+
+    Raises:
+        DutError: naming the address.
+    """
+    for own in lengths(links, port):
+        if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
+            raise DutError(
+                f"{port} has {own} already, and the test wants another prefix length",
+                f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
+                code="address-conflict",
+            )
+
+
+def add_neighbor(address: Address, mac: str, port: str) -> Step:
+    """Add a permanent entry, so that the device resolves no address during trials."""
+    tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
+    return owned(
+        f"{tool} -s {address} {mac}{permanent}",
+        f"{tool} -d {address}",
+        f"static neighbor entries for the tester's hosts on {port}",
+        read=f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z",
+        want=has_words(f"{address} {mac.lower()} {port} permanent"),
+    )
+
+
+def add_route(net: Network, via: Address, port: str) -> Step:
+    """Add a route to this network itself, not one that leads there with others."""
+    family = "-inet" if net.version == 4 else "-inet6"
+    line = re.escape(listed(str(net)))
+
+    def checker(output: str) -> str | None:
+        rows = (row.split() for row in output.splitlines())
+        if any(row[:2] == [listed(str(net)), str(via)] for row in rows):
+            return None
+        return f"there is no route to {net} by {via}; the output is {shown(output)}"
+
+    return owned(
+        f"route -qn add {family} {net} {via}",
+        f"route -qn delete {family} {net} {via}",
+        f"to the test hosts behind {port}",
+        read=f"route -n show {family} | grep '^{line} ' || true",
+        want=parsed(checker, f"{net} by {via}"),
+    )

@@ -1,0 +1,141 @@
+"""The usual kinds of steps; none of them depends on an operating system beyond POSIX and ``/proc``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from v6t.drivers.duts.plan import Existing, Step, Want, equals, parsed
+
+
+def owned(create: str, delete: str, why: str, *, read: str, want: Want, **more: Any) -> Step:
+    """Create an object of v6t's own, and delete it at the rollback.
+
+    Args:
+        create, delete: shell lines.
+        why: one phrase.
+        read: prints the object, and nothing if it does not exist; then the plan is refused.
+        want: what ``read`` must print of it.
+        more: other fields of :class:`Step`.
+    """
+    return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **more)
+
+
+def setting(write: str, value: object, why: str, *, read: str, **more: Any) -> Step:
+    """Set one value, and write the present one back at the rollback.
+
+    Args:
+        write: a shell line with ``VALUE`` for the value.
+        value: a single word.
+        why: one phrase.
+        read: prints the value alone.
+        more: other fields of :class:`Step`.
+    """
+    set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
+    return Step(set_to, why, read=read, want=equals(value), undo=undo, **more)
+
+
+def config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
+    """Write a file of v6t's own directory."""
+    return owned(
+        f"umask 077; cat >{path} && chmod {mode} {path}",
+        f"rm -f {path}",
+        why,
+        text=text,
+        read=f"ls {path} 2>/dev/null && cat {path}; true",
+        want=parsed(
+            lambda out: (
+                None if out.strip() == f"{path}\n{text.strip()}" else "the file has other content"
+            ),
+            "what was written",
+        ),
+    )
+
+
+def directory(path: str, why: str) -> Step:
+    """Make a directory for files of a program, which is removed with everything in it."""
+    return owned(
+        f"mkdir -m 700 {path}",
+        f"find {path} -depth -delete",
+        why,
+        read=f"ls -d {path} 2>/dev/null || true",
+        want=equals(path),
+    )
+
+
+def daemon(
+    start: str,
+    pid_file: str,
+    process: str,
+    why: str,
+    *,
+    probe: str = "",
+    want: Want | None = None,
+    log: str = "",
+    stop: str = "",
+    deadline_s: float = 60.0,
+) -> Step:
+    """Start a program that keeps running, and stop it at the rollback.
+
+    Args:
+        start: a shell line that leaves the number of the process in ``pid_file``, now or a moment later.
+        pid_file: its path.
+        process: what the kernel calls the process.
+        why: one phrase.
+        probe: a shell line that prints something once the program is ready, and nothing before.
+        want: what the read-back must print: the name of the process, then the output of ``probe``.
+        log: the file with the program's messages, whose end is shown if it has ended.
+        stop: a shell line that stops it; empty: :func:`stop_process`.
+        deadline_s: how long starting and stopping may take [s].
+    """
+    comm = f"cat /proc/$(cat {pid_file})/comm"
+    name = f"{comm} || tail -n 2 {log}" if log else comm
+    is_ready = f'[ "$({comm} 2>/dev/null)" = {process} ]'
+    if probe:
+        is_ready += f' && [ -n "$({probe} 2>/dev/null)" ]'
+    # a process that has ended never becomes ready
+    runs = f"{{ [ ! -s {pid_file} ] || [ -e /proc/$(cat {pid_file}) ]; }}"
+    return owned(
+        start,
+        stop or stop_process(pid_file, process),
+        why,
+        read=f"{{ {name}; {f'{probe}; ' if probe else ''}}} 2>/dev/null; true",
+        want=want or equals(process),
+        wait=f"n=0; until {is_ready}; do n=$((n+1)); [ $n -lt 50 ] && {runs} || break; sleep 0.2; done",
+        deadline_s=deadline_s,
+    )
+
+
+def background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
+    """Return the shell line that starts a program which stays in the foreground.
+
+    Nothing is started whose number cannot be stored, as on a full disk: nobody could stop it.
+    """
+    run = f"echo $$ >{pid_file} && exec {command}"
+    return f"setsid sh -c '{run}' </dev/null >{log} 2>&1 &"
+
+
+def stop_process(pid_file: str, process: str) -> str:
+    """Return the shell line that stops our process of this name, and no other.
+
+    If ours has ended by itself, its number may be another's: that one is not waited for, either. If it
+    does not stop, its number is kept for the next try.
+    """
+    return _stop_command(pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]', "kill $p")
+
+
+def stop_group(pid_file: str, program: str) -> str:
+    """Return the shell line that stops the group that our process leads, while it runs this program.
+
+    Others of the group may go on when the first one has ended. The executable identifies them: a worker
+    may have no arguments, and the kernel may call it otherwise.
+    """
+    members = "ps -eo pid=,pgid= | while read q g; do [ $g != $p ] || readlink /proc/$q/exe; done"
+    return _stop_command(pid_file, f"{members} | grep -q '/{program}$'", "kill -- -$p")
+
+
+def _stop_command(pid_file: str, is_ours: str, kill: str) -> str:
+    return (
+        f"p=$(cat {pid_file} 2>/dev/null) || exit 0; ours() {{ {is_ours}; }}; ours && {kill}; "
+        "n=0; while ours && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.2; done; "
+        f"! ours && rm -f {pid_file}"
+    )

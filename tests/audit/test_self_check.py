@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import find
+from v6t.audit import self_check
+from v6t.audit.self_check import check_audit, draw_params
+from v6t.base.errors import EnvironmentLacking
+from v6t.core.config.plugins import load_plugin, names
+from v6t.tests.core.support import v6t
+
+
+def test_absent_hypothesis_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(EnvironmentLacking) as raised:
+        check_audit(load_plugin("siit"))
+    assert raised.value.code == "missing-package"
+
+
+def test_technology_without_view_is_noted() -> None:
+    findings, note = check_audit(load_plugin("dns64"))
+    assert (findings, note != "") == ([], True)
+
+
+def test_drawn_parameters_differ_from_defaults() -> None:
+    strategy = draw_params(load_plugin("siit"))
+    assert find(strategy, lambda params: params.get("lowest_ipv6_mtu", 1280) > 1280)
+
+
+def test_accused_device_is_not_conformant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        self_check, "find_accusations", lambda technology: ["rfc1-1-wrong: it fails"]
+    )
+    done = v6t("plugins", "--check", "siit")
+    assert done.code == "not-conformant"
+    assert "rfc1-1-wrong" in done.out
+
+
+def test_suite_that_accuses_drawn_parameters_only_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def accuse(technology) -> list[str]:
+        return [] if technology.params == type(technology.params)() else ["rfc1-1-wrong: it fails"]
+
+    monkeypatch.setattr(self_check, "find_accusations", accuse)
+    findings, _ = check_audit(load_plugin("siit"))
+    assert {text for _, text in findings} == {"rfc1-1-wrong: it fails"}
+    assert "=" in findings[0][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", [n for n in names() if load_plugin(n).__module__[:4] == "v6t."])
+def test_suites_accuse_no_technology_for_drawn_parameters(plugin: str) -> None:
+    assert check_audit(load_plugin(plugin))[0] == []

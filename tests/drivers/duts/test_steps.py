@@ -1,0 +1,169 @@
+"""Steps: one read before a change and after it, and the factories of the usual steps."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from v6t import drivers
+from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_members
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.steps import background_command, config_file, daemon, owned, setting
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.nat66 import Nat66
+
+from .cases import CASES
+
+POSSIBLE, WHY = available()
+DUTS = Path(drivers.__path__[0]) / "duts"
+
+
+def run(line, text=""):
+    done = subprocess.run(
+        ["sh", "-c", line], input=text, capture_output=True, text=True, check=False
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("existing", "undo", "is_read"),
+    [
+        (Existing.RESTORE, "x", True),
+        (Existing.RESTORE, "", False),
+        (Existing.KEEP, "x", True),
+        (Existing.REFUSE, "", True),
+        (Existing.NONE, "x", False),
+    ],
+)
+def test_step_read_before_change_depends_on_undo(existing, undo, is_read):
+    step = Step("set", "x", read="look", undo=undo, existing=existing)
+    assert step.before == ("look" if is_read else "")
+
+
+def test_step_check_is_its_read_after_the_wait():
+    step = Step("set", "x", read="look", want=equals("7"), wait="sleep 1")
+    assert step.check.command == "sleep 1; look"
+    assert step.check.checker("7\n") is None
+
+
+@pytest.mark.parametrize(
+    ("present", "difference"), [("7\n", None), ("8\n", "'8' -> 7"), ("", "nothing -> 7")]
+)
+def test_step_difference_names_present_and_wanted_state(present, difference):
+    step = Step("set", "x", read="look", want=equals(7))
+    assert step.difference(present) == difference
+
+
+def test_step_without_want_has_no_difference():
+    assert Step("set", "x", read="look").difference("8") is None
+
+
+@pytest.mark.parametrize(
+    ("want", "right", "wrong"),
+    [
+        (has_members(["a", "b"]), "b a\na\n", "a\n"),
+        (has_members(["a"]), "a\n", "a b\n"),
+        (has_line_like(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
+    ],
+)
+def test_want_compares_whole_members_and_lines(want, right, wrong):
+    assert want.checker(right) is None
+    assert want.checker(wrong) is not None
+
+
+def test_setting_writes_the_present_value_back():
+    step = setting("tool mtu VALUE", 1500, "x", read="look")
+    assert (step.set, step.undo) == ("tool mtu 1500", "tool mtu {words}")
+    assert step.existing is Existing.RESTORE
+
+
+def test_owned_object_that_exists_is_refused():
+    step = owned("create", "delete", "x", read="look", want=equals("it"))
+    assert (step.set, step.undo, step.existing) == ("create", "delete", Existing.REFUSE)
+
+
+def test_config_file_reads_its_name_and_content(tmp_path):
+    step = config_file(f"{tmp_path}/f", "a\nb\n", "x")
+    assert run(step.read) == ""
+    run(step.set, step.text)
+    assert step.check.checker(run(step.check.command)) is None
+    (tmp_path / "f").write_text("")
+    assert run(step.read)
+    assert step.check.checker(run(step.check.command)) is not None
+    run(step.undo)
+    assert run(step.read) == ""
+
+
+@pytest.mark.parametrize(("command", "runs"), [("sleep 60", True), ("no-such-program", False)])
+def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_path):
+    pid = f"{tmp_path}/pid"
+    probe = f"[ ! -s {pid} ] || echo ready"
+    step = daemon(background_command(pid, command), pid, "sleep", "x", probe=probe)
+    step = replace(step, want=equals("sleep\nready"))
+    assert run(step.read) == ""
+    run(step.set)
+    assert (step.check.checker(run(step.check.command)) is None) is runs
+    run(f"({step.undo})")
+    assert run(step.read) == ""
+
+
+def test_daemon_that_has_ended_shows_the_end_of_its_log(tmp_path):
+    (tmp_path / "pid").write_text("999999999\n")
+    (tmp_path / "log").write_text("begins\nno space left\n")
+    step = daemon("x", f"{tmp_path}/pid", "named", "x", log=f"{tmp_path}/log")
+    assert "no space left" in run(step.check.command)
+
+
+def test_no_checker_searches_its_text_anywhere_in_the_output():
+    """A part of a name, an address or a number would prove another object."""
+    searches = []
+    for path in [*DUTS.glob("kinds/**/*.py"), *DUTS.glob("os/*.py"), DUTS / "steps.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name == "checker":
+                output = node.args.args[0].arg
+                searches += [
+                    f"{path.name}:{part.lineno}"
+                    for part in ast.walk(node)
+                    if isinstance(part, ast.Compare)
+                    and isinstance(part.ops[0], (ast.In, ast.NotIn))
+                    and isinstance(part.comparators[0], ast.Name)
+                    and part.comparators[0].id == output
+                ]
+    assert searches == []
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.driver not in ("command", "network-cli")],
+                         ids=lambda c: c.name)  # fmt: skip
+def test_plan_reads_each_state_with_one_command(case):
+    driver = make_driver(case.driver, case.options)
+    plan = driver.plan(case.intent, driver.example(case.intent))
+    twice = [step.set for step in plan.steps if step.proof]
+    assert all("nat44 plugin enable" in command for command in twice)
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+@pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
+def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
+    driver, intent = make_driver("nftables66", {}), Nat66().dut_intent()
+    facts = driver.example(intent)
+    change = driver.beside(intent, facts)
+    (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
+    text = next(s.text for s in driver.plan(intent, facts).steps if "v6t.nft" in s.set and s.text)
+    script = [f"cat >/tmp/v6t-$$.nft; nft -f /tmp/v6t-$$.nft && rm /tmp/v6t-$$.nft; {load.read}"]
+    script += [f"{change.command(action)}; {change.look}" for action in ("add", "change", "remove")]
+    script += [load.read]
+    output = run("unshare -n sh -c " + f"'{_quote('; echo @@; '.join(script))}'", text)
+    loaded, *looks, after = output.split("@@\n")
+    for action, look in zip(("add", "change", "remove"), looks, strict=True):
+        assert change.wrong(action, look) is None
+    assert load.check.checker(loaded) is None
+    assert load.check.checker(after) is None
+
+
+def _quote(line):
+    return line.replace("'", "'\\''")
