@@ -170,7 +170,8 @@ class PortSet(PortSharing):
     def have(self, ports: U64) -> Mask:
         """Select the ports that belong to the set."""
         psids, owned = self.find_psids(ports.astype("u8"))
-        return owned & (psids == self.psid)
+        good: Mask = owned & (psids == self.psid)
+        return good
 
     def __contains__(self, port: object) -> bool:
         return isinstance(port, int) and 0 <= port <= 65535 and self.find_psid(port) == self.psid
