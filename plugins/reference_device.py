@@ -139,7 +139,7 @@ class Answer:
 DROP_ALL = Answer([(NOT_FORWARDED, True)])
 """The answer to packets that no device forwards."""
 
-Handler: TypeAlias = "Callable[[U8], Handled | Answer]"
+Handler: TypeAlias = "Callable[[U8], Answer]"
 """Takes equally long IP packets of one version, ``(n, length)``, at least a header long."""
 
 
@@ -192,9 +192,7 @@ class ReferenceDevice:
                 if not len(packets):
                     continue
             rows = np.flatnonzero(mine)
-            handled = handler(packets)
-            if isinstance(handled, Answer):
-                handled = handled.settle(packets)
+            handled = handler(packets).settle(packets)
             reason[rows] = handled.reason
             parts += [(rows[part.rows], part) for part in handled.leaving]
         return Expected(_assemble(departure, count, length, parts), length, reason)
@@ -241,21 +239,6 @@ def _assemble(
     return out
 
 
-def dropped(count: int, reason: int) -> Handled:
-    """Drop all packets for one reason."""
-    return Handled(np.full(count, reason, dtype=np.uint8), ())
-
-
-def route(packets: U8, version: int, reason: Reasons) -> Handled:
-    """Forward the packets without a drop reason natively, with TTL or hop limit decremented."""
-    reason = reason.copy()
-    reason[(reason == FORWARDED) & (read_hops(packets, version) <= 1)] = EXHAUSTED
-    rows = reason == FORWARDED
-    forwarded = packets[rows] if not rows.all() else packets.copy()
-    decrement_hops(forwarded, version)
-    return Handled(reason, (Leaving(rows, forwarded, version),) if len(forwarded) else ())
-
-
 def route_all(version: int) -> Handler:
     """Return a handler that forwards all packets natively."""
 
@@ -276,38 +259,6 @@ def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Re
     for reason, condition in reversed(checks):
         np.copyto(chosen, np.uint8(reason) if isinstance(reason, int) else reason, where=condition)
     return chosen
-
-
-def answer(reason: Reasons, build: Callable[[Mask], U8], version: int) -> Handled:
-    """Emit what ``build`` makes of the packets without a drop reason."""
-    good = reason == FORWARDED
-    return Handled(reason, (Leaving(good, build(good), version),) if good.any() else ())
-
-
-def answer_or_route(
-    packets: U8,
-    ours: Mask,
-    reason: Reasons,
-    build: Callable[[Mask], U8],
-    *,
-    stray: Mask | None = None,
-) -> Handled:
-    """Emit what ``build`` makes of the device's IPv6 packets as IPv4, and route the others.
-
-    Args:
-        packets: IPv6 packets.
-        ours: ``(n,)``, packets for the device itself.
-        reason: ``(n,)``, drop reasons of these packets.
-        build: makes the packets that leave, given their rows.
-        stray: ``(n,)``, packets that are not for the device and are not routed either.
-    """
-    good = ours & (reason == FORWARDED)
-    leaving = (Leaving(good, build(good), 4),) if good.any() else ()
-    if ours.all():
-        return Handled(reason, leaving)
-    unroutable = ours if stray is None else ours | stray
-    native = route(packets, 6, choose_reasons(len(packets), (NOT_FORWARDED, unroutable)))
-    return Handled(np.where(ours, reason, native.reason), leaving + native.leaving)
 
 
 _NEVER = {v: [n for n in UNFORWARDED.values() if n.version == v] for v in (4, 6)}

@@ -203,11 +203,6 @@ def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> 
     return replace(traffic_class, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]
 
 
-def replaced(traffic_class: TrafficClass, layer: str, **fields: object) -> tuple[Layer, ...]:
-    """Return the layers of a class with some fields of one header changed."""
-    return traffic_class.replace_fields(layer, **fields)
-
-
 def customer_class(
     name: str,
     ethernet_headers: Sequence[Layer],

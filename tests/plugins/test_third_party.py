@@ -9,8 +9,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from v6t.audit.auditor import load_suites, select_clauses
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.suites import load_suites, select_clauses
 from v6t.core.config import plugins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
