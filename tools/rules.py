@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import configparser
 import json
 import re
 import subprocess
@@ -20,8 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-
-import grimp
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 LIMITS = Path("tools/limits.json")
@@ -174,25 +171,11 @@ def count_module_names(root: Path) -> Counter[str]:
     )
 
 
-def count_ignored_imports(root: Path) -> Counter[str]:
-    """Count the imports that ``setup.cfg`` exempts from the import contracts."""
-    config = configparser.ConfigParser(delimiters=("=",))
-    config.read(root / "setup.cfg")
-    graph = grimp.build_graph(*config["importlinter"]["root_packages"].split(), cache_dir=None)
-    counts: Counter[str] = Counter()
-    for section in config.sections():
-        for line in config[section].get("ignore_imports", "").strip().splitlines():
-            count = len(graph.find_matching_direct_imports(import_expression=line.strip()))
-            counts[f"{section.rpartition(':')[2]}: {line.strip()}"] = count
-    return counts
-
-
 RULES: Mapping[str, Callable[[Path], Counter[str]]] = {
     "docstrings not in the imperative (ruff D401)": count_moods,
     "words to avoid (tools/words.txt)": count_words,
     "functions not named by a verb phrase": count_names,
     "module names in strings": count_module_names,
-    "imports exempt from the contracts (setup.cfg)": count_ignored_imports,
 }
 
 

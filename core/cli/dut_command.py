@@ -67,7 +67,7 @@ def dut_flags(command: F) -> F:
 
 @click.group(
     cls=CommandGroup,
-    short_help="configure, compare, verify, watch and roll back the device under test",
+    short_help="configure, compare, verify and roll back a device",
     no_args_is_help=False,
 )
 def command() -> None:

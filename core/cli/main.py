@@ -27,7 +27,7 @@ COMMANDS = {
     "resume": "continue an interrupted run",
     "report": "write the report of a run or campaign",
     "audit": "test a device clause by clause for conformance to RFCs",
-    "dut": "configure, compare, verify, watch and roll back the device under test",
+    "dut": "configure, compare, verify and roll back a device",
     "compare": "compare runs with one another or with published results",
     "trend": "find changes among many runs of the same",
     "campaign": "carry out many runs described by one file",
