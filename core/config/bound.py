@@ -98,7 +98,7 @@ class BoundRun:
             UsageError: the driver changes nothing of this technology.
         """
         plan = self.driver.plan(self.intent, self.driver.example(self.intent))
-        change = plan.beside
+        change = plan.live_change
         return "" if change is None else change.what + (change.how and f" ({change.how})")
 
     @cached_property

@@ -118,7 +118,7 @@ def caveats(bound: BoundRun) -> list[str]:
 
 
 def _of_the_device(bound: BoundRun) -> Iterator[str]:
-    run, own = bound.settings, bound.driver.suited(bound.technology.name)
+    run, own = bound.settings, bound.driver.parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in run.suited:
         usual = f", not {as_yaml(defaults[name].get_default())}" if name in defaults else ""

@@ -101,7 +101,7 @@ def resolve_and_bind(
     dut_settings, driver = _dut(
         testbed, flags, testbed_doc, own or REFERENCE, swapped=initiator == "right"
     )
-    suited = {k: v.value for k, v in driver.suited(name).items()}
+    suited = {k: v.value for k, v in driver.parameter_overrides(name).items()}
     own_params = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
         own_params = {**benchmark.parameters(plugin_type), **own_params}

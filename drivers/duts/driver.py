@@ -14,7 +14,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
-from v6t.drivers.duts.readings import Reading, Suited
+from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.drivers.tester import Oracle
@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
-__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "Suited", "check_interfaces"]
+__all__ = [
+    "DeviceTechnology",
+    "Driver",
+    "ParameterOverride",
+    "Reading",
+    "ReferencePart",
+    "check_interfaces",
+]
 
 T = TypeVar("T")
 
@@ -215,19 +222,21 @@ class Driver(ABC):
             DutError: the device is not in a state to be used.
         """
 
-    def suited(self, technology: str) -> Mapping[str, Suited]:
+    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         """Return defaults for parameters of a technology whose own ones it cannot take."""
         return {}
 
-    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         """Return what can be changed under traffic without an effect on it; None: nothing."""
         return None
 
-    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         """Return a route that no test packet takes and that updates move; None: none can be."""
         return None
 
-    def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
+    def find_bgp_speaker(
+        self, intent: Intent, facts: Facts
+    ) -> tuple[Sequence[Step], Change] | None:
         """Return a BGP speaker and the route that it moves; None: it has no speaker."""
         return None
 
@@ -284,20 +293,20 @@ class Driver(ABC):
         if required.route_updates:
             change: Change | None
             if required.bgp_speaker:
-                steps, change = self.speaker(intent, facts) or ((), None)
+                steps, change = self.find_bgp_speaker(intent, facts) or ((), None)
             else:
-                steps, change = (), self.updates(intent, facts)
+                steps, change = (), self.find_route_update(intent, facts)
             protocol = " by BGP" if required.bgp_speaker else ""
             problem = f"does not change routes under traffic{protocol}"
             update = self._require(change, problem, leave_out)
-            plan = replace(plan, steps=(*plan.steps, *steps, update.kept), updates=update)
+            plan = replace(plan, steps=(*plan.steps, *steps, update.kept), route_update=update)
         if required.live_change:
-            beside = self._require(
-                self.beside(intent, facts),
+            change = self._require(
+                self.find_live_change(intent, facts),
                 f"has nothing of {intent.technology} that it could change under traffic",
                 "leave reconfiguration out of --measure, or choose another driver",
             )
-            plan = replace(plan, steps=(*plan.steps, beside.kept), beside=beside)
+            plan = replace(plan, steps=(*plan.steps, change.kept), live_change=change)
         return plan
 
     def _require(self, capability: T | None, problem: str, hint: str) -> T:

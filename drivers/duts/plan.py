@@ -208,8 +208,8 @@ class Plan:
         flush: actions that empty the device's state between trials; none: it has no state.
         checks: read-backs beyond those of the steps.
         notes: what a reader should know: defaults that matter, deviations.
-        beside: what is changed under traffic; None: nothing is.
-        updates: the route that updates move back and forth, by ``add`` and ``change``; None: none.
+        live_change: what is changed under traffic; None: nothing is.
+        route_update: the route that updates move back and forth, by ``add`` and ``change``; None: none.
         asked: the query repeated under traffic; None: the read-back with the shortest answer.
     """
 
@@ -219,8 +219,8 @@ class Plan:
     flush: tuple[Step, ...] = ()
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
-    beside: Change | None = None
-    updates: Change | None = None
+    live_change: Change | None = None
+    route_update: Change | None = None
     asked: Check | None = None
 
     @property

@@ -54,7 +54,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Suited:
+class ParameterOverride:
     """A default of a parameter that a device can take, in place of the technology's own.
 
     Attributes:

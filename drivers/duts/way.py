@@ -198,7 +198,7 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
     texts += [(f"step ({s.why})", f"{s.set}\n{s.text}", s.maps) for s in plan.flush]
     texts += [
         (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
-        for change in (plan.beside, plan.updates)
+        for change in (plan.live_change, plan.route_update)
         if change is not None
     ]
     for what, text, maps in texts:

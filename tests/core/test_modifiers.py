@@ -233,12 +233,12 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
 ])  # fmt: skip
 def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     plan, bound = plan_of(plugin, dut, "routing")
-    change = plan.updates
+    change = plan.route_update
     assert change is not None and plan.steps[-1].undo == change.remove
     assert change.added != change.changed
     assert change.add != change.change
     plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
-    assert plain.updates is None and len(plain.steps) < len(plan.steps)
+    assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = plan_text(bound.driver, plan)
     assert change.add in text and change.change in text
 
@@ -249,8 +249,8 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
         benchmarks=("reconfiguration",),
     ))  # fmt: skip
     plan = plan_without_device(bind(run))[1]
-    assert plan.beside is not None and plan.updates is not None
-    assert plan.beside.look != plan.updates.look
+    assert plan.live_change is not None and plan.route_update is not None
+    assert plan.live_change.look != plan.route_update.look
 
 
 @pytest.mark.parametrize(("plugin", "dut", "modifier", "code"), [

@@ -38,15 +38,15 @@ def asked(plugin="siit", dut=None, tester=None, options=None, **own):
 def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     """What is added is in the undo record from the beginning, and is none of the run's own."""
     driver, plan = plan_without_device(bind(asked(plugin, dut, "embedded")))
-    assert isinstance(plan.beside, Change)
-    assert plan.steps[-1].undo == plan.beside.remove
+    assert isinstance(plan.live_change, Change)
+    assert plan.steps[-1].undo == plan.live_change.remove
     text = plan_text(driver, plan)
     for action in ACTIONS:
-        assert plan.beside.command(action) in text
+        assert plan.live_change.command(action) in text
     bare = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
-    assert bare.beside is None
+    assert bare.live_change is None
     if plugin != "nat44":  # room for the run's connections
-        assert replace(plan, beside=None, steps=plan.steps[:-1]) == bare
+        assert replace(plan, live_change=None, steps=plan.steps[:-1]) == bare
 
 
 @pytest.mark.parametrize(("plugin", "dut", "code"), [

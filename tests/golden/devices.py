@@ -100,7 +100,10 @@ def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
         "flush": [line for s in plan.flush for line in _lines(s.set, s.text, _command(s.check))],
         "verdicts": ["".join(_accepts(check, o) for o in outputs) for check in checks],
         "changes": [
-            line for change in (plan.beside, plan.updates) if change for line in _change(change)
+            line
+            for change in (plan.live_change, plan.route_update)
+            if change
+            for line in _change(change)
         ],
         "readings": [
             line

@@ -226,5 +226,7 @@ def is_refused(driver: Any, intent: DeviceIntent) -> bool:
 def plan_of(driver: Any, intent: DeviceIntent) -> Any:
     """Return all that a plan does at once and under traffic."""
     plan = driver.plan(intent, driver.example(intent))
-    changes = [change and (change.add, change.change) for change in (plan.beside, plan.updates)]
+    changes = [
+        change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
+    ]
     return [s.set + s.text for s in plan.steps], changes, plan.asked and plan.asked.command

@@ -24,7 +24,7 @@ class LinuxRouter(LinuxDriver):
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)
         return self.finish(facts, self.base(intent, facts), notes=notes)
 
-    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.moved_route(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.driver import Suited
+from v6t.drivers.duts.driver import ParameterOverride
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, map_rules
@@ -24,10 +24,13 @@ NSP = "2001:db8:64::/96"
 _NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 _ONE_HOST = "Tundra's CLAT translates one address of the customer's"
 SUITED = {
-    "siit": {"eam": Suited([], _NO_MAPPINGS), "prefix": Suited(NSP, _NO_MAPPINGS)},
+    "siit": {
+        "eam": ParameterOverride([], _NO_MAPPINGS),
+        "prefix": ParameterOverride(NSP, _NO_MAPPINGS),
+    },
     "clat": {
-        "clat_ipv4": Suited("198.18.0.2/32", _ONE_HOST),
-        "clat_ipv6": Suited("2001:2:0:2::2/128", _ONE_HOST),
+        "clat_ipv4": ParameterOverride("198.18.0.2/32", _ONE_HOST),
+        "clat_ipv6": ParameterOverride("2001:2:0:2::2/128", _ONE_HOST),
     },
 }
 
@@ -76,7 +79,7 @@ class Tundra(TunTranslator):
         asked = f"{self.options.program} --version"
         return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
 
-    def suited(self, technology: str) -> Mapping[str, Suited]:
+    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         """Return a prefix in place of mappings; one host in place of a network."""
         return SUITED.get(technology, {})
 

@@ -210,15 +210,19 @@ def plan_lines(plan: Plan) -> list[str]:
             lines += _check_lines([step.check] if step.check else [])
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
-    if plan.beside is not None:
-        how = f" ({plan.beside.how})" if plan.beside.how else ""
-        lines += ["", f"# under traffic: {plan.beside.what} beside it{how}"]
+    if plan.live_change is not None:
+        how = f" ({plan.live_change.how})" if plan.live_change.how else ""
+        lines += ["", f"# under traffic: {plan.live_change.what} beside it{how}"]
         for action in ACTIONS:
-            lines += [f"#    {action}", plan.beside.command(action)]
-        lines += _comment("check", plan.beside.look)
-    if plan.updates is not None:
-        lines += ["", f"# under traffic, in turn: {plan.updates.what} is moved"]
-        lines += [plan.updates.add, plan.updates.change, *_comment("check", plan.updates.look)]
+            lines += [f"#    {action}", plan.live_change.command(action)]
+        lines += _comment("check", plan.live_change.look)
+    if plan.route_update is not None:
+        lines += ["", f"# under traffic, in turn: {plan.route_update.what} is moved"]
+        lines += [
+            plan.route_update.add,
+            plan.route_update.change,
+            *_comment("check", plan.route_update.look),
+        ]
     return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
 
 
@@ -242,11 +246,11 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "flush": [s.set for s in plan.flush],
         "notes": list(plan.notes),
     }
-    if plan.beside:
-        commands = {action: plan.beside.command(action) for action in ACTIONS}
-        data["beside"] = {"what": plan.beside.what, **commands}
-    if plan.updates:
-        data["updates"] = [plan.updates.add, plan.updates.change]
+    if plan.live_change:
+        commands = {action: plan.live_change.command(action) for action in ACTIONS}
+        data["beside"] = {"what": plan.live_change.what, **commands}
+    if plan.route_update:
+        data["updates"] = [plan.route_update.add, plan.route_update.change]
     return data
 
 

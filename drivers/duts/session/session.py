@@ -63,7 +63,7 @@ class Session(Transaction, DeviceSession):
             self.reconfigure("add")
 
     def update_routes(self) -> str:
-        change = self.require_plan().updates
+        change = self.require_plan().route_update
         if change is None:
             raise self._make_unsupported_error("change routes")
         self._route_updates += 1
@@ -179,7 +179,7 @@ class Session(Transaction, DeviceSession):
 
     @property
     def _live_change(self) -> Change:
-        change = self.require_plan().beside
+        change = self.require_plan().live_change
         if change is None:
             raise self._make_unsupported_error("change its configuration")
         return change

@@ -76,7 +76,7 @@ def _suited(name: str) -> list[str]:
     rows = [
         f"| `{technology}` | `{parameter}` | {_code(as_yaml(own.value))} | {_cell(own.why)} |"
         for technology in technologies_for(name)
-        for parameter, own in kind({}).suited(technology).items()
+        for parameter, own in kind({}).parameter_overrides(technology).items()
     ]
     head = ["", "## Parameters that it sets where none are given", ""]
     table = ["| technology | parameter | value | why |", "|---|---|---|---|"]

@@ -594,7 +594,7 @@ num  target     prot opt source               destination
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver = make_driver("iptables", {})
     (case,) = [c for c in CASES if c.name == "iptables-nat44"]
-    change = driver.beside(case.intent, driver.example(case.intent))
+    change = driver.find_live_change(case.intent, driver.example(case.intent))
     shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove}'
     done = subprocess.run(
         ["sh", "-c", shell], input=LISTED, capture_output=True, text=True, check=True

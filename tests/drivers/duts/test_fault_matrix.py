@@ -259,7 +259,7 @@ def cells(devices):
             "verify": 1,
             "flush": 2 * len(plan.flush),
             "rollback": 5,
-            "update_routes": 2 if plan.updates else 0,
+            "update_routes": 2 if plan.route_update else 0,
         }
         for phase in PHASES:
             for fault in FAULTS:

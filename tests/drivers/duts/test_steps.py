@@ -151,7 +151,7 @@ def test_plan_reads_each_state_with_one_command(case):
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     driver, intent = make_driver("nftables66", {}), Nat66().dut_intent()
     facts = driver.example(intent)
-    change = driver.beside(intent, facts)
+    change = driver.find_live_change(intent, facts)
     (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
     text = next(s.text for s in driver.plan(intent, facts).steps if "v6t.nft" in s.set and s.text)
     script = [f"cat >/tmp/v6t-$$.nft; nft -f /tmp/v6t-$$.nft && rm /tmp/v6t-$$.nft; {load.read}"]

@@ -430,7 +430,7 @@ def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     """It is no step of the plan, and a route all the same: an operator may live in documentation's networks."""
     intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
-    net = ip_network((change.updates or change.beside).look.split()[-1])
+    net = ip_network((change.route_update or change.live_change).look.split()[-1])
     with expect_error("operator-path-in-use"):
         planned("linux-router", intent, Way((Peer("client", net[9], 0),)))
     planned("linux-router", intent, Way((Peer("client", net[9], 32),)))

@@ -462,7 +462,9 @@ def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:
             signature(made, base.technology().dut_intent())
         except UsageError as exc:
             # without hints: what `v6t run` puts in by itself
-            params = exc.params or {n: own.value for n, own in made.suited(base.plugin).items()}
+            params = exc.params or {
+                n: own.value for n, own in made.parameter_overrides(base.plugin).items()
+            }
             if {**base.params, **params} == dict(base.params) and not exc.dut_params:
                 return
             options = {**options, **exc.dut_params}

@@ -111,12 +111,14 @@ class LinuxDriver(Driver):
         del intent
         return snmp.steps(facts, self.options.state_dir)
 
-    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         """Move another route than the benchmark of live changes does."""
         del facts
         return self.moved_route(intent, skip=int(intent.requirements.live_change))
 
-    def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
+    def find_bgp_speaker(
+        self, intent: Intent, facts: Facts
+    ) -> tuple[Sequence[Step], Change] | None:
         """Move the same route by BIRD; None if the sides have no version of IP in common."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:

@@ -38,7 +38,7 @@ class Iptables(NetfilterNat):
             for net in pool.inside
         ]
 
-    def beside(self, intent: Intent, facts: Facts) -> Change:
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change:
         """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"

@@ -34,7 +34,7 @@ class Nftables(NetfilterNat):
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
         return translate_sources(self.options.state_dir, pools, port)
 
-    def beside(self, intent: Intent, facts: Facts) -> Change:
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change:
         """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         net = str(spare(intent, self.version))

@@ -37,7 +37,7 @@ class Ip6tablesNpt(LinuxDriver):
         notes = ("packets whose source is not of the inside are forwarded as they are",)
         return self.finish(facts, [*self.base(intent, facts), *rules], notes=notes)
 
-    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.moved_route(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Driver, Reading, Suited
+from v6t.drivers.duts.driver import Driver, ParameterOverride, Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.customer import customer_of
@@ -141,11 +141,15 @@ class Vpp(Driver):
             kind = NAT44[self.options.nat44]
         return kind(intent, self.options, self.cli, self.ports(intent))
 
-    def suited(self, technology: str) -> Mapping[str, Suited]:
+    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         """Return prefixes of MAP-T whose packets VPP does not lose; clients enough for the connections."""
         if technology == "dslite-aftr":
-            return DsLite.suited
-        return MapT.suited if technology == "mapt-br" and not self.options.known_losses else {}
+            return DsLite.parameter_overrides
+        return (
+            MapT.parameter_overrides
+            if technology == "mapt-br" and not self.options.known_losses
+            else {}
+        )
 
     def profile(self, intent: Intent) -> ExpectProfile:
         return self.function(intent).profile
@@ -216,7 +220,7 @@ class Vpp(Driver):
             steps = [*process.claim_interfaces(options), *first, *bound]
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
-    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         """Move a route to a network without hosts; VPP adds paths to a route, so the other one goes first."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:
@@ -242,7 +246,7 @@ class Vpp(Driver):
             alone=True,
         )
 
-    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         """Change a domain of MAP or lw4o6, or a public address of NAT44."""
         return self.function(intent).live_change()
 

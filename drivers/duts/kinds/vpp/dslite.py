@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT
 from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
-from v6t.drivers.duts.readings import Reading, Suited
+from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 
@@ -30,10 +30,12 @@ class DsLite(VppFunction):
 
     plugin = "dslite"
     notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
-    suited: ClassVar[Mapping[str, Suited]] = {
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
-        "initiator_count": Suited(100, _WHY),
-        "initiator_ports": Suited({"min": 4096, "max": 4607}, "so many B4s share the public ports"),
+        "initiator_count": ParameterOverride(100, _WHY),
+        "initiator_ports": ParameterOverride(
+            {"min": 4096, "max": 4607}, "so many B4s share the public ports"
+        ),
     }
     profile = ExpectProfile(
         absent_checksum=True,

@@ -9,7 +9,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Step
-from v6t.drivers.duts.readings import Reading, Suited
+from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
 Cli = Callable[[str], str]
@@ -24,7 +24,7 @@ class VppFunction:
     plugin: ClassVar[str] = ""
     """The plugin that it needs; empty: none."""
     notes: ClassVar[tuple[str, ...]] = ()
-    suited: ClassVar[Mapping[str, Suited]] = {}
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Parameters of its technology whose defaults it cannot take."""
     profile: ClassVar[ExpectProfile] = ExpectProfile()
     by_endpoint: ClassVar[bool] = False

@@ -91,11 +91,13 @@ def add_address(cli: Cli, text: str, port: str) -> Step:
 
 
 def _add_neighbor(cli: Cli, port: str, address: str, mac: str) -> Step:
-    add = cli(f"set ip neighbor {port} {address} MAC static")
+    def add(mac: str) -> str:
+        return cli(f"set ip neighbor {port} {address} {mac} static")
+
     remove = cli(f"set ip neighbor del {port} {address} {mac}")
-    mac, old = mac.lower(), add.replace("MAC", "$1")
+    mac = mac.lower()
     return Step(
-        add.replace("MAC", mac),
+        add(mac),
         f"static neighbor entries for the tester's hosts on {port}",
         # the MAC address of a static entry; each of its words may stand in any column
         read=cli(f"show ip neighbors {port}")
@@ -105,7 +107,7 @@ def _add_neighbor(cli: Cli, port: str, address: str, mac: str) -> Step:
         "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
         want=equals(mac),
         # VPP learns an address again; a static entry of somebody else's is written back
-        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {old}; }}',
+        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {add("$1")}; }}',
         silent=True,
     )
 

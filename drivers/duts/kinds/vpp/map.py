@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
-from v6t.drivers.duts.readings import Suited
+from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
@@ -208,12 +208,12 @@ class MapT(MapRules):
 
     feature = "ip4-map-t"
     mode = " map-t"
-    suited: ClassVar[Mapping[str, Suited]] = {
-        "rule_ipv6": Suited(
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+        "rule_ipv6": ParameterOverride(
             "2001:db8:ce::/48",
             "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
         ),
-        "dmr": Suited(
+        "dmr": ParameterOverride(
             "64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"
         ),
     }

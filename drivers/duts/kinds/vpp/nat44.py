@@ -81,8 +81,8 @@ class Nat44(VppFunction):
         if not lives_s:
             return []
         # the endpoint-dependent plugin calls itself otherwise here
-        command = f"set {self.noun if self.noun.endswith('ei') else 'nat'} timeout udp"
-        show = self.cli(command.removesuffix(" udp").replace("set", "show", 1) + "s")
+        noun = self.noun if self.noun.endswith("ei") else "nat"
+        command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
         return [
             Step(
                 self.cli(f"{command} {lives_s}"),
