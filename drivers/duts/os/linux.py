@@ -300,7 +300,10 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
         read=f"ip neigh show dev {port} nud permanent || true",
         want=parsed(checker, f"{len(entries)} permanent"),
         undo=again,
-        undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
+        # the first entry that does not exist would end `ip -force -batch`
+        undo_text="".join(
+            f"{add}\nneigh del {a} dev {port}\n" for a, add in zip(entries, lines, strict=True)
+        ),
         is_gone=is_gone(port),
     )
 
