@@ -69,6 +69,11 @@ def is_quiet() -> bool:
     return _screen.level > NOTICE
 
 
+def is_verbose() -> bool:
+    """Return whether details are to be printed, too."""
+    return _screen.level < NOTICE
+
+
 def flags() -> list[str]:
     """Return the flags that give another command the verbosity of this one."""
     level = _screen.level

@@ -17,7 +17,8 @@ from v6t.core.cli.groups import CommandGroup
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
-from v6t.core.log import notice
+from v6t.core.cli.wrapping import wrap
+from v6t.core.log import is_verbose, notice
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,24 +100,24 @@ def plan(as_json: bool, **given: Any) -> None:
 def compare(as_json: bool, **given: Any) -> None:
     """Compare the plan with the present state of the device. Nothing is changed.
 
-    Exit status 7: a step differs.
+    Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
     run = _resolve(given)
     from v6t.core.runs import dut
-    from v6t.drivers.duts.session.plan_steps import StepState
+    from v6t.drivers.duts.session.plan_steps import StepState, comparison_lines
 
     with _log(given):
         name, steps = dut.compare(run)
-    different = [s for s in steps if s.state in (StepState.CHANGE, StepState.FOREIGN)]
     if as_json:
         click.echo(dut.as_json({"device": name, "steps": [asdict(s) for s in steps]}))
     else:
-        for s in steps:
-            number = f"{s.number}. " if s.number else ""
-            detail = f": {' '.join(s.detail.split())}" if s.detail else ""
-            click.echo(visible(f"{number}{s.why}: {s.state.value}{detail}"))
-        click.echo(visible(f"{name}: {len(different)} of {len(steps)} steps differ"))
-    if different:
+        for line in comparison_lines(steps, every=is_verbose()):
+            click.echo(wrap(visible(line)))
+        states = [s.state for s in steps]
+        as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
+        unread_words = f", {unread} without read-back" if unread else ""
+        click.echo(visible(f"{name}: {as_planned} of {len(steps)} steps as planned{unread_words}"))
+    if any(s.differs for s in steps):
         raise SystemExit(DIFFERENT)
 
 

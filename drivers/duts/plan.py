@@ -12,6 +12,8 @@ from v6t.intent.device import DeviceIntent
 
 Checker = Callable[[str], "str | None"]
 """Reads a command's output; returns what is wrong with it, or None."""
+Comparer = Callable[[str], tuple[str, str]]
+"""Reads a command's output that is not as wanted; returns what differs as it is, and as wanted."""
 Intent = DeviceIntent
 """What a device must be."""
 
@@ -39,10 +41,20 @@ class Want:
     Attributes:
         says: the wanted state, for the printed plan.
         checker: returns what is wrong with an output, None if nothing.
+        comparer: of an output with several values, only some of which may differ; None: of one value.
     """
 
     says: str
     checker: Checker = field(compare=False)
+    comparer: Comparer | None = field(default=None, compare=False)
+
+    def difference(self, output: str) -> tuple[str, str] | None:
+        """Return what an output has and what it must have; None if it is as wanted."""
+        if self.checker(output) is None:
+            return None
+        if self.comparer is not None:
+            return self.comparer(output)
+        return shown(output), " ".join(self.says.split())
 
 
 @dataclass(frozen=True)
@@ -125,19 +137,6 @@ class Step:
         if self.want is None:
             return self.proof
         return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.want)
-
-    def difference(self, present: str) -> str | None:
-        """Compare the present state with the wanted one.
-
-        Args:
-            present: the output of ``read``.
-
-        Returns:
-            Both states in one line; None if the device is as wanted, or if the step has no read-back.
-        """
-        if self.want is None or self.want.checker(present) is None:
-            return None
-        return f"{shown(present)} -> {' '.join(self.want.says.split())}"
 
 
 Action = Literal["add", "change", "remove"]

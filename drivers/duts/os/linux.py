@@ -82,14 +82,22 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
     """Require settings as ``sysctl`` prints them; it writes the dots of interface names as slashes."""
     wanted = {name.replace("/", "."): str(value) for name, value in values.items()}
 
-    def checker(output: str) -> str | None:
+    def find_wrong(output: str) -> dict[str, str]:
         rows = (line.partition("=") for line in output.splitlines())
         present = {name.strip().replace("/", "."): value.strip() for name, _, value in rows}
-        wrong = next((name for name, value in wanted.items() if present.get(name) != value), None)
-        return wrong and f"{wrong} is {shown(present.get(wrong, ''))}, not '{wanted[wrong]}'"
+        return {n: present.get(n, "") for n, v in wanted.items() if present.get(n) != v}
+
+    def checker(output: str) -> str | None:
+        wrong = [f"{n} is {shown(v)}, not '{wanted[n]}'" for n, v in find_wrong(output).items()]
+        return wrong[0] if wrong else None
+
+    def comparer(output: str) -> tuple[str, str]:
+        wrong = find_wrong(output)
+        found = (f"{name} {value or 'absent'}" for name, value in wrong.items())
+        return ", ".join(found), ", ".join(f"{name} {wanted[name]}" for name in wrong)
 
     few = ", ".join(f"{name} {value}" for name, value in values.items())
-    return Want(few if len(values) < 4 else f"these {len(values)} values", checker)
+    return Want(few if len(values) < 4 else f"these {len(values)} values", checker, comparer)
 
 
 def enable_forwarding(ports: Iterable[str]) -> Step:
@@ -234,7 +242,7 @@ def add_address(interface: Interface, port: str) -> Step:
     return Step(
         # `replace` would make permanent what DHCP or a router advertisement lends
         f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
-        f"the device's address on {port}",
+        f"the device's IPv{interface.version} address on {port}",
         read=f"{ours} || true",  # an interface of the plan's own does not exist yet
         want=parsed(checker, f"{interface.with_prefixlen}, not tentative"),
         undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",

@@ -86,7 +86,7 @@ def _disable_offloads(name: str) -> Step:
 
     return Step(
         f"ethtool -K {name} gro off lro off gso off tso off 2>/dev/null || true",
-        "offloads merge and split the frames that are measured",
+        f"offloads of {name} merge and split the frames that are measured",
         read=f"ethtool -k {name} | awk -F': ' '{patterns}"
         'n{split($2,v," "); if ($2 !~ /fixed/) print n, v[1]; n=""}\'',
         want=parsed(checker, "no offload on"),
@@ -99,7 +99,7 @@ def _set_queues(name: str, count: int) -> Step:
     return setting(
         f"ethtool -L {name} combined VALUE",
         count,
-        "receive queues, each for a core",
+        f"receive queues of {name}, each for a core",
         read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
         is_gone=is_gone(name),
     )
@@ -120,7 +120,7 @@ def _set_hash(name: str, kind: str, fields: str) -> Step:
 
     return Step(
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
-        "flows spread over the receive queues by these fields",
+        f"{kind} flows spread over the receive queues of {name} by these fields",
         read=f"ethtool -n {name} rx-flow-hash {kind} | awk '{letters}'",
         want=parsed(checker, f"hash over {fields}"),
         undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
@@ -145,7 +145,7 @@ def _set_packet_steering(name: str, mask: str) -> Step:
 
     return Step(
         f"for q in {queues}; do echo {mask} >$q || exit 1; done",
-        "receive packet steering",
+        f"receive packet steering of {name}",
         read=f"cat {queues}",
         want=parsed(checker, mask),
         undo=f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done",

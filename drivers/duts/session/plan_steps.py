@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, shown
+from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shown
 from v6t.drivers.duts.session.batch import HEADING, Section
 from v6t.drivers.duts.session.undo_record import (
     PROGRESS,
@@ -39,13 +39,19 @@ class Difference:
         number: of the step; 0: of a check that belongs to no step.
         why: of the step, or what the check demands.
         state: of the device.
-        detail: the difference; empty: none.
+        found, wanted: what differs, as it is and as planned; empty: nothing.
     """
 
     number: int
     why: str
     state: StepState
-    detail: str = ""
+    found: str = ""
+    wanted: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the device is not as planned."""
+        return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
 def state_commands(plan: Plan) -> dict[str, str]:
@@ -163,23 +169,38 @@ def compare_plan(
     differences = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
-        detail: str | None
         if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
-            state, detail = StepState.FOREIGN, shown(present)
-        elif step.want is None and step.proof is None:
-            state, detail = StepState.UNREADABLE, ""
+            foreign = Difference(number, step.why, StepState.FOREIGN, shown(present), "nothing")
+            differences.append(foreign)
+        elif step.want is not None:
+            differences.append(_compare(number, step.why, step.want, present))
+        elif step.proof is not None:
+            answer = answers[f"proof-{number}"].text
+            differences.append(_compare(number, step.why, step.proof.want, answer))
         else:
-            if step.want is None and step.proof is not None:
-                detail = step.proof.checker(answers[f"proof-{number}"].text)
-            else:
-                detail = step.difference(present)
-            state = StepState.PRESENT if detail is None else StepState.CHANGE
-        differences.append(Difference(number, step.why, state, detail or ""))
+            differences.append(Difference(number, step.why, StepState.UNREADABLE))
     for number, check in enumerate(plan.checks):
-        problem = check.checker(answers[f"further-{number}"].text)
-        state = StepState.PRESENT if problem is None else StepState.CHANGE
-        differences.append(Difference(0, check.says, state, problem or ""))
+        answer = answers[f"further-{number}"].text
+        differences.append(_compare(0, check.says, check.want, answer))
     return differences
+
+
+def _compare(number: int, why: str, want: Want, output: str) -> Difference:
+    difference = want.difference(output)
+    if difference is None:
+        return Difference(number, why, StepState.PRESENT)
+    return Difference(number, why, StepState.CHANGE, *difference)
+
+
+def comparison_lines(differences: Iterable[Difference], *, every: bool) -> list[str]:
+    """Return a comparison for a reader; ``every``: with the steps that do not differ."""
+    lines = []
+    for d in differences:
+        if every or d.differs:
+            lines.append(f"{f'{d.number}. ' if d.number else ''}{d.why}: {d.state.value}")
+        if d.differs:
+            lines += [f"    found {d.found}", f"    wanted {d.wanted}"]
+    return lines
 
 
 def command_lines(plan: Plan) -> list[str]:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from v6t import drivers
+from v6t.drivers.duts.os.linux import has_settings
 from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_members
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session.plan_steps import Difference, StepState, comparison_lines
 from v6t.drivers.duts.steps import background_command, config_file, daemon, owned, setting
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat66 import Nat66
@@ -51,15 +53,28 @@ def test_step_check_is_its_read_after_the_wait():
 
 
 @pytest.mark.parametrize(
-    ("present", "difference"), [("7\n", None), ("8\n", "'8' -> 7"), ("", "nothing -> 7")]
+    ("present", "difference"), [("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))]
 )
-def test_step_difference_names_present_and_wanted_state(present, difference):
-    step = Step("set", "x", read="look", want=equals(7))
-    assert step.difference(present) == difference
+def test_want_difference_is_found_and_wanted_state(present, difference):
+    assert equals(7).difference(present) == difference
 
 
-def test_step_without_want_has_no_difference():
-    assert Step("set", "x", read="look").difference("8") is None
+def test_settings_difference_holds_only_keys_that_differ():
+    want = has_settings({"net.a": 1, "net.b": 2, "net.c": 3, "net.d": 4})
+    output = "net.a = 1\nnet.b = 0\nnet.d = 4\n"
+    assert want.difference(output) == ("net.b 0, net.c absent", "net.b 2, net.c 3")
+
+
+def test_comparison_prints_steps_that_differ_and_all_on_request():
+    steps = [
+        Difference(1, "mtu", StepState.PRESENT),
+        Difference(2, "queue", StepState.CHANGE, "'8'", "7"),
+        Difference(3, "reload", StepState.UNREADABLE),
+    ]
+    different = ["2. queue: to change", "    found '8'", "    wanted 7"]
+    assert comparison_lines(steps, every=False) == different
+    lines = ["1. mtu: present", *different, "3. reload: has no read-back"]
+    assert comparison_lines(steps, every=True) == lines
 
 
 @pytest.mark.parametrize(
