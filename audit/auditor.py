@@ -38,7 +38,6 @@ SAVE_INTERVAL_S = 10.0
 """Findings are saved this often, in case the process is killed."""
 _DESCRIBED_TURNS = 3
 """Exchanges that a finding describes; the capture has all of them."""
-_LISTING = "`v6t audit --plugin NAME --list` prints the clauses of a technology"
 _WITHOUT_AUDIT = "leave out --audit"
 
 
@@ -110,15 +109,13 @@ def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
     return [SUITES.load(name)() for name in (wanted or SUITES.names())]
 
 
-def select_clauses(
-    suites: Sequence[Suite], technology: Technology, advice: str = _LISTING
-) -> Selection:
+def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:
     """Return the clauses of the suites that apply.
 
     Args:
         suites: candidates.
         technology: of the device.
-        advice: hint if none applies.
+        advice: hint if none applies; empty: which technologies have clauses.
 
     Raises:
         UsageError: none applies.
@@ -132,18 +129,35 @@ def select_clauses(
         problem, fix = unmet[0]
         raise UsageError(
             f"no clause applies to {technology.name} with these parameters: {problem}",
-            fix if advice == _LISTING else f"{fix}; or {advice}",
+            f"{fix}; or {advice}" if advice else fix,
             code="no-clauses",
         )
     if not clauses:
         tried = ", ".join(suite.name for suite in suites)
         problem = f"no clauses exist for {technology.name} ({tried})"
-        raise UsageError(problem, advice, code="no-clauses")
+        raise UsageError(problem, advice or _name_audited(suites), code="no-clauses")
     names = [clause.name for clause in clauses]
     for name in names:
         if names.count(name) > 1:
             raise ExtensionError(f"two clauses have the name '{name}'", code="duplicate")
     return Selection(tuple(s for s, some in by_suite.items() if some), clauses, tuple(unmet))
+
+
+def _name_audited(suites: Sequence[Suite]) -> str:
+    """Return a hint that names the technologies for which the suites have clauses."""
+    kinds: Extensions[Technology] = Extensions(
+        "v6t.plugins", "v6t.plugins.base:Technology", "plugin"
+    )
+    audited = []
+    for row in kinds.listing():
+        if row.kind is None:
+            continue
+        technology = row.kind()
+        params = type(technology.params)(**technology.audit_params())
+        subject = subject_of(row.kind(params))
+        if any(tuple(suite.clauses(subject)) for suite in suites):
+            audited.append(row.name)
+    return f"technologies with clauses: {', '.join(audited)}"
 
 
 def choose_clauses(
@@ -297,7 +311,7 @@ def run_audit(
     """
     plan = plan_audit(device.technology, selection, request)
     if not plan:
-        hint = "`v6t audit --list` prints the names"
+        hint = f"`v6t audit --plugin {device.technology.name} --list` prints the names"
         raise UsageError("no clause has such a name", hint, code="unknown-name")
     for problem, fix in selection.unmet:
         _LOG.log(NOTICE, "clauses are left out: %s; %s", problem, fix)

@@ -39,16 +39,16 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
 def summary_sentence(audit: AuditRecord) -> str:
     """Return the result in one sentence."""
     failed, counts = audit.select("deviates"), audit.counts()
-    if failed:
-        parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
-        noun = "clause" if len(failed) == 1 else "clauses"
-        sentence = f"The device deviates from {' and '.join(parts)} {noun}."
-    else:
-        sentence = "The device deviates from no MUST or SHOULD."
     tested = f"{len(audit.findings)} of {number_of(audit.planned, 'clause')} tested"
-    parts = [tested, *(f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v])]
-    stopped = f" The audit was stopped: {audit.stopped}." if audit.stopped else ""
-    return f"{sentence} {', '.join(parts)}.{stopped}"
+    further = [f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v]]
+    parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
+    noun = "clause" if len(failed) == 1 else "clauses"
+    deviations = f"deviates from {' and '.join(parts)} {noun}"
+    if audit.stopped:
+        result = f"the device {deviations}" if failed else "none deviates"
+        return f"Stopped: {', '.join([tested, *further])}; {result}. Reason: {audit.stopped}."
+    sentence = deviations if failed else "deviates from no MUST or SHOULD"
+    return f"The device {sentence}. {', '.join([tested, *further])}."
 
 
 def _summary(audit: AuditRecord) -> Iterator[Block]:

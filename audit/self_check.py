@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, get_args
 
 from annotated_types import Ge, Gt, Le, Lt
+from v6t.analysis.sheet import number_of
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
 from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
@@ -84,7 +85,7 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     """Audit the model of a technology with its defaults, then with drawn parameters.
 
     Returns:
-        parameters and deviation of each finding; why nothing was audited, or nothing.
+        parameters and deviation of each finding; what was audited, or why nothing was.
 
     Raises:
         EnvironmentLacking: hypothesis is not installed.
@@ -104,6 +105,8 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
             raise
         return [], f"its audit was not checked: {exc.message}"
 
+    audited = 1
+
     @settings(
         max_examples=EXAMPLES,
         derandomize=True,
@@ -114,16 +117,18 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     )
     @given(draw_params(kind))
     def audit(params: dict[str, Any]) -> None:
+        nonlocal audited
         try:
             accusations = find_accusations(kind(kind.params_model(**params)))
         except (UsageError, ValueError):
             return  # the parameters exclude one another, or all clauses
+        audited += 1
         words = ", ".join(f"{name}={value}" for name, value in params.items())
         findings.extend((words, text) for text in accusations)
 
     if not findings:
         audit()
-    return findings, ""
+    return findings, f"packet-level device audited with {number_of(audited, 'set')} of parameters"
 
 
 def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:

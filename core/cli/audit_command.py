@@ -244,8 +244,10 @@ def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: 
         keys = ("clause", "section", "level", "title")
         click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
         return
-    for name, section, level, title in rows:
-        click.echo(f"{name:<34} {section:<14} {level:<6} {title}")
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]]
+    for *cells, title in rows:
+        aligned = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+        click.echo(" ".join([*aligned, title]))
 
 
 def _show(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:

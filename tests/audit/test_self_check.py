@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -21,6 +22,13 @@ def test_absent_hypothesis_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_technology_without_view_is_noted() -> None:
     findings, note = check_audit(load_plugin("dns64"))
     assert (findings, note != "") == ([], True)
+
+
+def test_note_counts_audited_sets_of_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "find_accusations", lambda technology: [])
+    findings, note = check_audit(load_plugin("siit"))
+    assert findings == []
+    assert 1 < int(re.search(r"with (\d+) sets", note)[1]) <= 1 + self_check.EXAMPLES
 
 
 def test_drawn_parameters_differ_from_defaults() -> None:

@@ -158,6 +158,24 @@ def test_impossible_audit_is_rejected(words: list[str], code: str) -> None:
     assert done.code == code
 
 
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["--plugin", "dns64", "--list"], {"nat44", "siit"}),
+        (["--plugin", "siit", "--clause", "no-such"], {"--plugin", "siit", "--list"}),
+    ],
+)
+def test_hint_names_what_can_be_audited(words: list[str], advice: set[str]) -> None:
+    hint = v6t("audit", *words).err.partition("\n")[2]
+    assert advice <= set(hint.replace(",", " ").replace("`", " ").split())
+
+
+def test_list_aligns_columns_behind_the_longest_name() -> None:
+    lines = v6t("audit", "--plugin", "nat64", "--list").out.splitlines()
+    assert max(len(line.split()[0]) for line in lines) > 34
+    assert len({line.index(" RFC ") for line in lines}) == 1
+
+
 @pytest.mark.parametrize("words", [["nat44", "--tester", "sim"], ["dns64"]])
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 def test_run_that_cannot_check_the_device_is_rejected(words: list[str], dry: list[str]) -> None:

@@ -204,7 +204,7 @@ class Command(LinuxDriver):
     """The shell lines see ``$LEFT``, ``$RIGHT`` and ``$STATE``: interfaces and a directory."""
 
     name = "command"
-    title = "any device: your own shell lines for apply, undo, check, flush and telemetry"
+    title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
     accepts = (DeviceConfig,)
     executed = "with shell lines that make a Linux router; what yours do only you know"
     options_model = CommandOptions
