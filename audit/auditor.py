@@ -115,7 +115,7 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     Args:
         suites: candidates.
         technology: of the device.
-        advice: hint if none applies; empty: which technologies have clauses.
+        advice: hint if none applies.
 
     Raises:
         UsageError: none applies.
@@ -135,7 +135,7 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     if not clauses:
         tried = ", ".join(suite.name for suite in suites)
         problem = f"no clauses exist for {technology.name} ({tried})"
-        raise UsageError(problem, advice or _name_audited(suites), code="no-clauses")
+        raise UsageError(problem, advice, code="no-clauses")
     names = [clause.name for clause in clauses]
     for name in names:
         if names.count(name) > 1:
@@ -143,21 +143,16 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     return Selection(tuple(s for s, some in by_suite.items() if some), clauses, tuple(unmet))
 
 
-def _name_audited(suites: Sequence[Suite]) -> str:
-    """Return a hint that names the technologies for which the suites have clauses."""
-    kinds: Extensions[Technology] = Extensions(
-        "v6t.plugins", "v6t.plugins.base:Technology", "plugin"
-    )
+def list_audited(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
+    """Return the names of the technologies for which the suites have clauses."""
     audited = []
-    for row in kinds.listing():
-        if row.kind is None:
-            continue
-        technology = row.kind()
+    for name, kind in kinds.items():
+        technology = kind()
         params = type(technology.params)(**technology.audit_params())
-        subject = subject_of(row.kind(params))
+        subject = subject_of(kind(params))
         if any(tuple(suite.clauses(subject)) for suite in suites):
-            audited.append(row.name)
-    return f"technologies with clauses: {', '.join(audited)}"
+            audited.append(name)
+    return audited
 
 
 def choose_clauses(

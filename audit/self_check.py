@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, get_args
 
-from annotated_types import Ge, Gt, Le, Lt
 from v6t.analysis.sheet import number_of
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
 from v6t.audit.clause import Frame
@@ -151,8 +150,8 @@ def _draw(field: FieldInfo) -> SearchStrategy[Any] | None:
     if isinstance(default, bool):
         return st.booleans()
     if isinstance(default, int):
-        low = max([default - NEIGHBORHOOD, *_limits(field, (Ge, "ge", 0), (Gt, "gt", 1))])
-        high = min([default + NEIGHBORHOOD, *_limits(field, (Le, "le", 0), (Lt, "lt", -1))])
+        low = max([default - NEIGHBORHOOD, *_limits(field, ge=0, gt=1)])
+        high = min([default + NEIGHBORHOOD, *_limits(field, le=0, lt=-1)])
         return st.integers(low, high) if low <= high else None
     if isinstance(default, IPv4Address | IPv6Address):
         near = st.integers(0, NEIGHBORHOOD)
@@ -161,9 +160,10 @@ def _draw(field: FieldInfo) -> SearchStrategy[Any] | None:
     return st.sampled_from(choices) if choices else None
 
 
-def _limits(field: FieldInfo, *kinds: tuple[type, str, int]) -> Iterator[int]:
+def _limits(field: FieldInfo, **distances: int) -> Iterator[int]:
     """Return the limits of an integer, each with the distance that makes it inclusive."""
-    for kind, name, distance in kinds:
-        for limit in field.metadata:
-            if isinstance(limit, kind):
-                yield getattr(limit, name) + distance
+    for name, distance in distances.items():
+        for constraint in field.metadata:
+            limit = getattr(constraint, name, None)
+            if limit is not None:
+                yield limit + distance

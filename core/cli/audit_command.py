@@ -21,8 +21,9 @@ from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
 if TYPE_CHECKING:
-    from v6t.audit.auditor import AuditProgress
+    from v6t.audit.auditor import AuditProgress, Selection
     from v6t.audit.record import AuditRecord
+    from v6t.core.audit_device import BoundDevice
     from v6t.core.config.bound import BoundRun
 
 DEVIATES = 6
@@ -134,7 +135,6 @@ def command(
         LASTING_S,
         AuditProgress,
         AuditRequest,
-        choose_clauses,
         run_audit,
     )
     from v6t.audit.runner import Listening
@@ -150,7 +150,7 @@ def command(
     request = AuditRequest(clauses, not no_variants, Listening(wait), LASTING_S[timers])
     names: list[str] = []
     device = BoundDevice(bound, interfaces, names.append)
-    device, selection = choose_clauses(device, suites, bound.settings.params)
+    device, selection = _choose_clauses(device, suites)
     started = time.monotonic()
 
     def record(progress: AuditProgress) -> AuditRecord:
@@ -223,12 +223,31 @@ def make_record(
     )
 
 
+def _choose_clauses(device: BoundDevice, wanted: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
+    """Choose the clauses for a device.
+
+    Raises:
+        UsageError: none applies; the hint names technologies that have some.
+    """
+    from v6t.audit.auditor import choose_clauses, list_audited, load_suites
+    from v6t.core.config.plugins import listing
+
+    try:
+        return choose_clauses(device, wanted, device.bound.settings.params)
+    except UsageError as exc:
+        if exc.code != "no-clauses" or exc.hint:
+            raise
+        kinds = {row.name: row.kind for row in listing() if row.kind}
+        hint = f"technologies with clauses: {', '.join(list_audited(kinds, load_suites(wanted)))}"
+        raise UsageError(exc.message, hint, code=exc.code) from None
+
+
 def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: bool) -> None:
     """Print every clause with its section and level, and the RFCs without clauses."""
-    from v6t.audit.auditor import AuditRequest, choose_clauses, find_uncovered_rfcs, plan_audit
+    from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import BoundDevice
 
-    device, selection = choose_clauses(BoundDevice(bound), wanted, bound.settings.params)
+    device, selection = _choose_clauses(BoundDevice(bound), wanted)
     for problem, fix in selection.unmet:
         notice(f"clauses are left out: {problem}; {fix}")
     request = AuditRequest(variants=not no_variants, lasting_s=float("inf"))

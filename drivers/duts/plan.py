@@ -13,7 +13,7 @@ from v6t.intent.device import DeviceIntent
 Checker = Callable[[str], "str | None"]
 """Reads a command's output; returns what is wrong with it, or None."""
 Comparer = Callable[[str], tuple[str, str]]
-"""Reads a command's output that is not as wanted; returns what differs as it is, and as wanted."""
+"""Reads a command's output that is not as wanted; returns what differs, as found and as wanted."""
 Intent = DeviceIntent
 """What a device must be."""
 

@@ -317,7 +317,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
     stamps = {
         *("core/runs/log.py", "core/runs/rundir.py", "core/runs/manifest.py"),
         *(
-            "drivers/duts/session/session.py",
+            "drivers/duts/session/transaction.py",
             "drivers/embedded/tester.py",
             "drivers/trex/tester.py",
         ),

@@ -61,9 +61,7 @@ IPv4-R-Virt 0.0.0.0
 """
 )
 """README, 'Operation: SIIT Tests'."""
-NAT64 = (
-    MACS
-    + """\
+NAT64_ADDRESSES = """\
 IP-L-Vers 6
 IP-R-Vers 4
 IPv6-L-Real 2001:2:0:0::2
@@ -74,6 +72,11 @@ IPv4-L-Real 0.0.0.0
 IPv4-L-Virt 0.0.0.0
 IPv4-R-Real 0.0.0.0
 IPv4-R-Virt 0.0.0.0
+"""
+NAT64 = (
+    MACS
+    + NAT64_ADDRESSES
+    + """\
 Num-L-Nets 1
 Num-R-Nets 1
 Fwd-var-sport 3
@@ -134,17 +137,8 @@ IPv6-R-offset 12
 """README, 'IPv6 Packet Forwarding Tests with Multiple IP Addresses'."""
 MANY_NAT64 = (
     MACS
+    + NAT64_ADDRESSES
     + """\
-IP-L-Vers 6
-IP-R-Vers 4
-IPv6-L-Real 2001:2:0:0::2
-IPv6-L-Virt ::
-IPv6-R-Real ::
-IPv6-R-Virt 64:ff9b::198.19.0.2
-IPv4-L-Real 0.0.0.0
-IPv4-L-Virt 0.0.0.0
-IPv4-R-Real 0.0.0.0
-IPv4-R-Virt 0.0.0.0
 IP-L-var 3
 IP-R-var 3
 IP-L-min 0

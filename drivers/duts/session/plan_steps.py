@@ -39,7 +39,7 @@ class Difference:
         number: of the step; 0: of a check that belongs to no step.
         why: of the step, or what the check demands.
         state: of the device.
-        found, wanted: what differs, as it is and as planned; empty: nothing.
+        found, wanted: what differs, as found and as planned; empty: nothing.
     """
 
     number: int
