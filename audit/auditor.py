@@ -143,7 +143,7 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     return Selection(tuple(s for s, some in by_suite.items() if some), clauses, tuple(unmet))
 
 
-def find_audited(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
+def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
     """Return the names of the technologies for which the suites have clauses."""
     audited = []
     for name, kind in kinds.items():

@@ -229,7 +229,7 @@ def _choose_clauses(device: BoundDevice, wanted: tuple[str, ...]) -> tuple[Bound
     Raises:
         UsageError: none applies; the hint names technologies that have some.
     """
-    from v6t.audit.auditor import choose_clauses, find_audited, load_suites
+    from v6t.audit.auditor import choose_clauses, find_technologies, load_suites
     from v6t.core.config.plugins import listing
 
     try:
@@ -238,7 +238,9 @@ def _choose_clauses(device: BoundDevice, wanted: tuple[str, ...]) -> tuple[Bound
         if exc.code != "no-clauses" or exc.hint:
             raise
         kinds = {row.name: row.kind for row in listing() if row.kind}
-        hint = f"technologies with clauses: {', '.join(find_audited(kinds, load_suites(wanted)))}"
+        hint = (
+            f"technologies with clauses: {', '.join(find_technologies(kinds, load_suites(wanted)))}"
+        )
         raise UsageError(exc.message, hint, code=exc.code) from None
 
 
