@@ -375,10 +375,13 @@ def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
     else:
         lines = [f"{status['device']}: {_configuration(status, rollback_command)}"]
         if status["rollback_in_s"] is not None:
-            lines.append(f"  rollback timer: acts in {status['rollback_in_s']} s without a beat")
+            lines.append(
+                f"  rollback timer: rolls back in {status['rollback_in_s']} s unless confirmed"
+            )
         lines.append(f"  lock: {status['lock'] or 'free'}")
     for name, counters in status.get("now", {}).items():
-        lines.append(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in counters.items()))
+        if counters:
+            lines.append(f"  {name}: " + ", ".join(f"{k} {v:.15g}" for k, v in counters.items()))
     return lines
 
 
@@ -388,7 +391,10 @@ def _configuration(status: dict[str, Any], rollback_command: str) -> str:
         return "not configured by v6t"
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"
+    steps = f"{record['steps']} steps"
+    if not record["finished"]:
+        steps = f"{record['begun']} of {record['steps']} steps done, not verified"
     return (
         f"configured for {status['technology']} ({status['driver']}) by {record['owner']} since "
-        f"{record['started']}, {record['steps']} steps; by hand, `{status['undo']}` undoes it"
+        f"{record['started']}, {steps}; by hand, `{status['undo']}` undoes it"
     )

@@ -78,7 +78,7 @@ def open_session(
 
 def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
     """Compare the plan with the present state of the device; return its name and the steps."""
-    with open_session(bound) as device:
+    with open_session(bound, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
 
@@ -98,6 +98,8 @@ def commit(bound: BoundRun, revert_in: int | None = None) -> str:
                 device.verify()
                 if revert_in is None:
                     device.confirm()
+                else:
+                    device.schedule_rollback(revert_in)
             except BaseException:  # Ctrl-C, too
                 device.rollback()
                 raise
@@ -130,8 +132,23 @@ def confirm(bound: BoundRun) -> str:
                 f"`{bound.rollback_command}` removes the undo record; then commit again",
                 code="rollback-timer-failed",
             )
+        for part in _part_statuses(status):
+            made = part["configured"]
+            if made is None or not made["finished"]:
+                steps = (
+                    f"{made['begun']} of {made['steps']} steps, not verified" if made else "no step"
+                )
+                raise DutError(
+                    f"{part['device']}: the commit did not finish: {steps}",
+                    f"run `{bound.rollback_command}`",
+                    code="not-configured",
+                )
         device.confirm()
-        return f"{device.name} stays configured; `{bound.rollback_command}` undoes it"
+        stays = f"stays configured; `{bound.rollback_command}` undoes it"
+        if all(part["rollback_in_s"] is None for part in _part_statuses(status)):
+            stays = f"no rollback timer runs; the device {stays}"
+            return f"{device.name}: {stays}"
+        return f"{device.name} {stays}"
 
 
 def verify(bound: BoundRun) -> str:
@@ -191,6 +208,15 @@ def status(bound: BoundRun) -> dict[str, Any]:
 def flush(bound: BoundRun) -> str:
     """Empty the connection table of the device."""
     with open_session(bound) as device:
+        for part, session in device.devices():
+            found = session.status()
+            expected = (session.driver.name, session.intent.technology)
+            if (found["driver"], found["technology"]) != expected:
+                raise DutError(
+                    f"{part} is not configured by v6t for {expected[1]} ({expected[0]})",
+                    "`v6t dut status` shows what it is; `v6t dut commit` configures it",
+                    code="not-configured",
+                )
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
@@ -241,6 +267,11 @@ def any_plugin(driver: str) -> str | None:
         return None
     possible = technologies_for(driver) or names()
     return next((name for name in possible if name in names()), None)
+
+
+def _part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the status of each part of a chain, or of the only device."""
+    return list(status.get("parts", {}).values()) or [status]
 
 
 def _check(bound: BoundRun) -> None:

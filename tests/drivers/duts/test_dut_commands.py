@@ -209,6 +209,31 @@ def test_commit_that_is_confirmed_stays(server, dut):
 
 @pytest.mark.lab
 @needs_device
+def test_commit_that_did_not_finish_is_not_confirmed(server, dut):
+    dut("commit", "--plugin", "nat44")
+    server.shell("sed -i '13,$d' /run/v6t/progress")
+    assert "[not-configured]" in dut("confirm", status=4).stderr
+    found = json.loads(dut("status", "--json").stdout)["configured"]
+    assert (found["begun"], found["verified"], found["finished"]) == (12, False, False)
+
+
+@pytest.mark.lab
+@needs_device
+def test_flush_of_another_configuration_is_refused(dut):
+    assert "[not-configured]" in dut("flush", "--plugin", "nat44", status=4).stderr
+    dut("commit", "--plugin", "ipv4-router")
+    assert "[not-configured]" in dut("flush", "--plugin", "nat44", status=4).stderr
+
+
+@pytest.mark.lab
+@needs_device
+def test_compare_takes_no_lock(server, dut):
+    with locked_by_alice(server):
+        dut("compare", "--plugin", "nat44", status=7)
+
+
+@pytest.mark.lab
+@needs_device
 def test_status_names_the_holder_of_the_lock(server, dut):
     with locked_by_alice(server):
         assert json.loads(dut("status", "--json").stdout)["lock"] == "alice@elsewhere process 1"
