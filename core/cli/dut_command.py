@@ -128,14 +128,20 @@ def compare(as_json: bool, **given: Any) -> None:
     metavar="SECONDS",
     help="Roll back after this time unless `v6t dut confirm` stops the timer.",
 )
+@click.option(
+    "--replace",
+    "replaces",
+    is_flag=True,
+    help="Roll back the finished configuration of another operator or technology first.",
+)
 @verbosity_flags
-def commit(as_json: bool, revert_in: int | None, **given: Any) -> None:
+def commit(as_json: bool, revert_in: int | None, replaces: bool, **given: Any) -> None:
     """Configure the device and read everything back; `rollback` undoes it."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
     with _log(given), _handle_signals(run):
-        done = dut.commit(run, revert_in)
+        done = dut.commit(run, revert_in, replace=replaces)
     _show(done, as_json)
 
 
@@ -301,8 +307,18 @@ def _resolve(
 
     plugin = given["plugin"]
     if any_technology and plugin is None and run_file is None:
+        from v6t.base.errors import UsageError
         from v6t.core.runs.dut import any_plugin
+        from v6t.drivers.duts.registry import driver_type
 
+        if given["dut"] is None and testbed is None:
+            raise UsageError(
+                "no device is named",
+                "add --testbed FILE, or name a run's directory",
+                code="missing-device",
+            )
+        if given["dut"] is not None:
+            driver_type(given["dut"])  # refuses an unknown name
         plugin = any_plugin(given["dut"] or driver_named(testbed))
     flags = Flags(
         plugin=plugin,

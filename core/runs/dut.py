@@ -83,16 +83,19 @@ def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
         return device.name, list(device.compare())
 
 
-def commit(bound: BoundRun, revert_in: int | None = None) -> str:
+def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = True) -> str:
     """Configure the device and read everything back, or roll back.
 
     Args:
         bound: whose device.
         revert_in: leave the rollback timer running, which acts after this time [s].
+        replace: roll back the finished configuration of another operator or for another purpose.
     """
     done = ""
     try:
         with open_session(bound) as device:
+            if not replace:
+                _check_replaceable(device, bound)
             device.commit(revert_in)
             try:
                 device.verify()
@@ -114,6 +117,25 @@ def commit(bound: BoundRun, revert_in: int | None = None) -> str:
             _LOG.log(NOTICE, "%s", done)
         raise
     return done
+
+
+def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
+    """Refuse to roll back what somebody has confirmed; what a killed v6t left has a timer or no end."""
+    for part, session in device.devices():
+        status = session.status()
+        made = status["configured"]
+        kept = status["rollback_in_s"] is None and not status["timer"]
+        if made is None or not made["finished"] or not kept:
+            continue
+        now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
+        before = (status["driver"], status["technology"], made["owner"].partition(" ")[0])
+        if before != now:
+            raise DutError(
+                f"{part} is configured for {before[1]} ({before[0]}) by {made['owner']} since "
+                f"{made['started']}",
+                f"nothing was changed; `{bound.rollback_command}` undoes it first, or --replace does",
+                code="changed-by-another-owner",
+            )
 
 
 def confirm(bound: BoundRun) -> str:
