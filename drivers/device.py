@@ -96,6 +96,10 @@ class DeviceSession(ABC):
         """Stop the rollback timer: the configuration stays when the session ends."""
 
     @abstractmethod
+    def schedule_rollback(self, limit_s: int) -> None:
+        """Roll back after a time from now unless :meth:`confirm` stops the timer."""
+
+    @abstractmethod
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Undo the plan; return one line for each thing done.
 

@@ -129,14 +129,20 @@ def compare(as_json: bool, **given: Any) -> None:
     metavar="SECONDS",
     help="Roll back after this time unless `v6t dut confirm` stops the timer.",
 )
+@click.option(
+    "--replace",
+    "replaces",
+    is_flag=True,
+    help="Roll back the finished configuration of another operator or technology first.",
+)
 @verbosity_flags
-def commit(as_json: bool, revert_in: int | None, **given: Any) -> None:
+def commit(as_json: bool, revert_in: int | None, replaces: bool, **given: Any) -> None:
     """Configure the device and read everything back; `rollback` undoes it."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
     with _log(given), _handle_signals(run):
-        done = dut.commit(run, revert_in)
+        done = dut.commit(run, revert_in, replace=replaces)
     _show(done, as_json)
 
 
@@ -302,8 +308,18 @@ def _resolve(
 
     plugin = given["plugin"]
     if any_technology and plugin is None and run_file is None:
+        from v6t.base.errors import UsageError
         from v6t.core.runs.dut import any_plugin
+        from v6t.drivers.duts.registry import driver_type
 
+        if given["dut"] is None and testbed is None:
+            raise UsageError(
+                "no device is named",
+                "add --testbed FILE, or name a run's directory",
+                code="missing-device",
+            )
+        if given["dut"] is not None:
+            driver_type(given["dut"])  # refuses an unknown name
         plugin = any_plugin(given["dut"] or driver_named(testbed))
     flags = Flags(
         plugin=plugin,
@@ -376,10 +392,13 @@ def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
     else:
         lines = [f"{status['device']}: {_configuration(status, rollback_command)}"]
         if status["rollback_in_s"] is not None:
-            lines.append(f"  rollback timer: acts in {status['rollback_in_s']} s without a beat")
+            lines.append(
+                f"  rollback timer: rolls back in {status['rollback_in_s']} s unless confirmed"
+            )
         lines.append(f"  lock: {status['lock'] or 'free'}")
     for name, counters in status.get("now", {}).items():
-        lines.append(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in counters.items()))
+        if counters:
+            lines.append(f"  {name}: " + ", ".join(f"{k} {v:.15g}" for k, v in counters.items()))
     return lines
 
 
@@ -389,7 +408,10 @@ def _configuration(status: dict[str, Any], rollback_command: str) -> str:
         return "not configured by v6t"
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"
+    steps = f"{record['steps']} steps"
+    if not record["finished"]:
+        steps = f"{record['begun']} of {record['steps']} steps done, not verified"
     return (
         f"configured for {status['technology']} ({status['driver']}) by {record['owner']} since "
-        f"{record['started']}, {record['steps']} steps; by hand, `{status['undo']}` undoes it"
+        f"{record['started']}, {steps}; by hand, `{status['undo']}` undoes it"
     )

@@ -78,26 +78,31 @@ def open_session(
 
 def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
     """Compare the plan with the present state of the device; return its name and the steps."""
-    with open_session(bound) as device:
+    with open_session(bound, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
 
 
-def commit(bound: BoundRun, revert_in: int | None = None) -> str:
+def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = True) -> str:
     """Configure the device and read everything back, or roll back.
 
     Args:
         bound: whose device.
         revert_in: leave the rollback timer running, which acts after this time [s].
+        replace: roll back the finished configuration of another operator or for another purpose.
     """
     done = ""
     try:
         with open_session(bound) as device:
+            if not replace:
+                _check_replaceable(device, bound)
             device.commit(revert_in)
             try:
                 device.verify()
                 if revert_in is None:
                     device.confirm()
+                else:
+                    device.schedule_rollback(revert_in)
             except BaseException:  # Ctrl-C, too
                 device.rollback()
                 raise
@@ -112,6 +117,25 @@ def commit(bound: BoundRun, revert_in: int | None = None) -> str:
             _LOG.log(NOTICE, "%s", done)
         raise
     return done
+
+
+def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
+    """Refuse to roll back what somebody has confirmed; what a killed v6t left has a timer or no end."""
+    for part, session in device.devices():
+        status = session.status()
+        made = status["configured"]
+        kept = status["rollback_in_s"] is None and not status["timer"]
+        if made is None or not made["finished"] or not kept:
+            continue
+        now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
+        before = (status["driver"], status["technology"], made["owner"].partition(" ")[0])
+        if before != now:
+            raise DutError(
+                f"{part} is configured for {before[1]} ({before[0]}) by {made['owner']} since "
+                f"{made['started']}",
+                f"nothing was changed; `{bound.rollback_command}` undoes it first, or --replace does",
+                code="changed-by-another-owner",
+            )
 
 
 def confirm(bound: BoundRun) -> str:
@@ -130,8 +154,23 @@ def confirm(bound: BoundRun) -> str:
                 f"`{bound.rollback_command}` removes the undo record; then commit again",
                 code="rollback-timer-failed",
             )
+        for part in _part_statuses(status):
+            made = part["configured"]
+            if made is None or not made["finished"]:
+                steps = (
+                    f"{made['begun']} of {made['steps']} steps, not verified" if made else "no step"
+                )
+                raise DutError(
+                    f"{part['device']}: the commit did not finish: {steps}",
+                    f"run `{bound.rollback_command}`",
+                    code="not-configured",
+                )
         device.confirm()
-        return f"{device.name} stays configured; `{bound.rollback_command}` undoes it"
+        stays = f"stays configured; `{bound.rollback_command}` undoes it"
+        if all(part["rollback_in_s"] is None for part in _part_statuses(status)):
+            stays = f"no rollback timer runs; the device {stays}"
+            return f"{device.name}: {stays}"
+        return f"{device.name} {stays}"
 
 
 def verify(bound: BoundRun) -> str:
@@ -191,6 +230,15 @@ def status(bound: BoundRun) -> dict[str, Any]:
 def flush(bound: BoundRun) -> str:
     """Empty the connection table of the device."""
     with open_session(bound) as device:
+        for part, session in device.devices():
+            found = session.status()
+            expected = (session.driver.name, session.intent.technology)
+            if (found["driver"], found["technology"]) != expected:
+                raise DutError(
+                    f"{part} is not configured by v6t for {expected[1]} ({expected[0]})",
+                    "`v6t dut status` shows what it is; `v6t dut commit` configures it",
+                    code="not-configured",
+                )
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
@@ -241,6 +289,11 @@ def any_plugin(driver: str) -> str | None:
         return None
     possible = technologies_for(driver) or names()
     return next((name for name in possible if name in names()), None)
+
+
+def _part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the status of each part of a chain, or of the only device."""
+    return list(status.get("parts", {}).values()) or [status]
 
 
 def _check(bound: BoundRun) -> None:

@@ -88,6 +88,9 @@ class ChainSession(DeviceSession):
     def confirm(self) -> None:
         run_all([s.confirm for s in self._sessions])
 
+    def schedule_rollback(self, limit_s: int) -> None:
+        run_all([partial(s.schedule_rollback, limit_s) for s in self._sessions])
+
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Undo all plans, the rightmost first; a part that cannot be reached does not prevent the others."""
         return run_all(

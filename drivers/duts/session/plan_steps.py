@@ -156,6 +156,18 @@ def comparison_commands(plan: Plan) -> dict[str, str]:
     return {**reads, **proofs, **further}
 
 
+def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
+    """Return the numbers of the steps of a plan that entries of an undo record cover."""
+    steps = dict(enumerate(plan.steps, 1))
+    return frozenset(
+        u.number
+        for u in entries
+        if u.command
+        and u.number in steps
+        and (u.why, u.before) == (steps[u.number].why, steps[u.number].before)
+    )
+
+
 def compare_plan(
     plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
 ) -> list[Difference]:

@@ -138,9 +138,12 @@ class Session(Transaction, DeviceSession):
             "undo": "",
         }
         if record is not None:
+            progress = self._store.read_progress()
             status |= {
                 "configured": {
-                    "owner": record.owner, "started": record.started, "steps": len(record.undo)
+                    "owner": record.owner, "started": record.started, "steps": len(record.undo),
+                    "begun": progress.begun, "verified": progress.verified,
+                    "finished": progress.is_finished(record),
                 },
                 "driver": record.driver,
                 "technology": record.technology,

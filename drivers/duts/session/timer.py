@@ -1,7 +1,8 @@
 """The rollback timer: a process of the device that undoes everything if its owner is silent.
 
 A configuration can cut off the session that makes it. The timer counts the seconds without a beat of
-the v6t that holds the lock, and then runs ``undo.sh``. To confirm a plan ends the timer.
+the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in`` it counts every second
+from the end of the commit. To confirm a plan ends the timer.
 """
 
 from __future__ import annotations
@@ -42,18 +43,20 @@ class RollbackTimer:
         self._transport = transport
         self._directory = directory
 
-    def start(self, limit_s: int) -> None:
+    def start(self, limit_s: int, *, deadline: bool = False) -> None:
         """Start the timer, in place of one that runs; the undo record must be on the device.
 
         Args:
             limit_s: undo everything after this time of silence [s].
+            deadline: count all the time from now on, not only silence.
 
         Raises:
             DutError: it does not run.
         """
         token = secrets.token_hex(8)
         command = call("state", "start_timer", token, directory=self._directory)
-        done = self._transport.run(command, timer_script(self._directory, token, limit_s))
+        script = timer_script(self._directory, token, limit_s, deadline=deadline)
+        done = self._transport.run(command, script)
         if done.status:
             raise DutError(
                 f"{self._transport.name}: cannot start the rollback timer: {done.words}",
@@ -86,7 +89,10 @@ class RollbackTimer:
         )
 
 
-def timer_script(directory: str, token: str, limit_s: int) -> str:
+def timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
     """Return the program of the timer."""
-    variables = assign(directory=directory, token=token, limit_s=limit_s, holder=TIMER)
+    counts = "time" if deadline else "silence"
+    variables = assign(
+        directory=directory, token=token, limit_s=limit_s, holder=TIMER, counts=counts
+    )
     return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -116,7 +116,12 @@ class Transaction(Connection):
         """Compare the plan with the present state of the device."""
         plan = self.require_plan()
         record = self.read_record()
-        own_steps = frozenset(u.number for u in record.undo if u.command) if record else frozenset()
+        own_steps: frozenset[int] = frozenset()
+        if record is not None and (record.driver, record.technology) == (
+            self.driver.name,
+            self.intent.technology,
+        ):
+            own_steps = plan_steps.find_own_steps(plan, record.undo)
         answers = self.read_batch(plan_steps.comparison_commands(plan))
         return plan_steps.compare_plan(plan, answers, own_steps)
 
@@ -152,6 +157,7 @@ class Transaction(Connection):
             prelude=self.driver.prelude,
             deadline_s=plan_steps.undo_deadline_s(plan.steps),
             netns="" if ssh is None else ssh.netns,
+            notes_verified=True,
         )
         try:
             self._store.write(record)
@@ -192,6 +198,8 @@ class Transaction(Connection):
             octets = {n: len(sections[n].text) for n in checks}
             short = [n for n in checks if 0 < octets[n] <= FRAME_OCTETS]
             self.shortest_check = checks[min(short, key=octets.__getitem__)] if short else None
+            if self._record is not None:
+                self._store.note_verified()
         _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(checks))
         return [f"{c.command}: {' '.join(c.says.split())}" for c in checks.values()]
 
@@ -203,6 +211,10 @@ class Transaction(Connection):
         """
         self._timer.stop()
         self._timer_runs = False
+
+    def schedule_rollback(self, limit_s: int) -> None:
+        """Roll back after a time from now, in place of silence, unless :meth:`confirm` prevents it."""
+        self._timer.start(limit_s, deadline=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Undo the plan, over a new connection if need be; return one line for each thing done.
@@ -311,6 +323,7 @@ class Transaction(Connection):
                 code="changed-by-another-owner",
             )
         fired = self._timer.read().fired
+        undone_before = self._store.read_undone() if fired else frozenset()
         if fired:
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
         self._start_timer()  # the connection may break during the rollback, too
@@ -341,9 +354,12 @@ class Transaction(Connection):
         _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
         return [
             *(
-                f"{u.why}: undone"
+                f"{u.why}: "
+                + ("undone by the rollback timer" if u.number in undone_before else "undone")
+                if u.command
+                else f"{u.why}: nothing to undo"
                 for u in reversed(record.undo)
-                if u.command and u not in different
+                if u not in different
             ),
             *(f"{u.why}: left as it is: {text}" for u, text in different.items()),
         ]

@@ -1,7 +1,8 @@
 """The undo record: on the device and in the run directory before the first change.
 
 On the device it is a directory: ``record.json`` describes the changes, ``undo.sh`` undoes them
-(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone,
+(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone
+(``verified`` in ``progress``: the commit has ended, and everything has read back rightly),
 ``doing`` and ``undoing`` the process that is, or was last, at work on the device.
 """
 
@@ -86,6 +87,7 @@ class Record:
         prelude: shell lines that the commands need.
         deadline_s: time to undo everything [s].
         netns: network namespace that was configured; empty: the machine's own.
+        notes_verified: the end of a verification is noted; False: written before v6t did so.
     """
 
     owner: str
@@ -98,6 +100,7 @@ class Record:
     prelude: str = ""
     deadline_s: float = UNDO_DEADLINE_S
     netns: str = ""
+    notes_verified: bool = False
 
     def to_json(self) -> str:
         """Return the text of ``record.json``."""
@@ -138,6 +141,23 @@ class Record:
         """
         return {u: states[str(u.number)] for u in self.undo
                 if str(u.number) in states and u.differs(states[str(u.number)])}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a commit has come.
+
+    Attributes:
+        begun: number of steps begun.
+        verified: whether everything has read back rightly after the last step.
+    """
+
+    begun: int
+    verified: bool
+
+    def is_finished(self, record: Record) -> bool:
+        """Whether the commit of a record has come to its end."""
+        return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
 def undo_script(record: Record) -> str:

@@ -13,6 +13,7 @@ from v6t.drivers.duts.session.shell import call
 from v6t.drivers.duts.session.undo_record import (
     RECORD,
     SCRIPT,
+    Progress,
     Record,
     StillChanged,
     undo_script,
@@ -72,6 +73,25 @@ class UndoStore:
             problem = "the undo record on the device is empty or missing, but v6t has changed it"
             raise self._damage_error(problem, has_script="script" in text)
         return None
+
+    def read_progress(self) -> Progress:
+        """Return how far the commit has come whose record is on the device."""
+        lines = set(self._call("read_progress").out.split())
+        return Progress(len(lines - {"verified"}), "verified" in lines)
+
+    def read_undone(self) -> frozenset[int]:
+        """Return the numbers of the steps that were undone."""
+        lines = self._call("read_undone").out.split()
+        return frozenset(int(line) for line in lines if line.isdecimal())
+
+    def note_verified(self) -> None:
+        """Note that the commit has ended, and everything has read back rightly."""
+        done = self._call("note_verified")
+        if done.status:
+            raise DutError(
+                f"{self._transport.name}: cannot note the end of the commit: {done.words}",
+                code="undo-record-failed",
+            )
 
     def check_no_parts(self) -> None:
         """Refuse to configure a machine as one device while it is configured as parts of a chain.

@@ -214,6 +214,43 @@ def test_commit_that_is_confirmed_stays(server, dut):
 
 @pytest.mark.lab
 @needs_device
+def test_commit_that_did_not_finish_is_not_confirmed(server, dut):
+    dut("commit", "--plugin", "nat44")
+    server.shell("cp /run/v6t/progress /run/kept; sed -i '13,$d' /run/v6t/progress")
+    assert "[not-configured]" in dut("confirm", status=4).stderr
+    found = json.loads(dut("status", "--json").stdout)["configured"]
+    assert (found["begun"], found["verified"], found["finished"]) == (12, False, False)
+    server.shell("mv /run/kept /run/v6t/progress")
+
+
+@pytest.mark.lab
+@needs_device
+def test_flush_of_another_configuration_is_refused(server, dut):
+    assert "[not-configured]" in dut("flush", "--plugin", "nat44", status=4).stderr
+    dut("commit", "--plugin", "nat44")
+    server.shell("""sed -i 's/"technology": "nat44"/"technology": "siit"/' /run/v6t/record.json""")
+    assert "[not-configured]" in dut("flush", "--plugin", "nat44", status=4).stderr
+
+
+@pytest.mark.lab
+@needs_device
+def test_commit_over_another_operators_configuration_needs_replace(server, dut):
+    dut("commit", "--plugin", "nat44")
+    server.shell("""sed -i 's/"owner": "[^ ]*/"owner": "alice@elsewhere/' /run/v6t/record.json""")
+    done = dut("commit", "--plugin", "nat44", status=4)
+    assert "[changed-by-another-owner]" in done.stderr
+    dut("commit", "--plugin", "nat44", "--replace")
+
+
+@pytest.mark.lab
+@needs_device
+def test_compare_takes_no_lock(server, dut):
+    with locked_by_alice(server):
+        dut("compare", "--plugin", "nat44", status=7)
+
+
+@pytest.mark.lab
+@needs_device
 def test_status_names_the_holder_of_the_lock(server, dut):
     with locked_by_alice(server):
         assert json.loads(dut("status", "--json").stdout)["lock"] == "alice@elsewhere process 1"

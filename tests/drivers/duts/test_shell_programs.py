@@ -128,6 +128,22 @@ def test_timer_undoes_everything_after_silence(sh, tmp_path):
     assert not (tmp_path / "lock").is_symlink()
 
 
+def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
+    (tmp_path / "undo.sh").write_text("echo undone >state\n")
+    (tmp_path / "guard").mkdir()
+    (tmp_path / "guard/token").write_text("token\n")
+    script = timer_script(str(tmp_path), "token", 2, deadline=True)
+    beats = subprocess.Popen(
+        [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
+    )
+    try:
+        assert start(sh, script).wait(60) == 0
+    finally:
+        beats.kill()
+        beats.wait()
+    assert "2 s without a confirmation" in (tmp_path / "guard/fired").read_text()
+
+
 def test_timer_tries_again_what_it_could_not_undo(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "echo >>tries; exit 1\n")
     assert timer.wait(60) == 0

@@ -21,6 +21,18 @@ clear_progress() { # what an earlier run did and undid does not matter to this o
     cd "$directory" && rm -f record.json progress undone
 }
 
+read_progress() { # print the numbers of the steps begun, and "verified"
+    cat "$directory/progress" 2>/dev/null || true
+}
+
+read_undone() {
+    cat "$directory/undone" 2>/dev/null || true
+}
+
+note_verified() {
+    (umask 077 && echo verified >>"$directory/progress")
+}
+
 write_file() { # NAME: store the standard input, and print it as it is stored
     umask 077
     cd "$directory" && cat >"$1.part" && sync && mv "$1.part" "$1" && cat "$1"

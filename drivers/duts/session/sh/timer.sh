@@ -1,5 +1,5 @@
-# Run undo.sh when the owner has been silent. Seconds are counted: setting the clock has no effect.
-: "${directory:?}" "${token:?}" "${limit_s:?}" "${holder:?}"
+# Run undo.sh after a time of silence, or after a time whatever the owner does. Seconds are counted: setting the clock has no effect.
+: "${directory:?}" "${token:?}" "${limit_s:?}" "${holder:?}" "${counts:?}"
 
 owns_timer() {
     [ "$(cat guard/token 2>/dev/null)" = "$token" ]
@@ -20,7 +20,8 @@ take_over() { # end the process that holds the lock, and hold the lock
 undo_everything() { # succeeds if nothing is left to undo
     owns_timer || return 0
     if sh undo.sh >guard/said 2>&1; then result=everything; else result="not everything, see guard/said"; fi
-    echo "rolled back after $limit_s s of silence: undid $result" >guard/fired
+    if [ "$counts" = silence ]; then reason="of silence"; else reason="without a confirmation"; fi
+    echo "rolled back after $limit_s s $reason: undid $result" >guard/fired
     [ "$result" = everything ]
 }
 
@@ -34,7 +35,7 @@ run_timer() {
     last='' idle=0 tries=0
     while sleep 1 && owns_timer; do
         beat=$(cat beat 2>/dev/null)
-        if [ "$beat" = "$last" ]; then idle=$((idle + 1)); else last=$beat idle=0; fi
+        if [ "$counts" = time ] || [ "$beat" = "$last" ]; then idle=$((idle + 1)); else last=$beat idle=0; fi
         echo $((limit_s - idle)) >guard/remaining
         [ $idle -ge "$limit_s" ] || continue
         idle=0
