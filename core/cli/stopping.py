@@ -100,7 +100,11 @@ def _by_itself(run: ResolvedRun) -> str:
 
     default = DutOptions.model_fields["undo_after_s"].default
     after = run.dut.options.get("undo_after_s", default)
-    return f" (it undoes everything by itself after {after} s)" if str(after) != "0" else ""
+    return (
+        f" (its rollback timer, if it runs by then, undoes everything after {after} s)"
+        if str(after) != "0"
+        else ""
+    )
 
 
 @contextmanager
