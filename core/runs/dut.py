@@ -120,12 +120,12 @@ def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = Tru
 
 
 def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
-    """Refuse to roll back what somebody has confirmed; what a killed v6t left has a timer or no end."""
+    """Refuse to roll back a confirmed configuration; that of a killed v6t has a timer or no end."""
     for part, session in device.devices():
         status = session.status()
         made = status["configured"]
-        kept = status["rollback_in_s"] is None and not status["timer"]
-        if made is None or not made["finished"] or not kept:
+        is_confirmed = status["rollback_in_s"] is None and not status["timer"]
+        if made is None or not made["finished"] or not is_confirmed:
             continue
         now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
         before = (status["driver"], status["technology"], made["owner"].partition(" ")[0])
