@@ -206,4 +206,4 @@ def test_each_comes_from_its_own_distribution(extended, tmp_path):
 @pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
 def test_they_conform_where_they_are_installed(name, extended, tmp_path):
     said = run(extended / "v6t", "plugins", "--check", name, **elsewhere(tmp_path))
-    assert said.startswith(f"{name} conforms: ")
+    assert f"{name} conforms: " in said
