@@ -6,8 +6,8 @@ customers with the same IPv4 address, so the inner four-tuples of two B4s are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import (
     IPv4Address,
@@ -17,28 +17,36 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import AftrTunnelConfig, DsLiteAftrConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
-from v6t.packets.headers import IPV4, IPV6, read_hops, to_octets, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, ReferenceTranslation
+from v6t.packets.headers import IPV4, IPV6, to_octets, view
+from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
-from v6t.plugins.audit_views import Nat, TunnelEnd, first_hosts
-from v6t.plugins.base import DeviceIntent, Links, Part
-from v6t.plugins.chain import CHAIN, between, chain_intent, part_params, without_ipv6
+from v6t.plugins.audit_views import AuditView, Nat, TunnelEnd, first_hosts
+from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
+from v6t.plugins.chain import (
+    CHAIN,
+    INNER_LEFT,
+    INNER_MACS,
+    INNER_RIGHT,
+    between,
+    chain_intent,
+    part_params,
+)
 from v6t.plugins.four_tuples import TupleField, consecutive
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.map_ce import CustomerTunnel
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
-from v6t.plugins.ports import PortSet
-from v6t.plugins.reference_device import DROP_ALL, Answer, ReferenceDevice, route_all
+from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.stateful import (
     Enumeration,
     NatPackets,
@@ -56,155 +64,188 @@ from v6t.plugins.traffic import ipv4, ipv6
 from v6t.plugins.tunnels import (
     PORTED,
     UNMARKABLE,
-    carries_ports,
+    TunnelDevice,
+    address_octets,
     decapsulate,
     encapsulate,
-    has_ports,
     unmarkable,
 )
 from v6t.profiles.model import Layer
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
-    from v6t.packets.direction import Direction
-    from v6t.packets.reference import Expected
-    from v6t.plugins.audit_views import AuditView
-
-_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
-_TUNNELS, _NAT = "192.168.20.1/30", "192.168.20.2/30"
-"""Addresses of both parts on the link between them."""
 
 
 class SoftwireDrop(DropReason):
     """Why the end of a softwire drops a frame."""
 
     UNMARKED = UNMARKABLE
-
-
-class SoftwireReference(ReferenceTranslation):
-    """Reference translation of a part that ends softwires; left is IPv6, right is IPv4."""
-
-    def expect(self, direction: Direction, frames: U8) -> Expected:
-        return self._device.expect(direction, frames)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
-
-    @cached_property
-    def _device(self) -> ReferenceDevice:
-        raise NotImplementedError
+    TOO_BIG = "too big for the IPv6 link"
 
 
 @dataclass(frozen=True)
-class B4(SoftwireReference):
-    """A B4 of DS-Lite; its customer is on the right."""
-
-    local: IPv6Address
-    aftr: IPv6Address
-    links: Links
-
-    @cached_property
-    def _device(self) -> ReferenceDevice:
-        everybody, ports = IPv4Network("0.0.0.0/0"), PortSet(0, 0, 0)
-        tunnel = CustomerTunnel(
-            everybody, ports, self.local, self.aftr, self.links.left.mtu, uniform=True
-        )
-        return ReferenceDevice(
-            self.links, {6: tunnel.forward}, {4: tunnel.reverse, 6: route_all(6)}
-        )
-
-
-@dataclass(frozen=True)
-class SoftwireEnd(SoftwireReference):
-    """An AFTR without its NAT, which is on the right.
+class SoftwireEnd(TunnelDevice, ReferenceTranslation):
+    """A B4, or an AFTR without its NAT; left is IPv6, right is IPv4.
 
     An AFTR distinguishes equal inner four-tuples of several B4s (RFC 6333, section 6.6). As the NAT has IPv4
     only, each of several B4s gets an IPv4 address; with a single B4 the inner addresses stay.
 
     Attributes:
-        aftr: its tunnel address.
-        first_b4, count: consecutive addresses of the B4s.
-        inner: the customers' address, the same behind each B4.
-        first_internal: consecutive addresses that stand for the B4s on the right.
+        config: both ends of the tunnels; of a B4 with the roles of B4 and AFTR exchanged.
         links: both cables.
     """
 
-    aftr: IPv6Address
-    first_b4: IPv6Address
-    count: int
-    inner: IPv4Address
-    first_internal: IPv4Address
+    drops: ClassVar[type[DropReason]] = SoftwireDrop
+    transports = PORTED
+    uniform = True
+
+    config: AftrTunnelConfig
     links: Links
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        return self._device.expect(direction, frames)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.config, self.links)
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        return ReferenceDevice(
-            self.links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)}
-        )
+        return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
 
-    def _from_ipv6(self, packets: U8) -> Answer:
-        if packets.shape[1] < 60:
-            return DROP_ALL
-        outer, inner = view(packets, IPV6), view(packets, IPV4, 40)
-        first = int(self.first_b4)
-        number = outer["src_low"].astype(np.uint64) - np.uint64(first & (1 << 64) - 1)
-        known = (outer["dst_octets"] == _octets(self.aftr)).all(axis=1) & carries_ports(packets)
-        known &= (outer["src_high"] == np.uint64(first >> 64)) & (number < np.uint64(self.count))
-        if self.count > 1:
-            known &= inner["src"] == int(self.inner)
-        drops = [
-            (NOT_FORWARDED, ~known),
-            (SoftwireDrop.UNMARKED, unmarkable(packets)),
-            (EXHAUSTED, inner["ttl"] <= 1),
-        ]
+    def select_own(self, outer: Any) -> Mask:
+        first, count = int(self.config.first_b4), np.uint64(self.config.b4_count)
+        own: Mask = (outer["dst_octets"] == address_octets(self.config.aftr)).all(axis=1)
+        own &= (outer["src_high"] == np.uint64(first >> 64)) & (self._number(outer) < count)
+        return own
+
+    def _number(self, outer: Any) -> Any:
+        """Return the numbers of the B4s that IPv6 packets come from."""
+        first = int(self.config.first_b4) & (1 << 64) - 1
+        return outer["src_low"].astype(np.uint64) - np.uint64(first)
+
+    def select_native(self, outer: Any, own: Mask) -> None:
+        """Route nothing: there is no IPv6 on the right."""
+
+    def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
+        if self.config.b4_count == 1:
+            return []
+        return [(NOT_FORWARDED, inner["src"] != int(self.config.customer))]
+
+    def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
+        number = np.zeros(len(header), dtype=np.uint64)
+        if self.config.b4_count > 1:
+            number = header["dst"].astype(np.uint64) - np.uint64(int(self.config.internal))
+
+        def addresses(rows: Mask) -> tuple[U8, U8]:
+            b4 = np.empty((np.count_nonzero(rows), 16), dtype=np.uint8)
+            b4[:] = address_octets(self.config.first_b4)
+            low = np.uint64(int(self.config.first_b4) & (1 << 64) - 1)
+            b4[:, 8:] = to_octets(low + number[rows], 8)
+            return address_octets(self.config.aftr), b4
+
+        return [(NOT_FORWARDED, number >= np.uint64(self.config.b4_count))], addresses
+
+    def forward(self, packets: U8) -> Answer:
+        """Decapsulate packets, and let IPv4 addresses stand for several B4s."""
+        answer = super().forward(packets)
+        if self.config.b4_count == 1:
+            return answer
 
         def build(rows: Mask) -> U8:
-            out = decapsulate(packets[rows], uniform=True)
-            if self.count > 1:
-                view(out, IPV4)["src"] = number[rows] + np.uint64(int(self.first_internal))
-                _write_checksums(out)
+            number = self._number(view(packets[rows], IPV6))
+            return _rewrite(
+                answer.build(rows), "src", number + np.uint64(int(self.config.internal))
+            )
+
+        return replace(answer, build=build)
+
+    def reverse(self, packets: U8) -> Answer:
+        """Encapsulate packets, with the customer's address if there are several B4s."""
+        answer = super().reverse(packets)
+        if self.config.b4_count == 1:
+            return answer
+
+        def build(rows: Mask) -> U8:
+            out = answer.build(rows)
+            _rewrite(out[:, 40:], "dst", int(self.config.customer))
             return out
 
-        return Answer(drops, build, version=4)
-
-    def _from_ipv4(self, packets: U8) -> Answer:
-        if packets.shape[1] < 28 or packets.shape[1] + 40 > self.links.left.mtu:
-            return DROP_ALL
-        number = np.zeros(len(packets), dtype=np.uint64)
-        if self.count > 1:
-            first = np.uint64(int(self.first_internal))
-            number = view(packets, IPV4)["dst"].astype(np.uint64) - first
-        drops = [
-            (NOT_FORWARDED, ~has_ports(packets) | (number >= np.uint64(self.count))),
-            (EXHAUSTED, read_hops(packets, 4) <= 1),
-        ]
-
-        def build(rows: Mask) -> U8:
-            inner = packets[rows]
-            if self.count > 1:
-                view(inner, IPV4)["dst"] = int(self.inner)
-                _write_checksums(inner)
-            b4 = np.empty((len(inner), 16), dtype=np.uint8)
-            b4[:] = _octets(self.first_b4)
-            low = np.uint64(int(self.first_b4) & (1 << 64) - 1) + number[rows]
-            b4[:, 8:] = to_octets(low, 8)
-            return encapsulate(inner, _octets(self.aftr), b4)
-
-        return Answer(drops, build)
+        return replace(answer, build=build)
 
 
-def _octets(address: IPv6Address) -> U8:
-    return np.frombuffer(address.packed, dtype=np.uint8)
+def aftr_parts(
+    device: str,
+    config: AftrTunnelConfig,
+    left: LinkIntent,
+    links: Links,
+    whole: PluginParams,
+    servers: Sequence[IPv4Network] = (),
+    **nat: Any,
+) -> tuple[Part, Part]:
+    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 behind it.
+
+    Args:
+        device: name of the AFTR.
+        config: the tunnels.
+        left: the link of the tunnels.
+        links: both cables of the AFTR.
+        whole: parameters that the NAT has by the same names.
+        servers: networks that the tunnels' end routes to the NAT; none: all.
+        nat: further parameters of the NAT.
+    """
+    near, far = between(*INNER_MACS, links.right.mtu)
+    own = Links(links.left, near)
+    next_hop = [INNER_RIGHT.ip] if servers else []
+    inner = LinkIntent.describe(
+        near, [INNER_LEFT], next_hop, dict.fromkeys(servers, INNER_RIGHT.ip)
+    )
+    nat44 = nat44_intent(
+        whole,
+        Links(far, links.right),
+        dut_left_ipv4=INNER_RIGHT,
+        tester_left_ipv4=INNER_LEFT.ip,
+        **nat,
+    )
+    softwire = DeviceIntent("softwire", config, own, left, inner)
+    return (
+        Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
+        Part("nat", device, nat44, "nftables", stateful=True),
+    )
 
 
-def _write_checksums(packets: U8) -> None:
+def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
+    """Return the configuration of an AFTR in one piece in place of both parts."""
+    tunnels: Any = softwire.intent.configuration
+    nat44 = nat.intent.configuration
+    values = {name: getattr(nat44, name) for name in nat44.model_fields_set}
+    if tunnels.b4_count > 1:
+        values["inside4"] = tuple(networks(tunnels.customer, 1))
+    ends = {name: getattr(tunnels, name) for name in ("aftr", "first_b4", "b4_count")}
+    return DsLiteAftrConfig(**ends, **values)
+
+
+def nat44_intent(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
+    """Describe a NAT44 that is part of a device, without the IPv6 of its background.
+
+    Args:
+        whole: parameters that the NAT has by the same names.
+        links: both cables.
+        fields: further parameters of the NAT.
+    """
+    intent = Nat44(part_params(Nat44Params, whole, **fields), links).dut_intent()
+    left, right = intent.left.select_version(4), intent.right.select_version(4)
+    return replace(intent, left=left, right=right)
+
+
+def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
+    """Write addresses and valid checksums into IPv4 packets with ports, and return the packets."""
+    header = view(packets, IPV4)
+    header[field] = addresses
     write_ipv4_checksum(packets)
     for protocol in PORTED:
-        rows = view(packets, IPV4)["proto"] == protocol
+        rows = header["proto"] == protocol
         if rows.any():
             part = packets[rows]
             locate_endpoints(part[0], "IPv4").write_checksum(part)
             packets[rows] = part
+    return packets
 
 
 class DsLiteParams(PoolParams):
@@ -305,59 +346,28 @@ class DsLiteAftr(StatefulTechnology):
             outgoing = rewrite(inner, source=learned_source(learned), hops=0)
             return NatPackets(outgoing, 4, [(StatefulDrop.UNMARKED, unmarkable(packets))])
         inner = rewrite(packets, destination=source_of(initial[:, 40:]), hops=0)
-        aftr, b4 = _octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
+        aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
         return NatPackets(encapsulate(inner, aftr, b4), 6)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part, Part]:
         """The tunnels' end, and a NAT44 behind it."""
-        p, links = self.params, self.links
-        near, far = between(*_MACS, links.right.mtu)
-        own = Links(links.left, near)
-        first = p.internal_ipv4 if p.initiator_count > 1 else p.initiator_ipv4
-        tunnels = DeviceIntent(
-            "softwire",
-            AftrTunnelConfig(
-                aftr=p.aftr_ipv6.ip,
-                first_b4=p.b4_ipv6,
-                b4_count=p.initiator_count,
-                customer=p.initiator_ipv4,
-                internal=first,
-            ),
-            own,
-            LinkIntent.describe(
-                links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {p.b4_network: p.tester_left_ipv6}
-            ),
-            LinkIntent.describe(near, [_TUNNELS], []),
-        )
-        end = SoftwireEnd(
-            p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own
-        )
-        nat = part_params(
-            Nat44Params,
-            p,
-            initiator_ipv4=first,
-            dut_left_ipv4=_NAT,
-            tester_left_ipv4=_TUNNELS.partition("/")[0],
-        )
-        intent = without_ipv6(Nat44(nat, Links(far, links.right)).dut_intent())
-        return (
-            Part("softwire", self.name, tunnels, reference=end),
-            Part("nat", self.name, intent, "nftables", stateful=True),
-        )
-
-    def dut_intent(self) -> DeviceIntent:
-        """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
         p = self.params
-        configuration = DsLiteAftrConfig(
+        first = p.internal_ipv4 if p.initiator_count > 1 else p.initiator_ipv4
+        tunnels = AftrTunnelConfig(
             aftr=p.aftr_ipv6.ip,
             first_b4=p.b4_ipv6,
             b4_count=p.initiator_count,
-            inside4=tuple(networks(p.initiator_ipv4, 1)),
-            pool4=p.pool,
-            ports=p.public.span,
-            **p.limits,
+            customer=p.initiator_ipv4,
+            internal=first,
         )
+        routes = {p.b4_network: p.tester_left_ipv6}
+        left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
+        return aftr_parts(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
+        configuration = aftr_config(*self.parts)
         return chain_intent(self.name, self.parts, self.links, configuration=configuration)
 
     def audit_views(self) -> tuple[AuditView, ...]:

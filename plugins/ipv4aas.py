@@ -17,7 +17,7 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
@@ -26,8 +26,6 @@ from v6t.intent.families import (
     AftrTunnelConfig,
     B4Config,
     ClatConfig,
-    DsLiteAftrConfig,
-    Nat44Config,
 )
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
@@ -36,14 +34,16 @@ from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.chain import (
     CHAIN,
+    INNER_LEFT,
+    INNER_MACS,
+    INNER_RIGHT,
     TAYGA,
     between,
     chain_intent,
     part_params,
     shared_names,
-    without_ipv6,
 )
-from v6t.plugins.dslite import B4, SoftwireEnd
+from v6t.plugins.dslite import SoftwireEnd, aftr_config, aftr_parts, nat44_intent
 from v6t.plugins.frame_sizes import (
     IPV6_SIZES,
     LOWEST_IPV6_MTU,
@@ -57,7 +57,6 @@ from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, check_ports
 from v6t.plugins.map_domains import ALL_CES, RuleParams
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
-from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
@@ -317,9 +316,6 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
 
 
 CE, PE = "CE", "PE"
-_INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
-_INNER_LEFT, _INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
-"""The cable between two parts of one device."""
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -333,15 +329,9 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
     if p.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
-    nat44 = cast(Nat44Config, nat.intent.configuration)
     intent = DeviceIntent(
         "dslite-aftr",
-        DsLiteAftrConfig(
-            aftr=p.tunnel_ipv6,
-            first_b4=p.ce_middle_ipv6.ip,
-            b4_count=1,
-            **{name: getattr(nat44, name) for name in nat44.model_fields_set},
-        ),
+        aftr_config(softwire, nat),
         Links(p.middle[1], links.right),
         softwire.intent.left,
         nat.intent.right,
@@ -354,17 +344,11 @@ def _pool(p: Ipv4aasParams) -> dict[str, Any]:
     return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
 
 
-def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DeviceIntent:
-    """Describe the NAT44 of either device; IPv4 only."""
-    params = part_params(Nat44Params, p, **_pool(p), **fields)
-    return without_ipv6(Nat44(params, links).dut_intent())
-
-
 def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Link]:
     """Return the CE's NAPT to its port set, and the cable behind it as the next part sees it."""
-    here, there = between(*_INNER, links.left.mtu)
-    inner = Links(links.left, here)
-    intent = _nat44(p, inner, dut_right_ipv4=_INNER_LEFT, tester_right_ipv4=_INNER_RIGHT.ip)
+    here, there = between(*INNER_MACS, links.left.mtu)
+    inner = {"dut_right_ipv4": INNER_LEFT, "tester_right_ipv4": INNER_RIGHT.ip}
+    intent = nat44_intent(p, Links(links.left, here), **_pool(p), **inner)
     return Part("napt", CE, intent, "nftables", stateful=True), there
 
 
@@ -394,8 +378,8 @@ def _ce(
         server_ipv4=p.responder_ipv4,
         dut_left_ipv6=p.ce_middle_ipv6,
         tester_left_ipv6=p.pe_middle_ipv6.ip,
-        dut_right_ipv4=_INNER_RIGHT,
-        tester_right_ipv4=_INNER_LEFT.ip,
+        dut_right_ipv4=INNER_RIGHT,
+        tester_right_ipv4=INNER_LEFT.ip,
         **fields,
     )
     plugin = technology(params, Links(near, inner))
@@ -404,7 +388,7 @@ def _ce(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public_first): _INNER_LEFT.ip}),
+        left=replace(single.right, routes={IPv4Network(p.public_first): INNER_LEFT.ip}),
         right=replace(single.left, routes=routes or single.left.routes),
     )
     named = {name: name for name in shared_names(model, p)}
@@ -477,33 +461,24 @@ def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 
 def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
-    here, there = between(*_INNER, links.right.mtu)
-    b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
+    b4, aftr, customer = p.ce_middle_ipv6.ip, p.tunnel_ipv6, p.initiator_ipv4
     middle_ce, middle_pe = _describe_middle(p)
-    customers = networks(p.initiator_ipv4, p.initiator_count)
-    b4_intent = DeviceIntent(
-        "b4",
-        B4Config(aftr=aftr, b4=b4, ipv6_side="right"),
-        Links(links.left, near),
-        describe_link(p, links, "left", customers),
-        middle_ce,
+    customers = describe_link(p, links, "left", networks(customer, p.initiator_count))
+    b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
+    intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
+    ends = {"b4_count": 1, "customer": customer, "internal": customer}
+    tunnel = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
+    reference = SoftwireEnd(tunnel, Links(near, links.left))
+    pe = aftr_parts(
+        PE,
+        AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends),
+        middle_pe,
+        Links(far, links.right),
+        p,
+        p.servers,
+        **_pool(p),
     )
-    tunnels = AftrTunnelConfig(
-        aftr=aftr, first_b4=b4, b4_count=1, customer=p.initiator_ipv4, internal=p.initiator_ipv4
-    )
-    own = Links(far, here)
-    to_servers = dict.fromkeys(p.servers, _INNER_RIGHT.ip)
-    inner = LinkIntent.describe(here, [_INNER_LEFT], [_INNER_RIGHT.ip], to_servers)
-    nat_links = Links(there, links.right)
-    nat = _nat44(p, nat_links, dut_left_ipv4=_INNER_RIGHT, tester_left_ipv4=_INNER_LEFT.ip)
-    b4_reference = B4(b4, aftr, Links(near, links.left))
-    end = SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own)
-    softwire = DeviceIntent("softwire", tunnels, own, middle_pe, inner)
-    return (
-        Part("b4", CE, b4_intent, reference=b4_reference, mirrored=True),
-        Part("softwire", PE, softwire, reference=end),
-        Part("nat", PE, nat, "nftables", stateful=True),
-    )
+    return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
 def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:

@@ -7,44 +7,46 @@ the IPv4 address and the PSID. Rows from a file are lists of equal length.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.address_layouts import SOFTWIRE, GeneratedSoftwires
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import IPV4, IPV6, PROTOCOL_IPIP, UDP, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
-from v6t.plugins.audit_views import PSID_OFFSETS, Customer, SharedAddressRelay, Softwire
+from v6t.packets.headers import PROTOCOL_IPIP
+from v6t.packets.reference import DropReason
+from v6t.plugins.audit_views import (
+    PSID_OFFSETS,
+    AuditView,
+    Customer,
+    SharedAddressRelay,
+    Softwire,
+)
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
+from v6t.plugins.customers import CustomerFlow, Relay, TunnelRelayParams, view_tunnel
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.params import address
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import hosts4, network6
-from v6t.plugins.reference_device import DROP_ALL, Answer
-from v6t.plugins.relay import CustomerFlow, Relay, TunnelRelayParams, customer_tunnel
-from v6t.plugins.traffic import negative_like
-from v6t.plugins.tunnels import (
-    UNMARKABLE,
-    carries_udp,
-    decapsulate,
-    encapsulate,
-    is_udp,
-    unmarkable,
-)
+from v6t.plugins.reference_device import Checks
+from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.model import Expression, Kind, TrafficClass, Variable, list_ipv6_addresses
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
-    from v6t.plugins.audit_views import AuditView
+from v6t.profiles.model import (
+    Expression,
+    Kind,
+    Layer,
+    TrafficClass,
+    Variable,
+    list_ipv6_addresses,
+)
 
 
 class LwAftrDrop(DropReason):
@@ -226,7 +228,7 @@ _ROWS_EXAMINED = 256
 """Rows in which audits look for customers."""
 
 
-class LightweightAftr(Relay):
+class LightweightAftr(TunnelDevice, Relay):
     """Decapsulates forward, encapsulates in reverse; stateless but for the table."""
 
     name = "lwaftr"
@@ -248,12 +250,16 @@ class LightweightAftr(Relay):
             return [_generated_flow(self.params, direction, seed)]
         return list(_listed_flows(self.params, self._table, direction, seed))
 
-    def spoofed_classes(self, flow: CustomerFlow, good: TrafficClass) -> list[TrafficClass]:
-        """Return classes with one thing wrong that a lwAFTR must notice."""
+    def negative_layers(
+        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+    ) -> dict[str, tuple[Layer, ...]]:
+        """Change what a lwAFTR must check of forward frames."""
+        if direction == "reverse":
+            return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
-        changes = {
-            "b4": good.replace_fields("IPv6", src=wrong),
-            "ipv4": good.replace_fields("IP", src=str(self.params.server_ipv4)),
+        changed = {
+            "spoof-b4": good.replace_fields("IPv6", src=wrong),
+            "spoof-ipv4": good.replace_fields("IP", src=str(self.params.server_ipv4)),
         }
         psids = {bits.variable.name: bits.variable for bits in flow.psid.bits} if flow.psid else {}
         if self._has_one_softwire_each() and all(v.kind is Kind.LIST for v in psids.values()):
@@ -262,10 +268,8 @@ class LightweightAftr(Relay):
             for name in psids:  # the next PSID belongs to another softwire or to none
                 port = port.plus(1, name)
             if port != good_port:
-                changes["port"] = good.replace_fields("UDP", sport=port)
-        return [
-            negative_like(good, f"spoof-{kind}", layers=layers) for kind, layers in changes.items()
-        ]
+                changed["spoof-port"] = good.replace_fields("UDP", sport=port)
+        return changed
 
     def _has_one_softwire_each(self) -> bool:
         """Return whether no lwB4 has a second softwire, whose ports would be right after all."""
@@ -278,51 +282,29 @@ class LightweightAftr(Relay):
     def _relay_addresses(self) -> np.ndarray:
         return np.unique(_join_octets(self._table.br))
 
-    def forward(self, packets: U8) -> Answer:
-        """Decapsulate packets whose addresses and port are those of a softwire (RFC 7596, section 6.2)."""
-        outer = view(packets, IPV6)
-        ours = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
-        # a tunnel of another AFTR is not native traffic
-        native = ~ours & (outer["nh"] != PROTOCOL_IPIP)
-        if packets.shape[1] < 68:
-            return Answer(DROP_ALL.drops, native=native)
-        table, inner, udp = self._table, view(packets, IPV4, 40), view(packets, UDP, 60)
+    def select_own(self, outer: Any) -> Mask:
+        own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
+        return own
+
+    def select_native(self, outer: Any, own: Mask) -> Mask:
+        """Exclude the tunnels of another AFTR."""
+        native: Mask = ~own & (outer["nh"] != PROTOCOL_IPIP)
+        return native
+
+    def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
+        """Check that addresses and port are those of a softwire (RFC 7596, section 6.2)."""
+        table = self._table
         row = table.find(inner["src"].astype(np.uint64), udp["sport"].astype(np.uint64))
         right = (table.b4[row] == outer["src_octets"]).all(axis=1)
         right &= (table.br[row] == outer["dst_octets"]).all(axis=1)
-        return Answer(
-            [
-                (NOT_FORWARDED, ~ours | ~carries_udp(packets)),
-                (LwAftrDrop.NO_SOFTWIRE, row < 0),
-                (LwAftrDrop.WRONG_OUTER, ~right),
-                (EXHAUSTED, inner["ttl"] <= 1),
-                (LwAftrDrop.UNMARKED, unmarkable(packets)),
-            ],
-            lambda rows: decapsulate(packets[rows]),
-            version=4,
-            native=native,
-        )
+        return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
 
-    def reverse(self, packets: U8) -> Answer:
-        """Encapsulate packets for a softwire; hairpinning is off."""
-        if packets.shape[1] < 28:
-            return DROP_ALL
-        table, header, udp = self._table, view(packets, IPV4), view(packets, UDP, 20)
+    def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
+        """Choose the softwire of the IPv4 destination and port; hairpinning is off."""
+        table = self._table
         row = table.find(header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64))
-
-        def build(rows: Mask) -> U8:
-            chosen = row[rows]
-            return encapsulate(packets[rows], table.br[chosen], table.b4[chosen])
-
-        return Answer(
-            [
-                (NOT_FORWARDED, ~is_udp(packets)),
-                (LwAftrDrop.NO_SOFTWIRE, row < 0),
-                (EXHAUSTED, header["ttl"] <= 1),
-                (LwAftrDrop.TOO_BIG, packets.shape[1] + 40 > self.links.left.mtu),
-            ],
-            build,
-        )
+        softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
+        return softwires, lambda rows: (table.br[row[rows]], table.b4[row[rows]])
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
@@ -340,7 +322,7 @@ class LightweightAftr(Relay):
 
     def audit_views(self) -> tuple[AuditView, ...]:
         relay = self._relay_view()
-        return relay, customer_tunnel(relay)
+        return relay, view_tunnel(relay)
 
     def _relay_view(self) -> SharedAddressRelay:
         table, p = self._table, self.params

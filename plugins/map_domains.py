@@ -10,35 +10,28 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapRuleConfig
 from v6t.packets.address_layouts import EA, HOST, IidFormat
 from v6t.packets.direction import Direction
-from v6t.plugins.address_mappings import check_prefix
-from v6t.plugins.audit_views import (
-    NESTED_RULE,
-    PREFIX_CUSTOMERS,
-    PSID_OFFSETS,
-    Customer,
-    SharedAddressRelay,
-)
-from v6t.plugins.base import Embedded, PluginParams
-from v6t.plugins.frame_sizes import LOWEST_IPV6_MTU
+from v6t.plugins import audit_views
+from v6t.plugins.audit_views import Customer, SharedAddressRelay
+from v6t.plugins.base import PluginParams
+from v6t.plugins.customers import CustomerFlow, Relay, RelayParams
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
-from v6t.plugins.prefixes import hosts4, network6
-from v6t.plugins.relay import CustomerFlow, Relay, RelayParams
-from v6t.plugins.traffic import negative_like
-from v6t.profiles.model import Expression, Kind, TrafficClass, Variable
+from v6t.plugins.prefixes import hosts4
+from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
 ALL_CES = 0
 """``ces`` value for "drawn uniformly from the whole rule"."""
-
 LISTED_CES = 65535
 """So many CEs fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
+_NESTED_BITS, _PREFIX_BITS = 4, 2
+"""IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
 
 
 def _ces(value: Any) -> Any:
@@ -136,42 +129,6 @@ class Domain(RuleParams):
         return self
 
 
-class DmrParams(PluginParams):
-    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
-
-    if TYPE_CHECKING:
-        server_ipv4: IPv4Address
-
-    dmr: str = Field(
-        "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
-    )
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
-
-    @cached_property
-    def dmr_prefix(self) -> IPv6Network:
-        """The checked prefix."""
-        return check_prefix(network6(self.dmr, "dmr"))
-
-    @property
-    def embedded_addresses(self) -> Embedded:
-        """Return the host beyond the relay."""
-        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
-
-    def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
-        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
-            raise UsageError(
-                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose disjoint prefixes",
-                code="address-conflict",
-            )
-
-
 class MapParams(RelayParams, Domain):
     """Parameters of a MAP relay; ``domains`` holds the domains after the first."""
 
@@ -250,10 +207,6 @@ class MapParams(RelayParams, Domain):
         return [str(d.rule.ipv6_prefix) for d in self.all_domains]
 
 
-_NESTED_BITS, _PREFIX_BITS = 4, 2
-"""IPv4 suffix bits of the nested rule, and of a CE's prefix."""
-
-
 class MapRelay(Relay):
     """A border relay with mapping rules."""
 
@@ -267,72 +220,61 @@ class MapRelay(Relay):
         """The rules of all domains."""
         return RuleTable((d.rule for d in self.params.all_domains), whole_host=self.whole_host)
 
-    @property
-    def relay_address(self) -> IPv6Address:
-        """The address to which CEs send for the server."""
-        raise NotImplementedError
-
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         return [self._ce_flow(domain, direction, seed) for domain in self.params.all_domains]
 
     def _ce_flow(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
-        layouts = rule.ce_layouts
         address, psid = rule.decode_ea(domain.ea_bounds[0])
         ea = _ea_variable(self.params, domain, direction, seed)
         host = Variable(HOST, rule.host_bits) if rule.host_bits else None
-        ipv4 = Expression.from_layout(layouts.ipv4, str(address), ea=ea, host=host)
-        psids = Expression.from_layout(layouts.psid, psid, ea=ea)
+        ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
+        psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
+        layout = rule.host_address_layout if self.whole_host else rule.address_layout
+        ce = str(rule.map_address(address, psid))
         return CustomerFlow(
-            Expression.from_layout(
-                rule.host_address_layout if self.whole_host else rule.address_layout,
-                str(rule.map_address(address, psid)),
-                ipv4=ipv4,
-                psid=psids,
-            ),
+            Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids),
             ipv4,
-            self.relay_address,
+            self.params.relay_address,
             rule.port_set(psid),
             psids if ea else None,
             (EA, HOST),
             domain.share,
         )
 
-    def spoofed_classes(self, flow: CustomerFlow, good: TrafficClass) -> list[TrafficClass]:
-        """Return classes with one thing wrong that a relay must notice (RFC 7597, section 8.1)."""
+    def negative_layers(
+        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+    ) -> dict[str, tuple[Layer, ...]]:
+        """Change what a relay must check of forward frames (RFC 7597, section 8.1)."""
+        if direction == "reverse":
+            return {}
         p, rule = self.params, self.params.rule
         outside = replace(flow.ipv6, base=str(_outside(p, IPv6Address(str(flow.ipv6.base)))))
-        changes = {"prefix": good.replace_fields("IPv6", src=outside)}
+        changed = {"spoof-prefix": good.replace_fields("IPv6", src=outside)}
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
             end = 112 if rule.iid_format == "rfc7597" else 104
             other = flow.ipv6.plus(1 << rule.psid_len, EA, range(64, end))
-            changes["address"] = good.replace_fields("IPv6", src=other)
+            changed["spoof-address"] = good.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
             port: Any = good.layer("UDP").fields["sport"]
-            changes["port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
-        return [
-            negative_like(good, f"spoof-{kind}", layers=layers) for kind, layers in changes.items()
-        ]
+            changed["spoof-port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
+        return changed
 
     def rule_configs(self) -> tuple[MapRuleConfig, ...]:
         """Return the rules of all domains for a device intent."""
         return tuple(rule_config(d.rule) for d in self.params.all_domains)
 
-    def relay_view(self, kind: Literal["MAP-E", "MAP-T"], **translation: Any) -> SharedAddressRelay:
-        """Return the audit view of the relay.
-
-        Args:
-            kind: its technology.
-            translation: ``dmr`` and ``lowest_ipv6_mtu`` of a MAP-T relay.
-        """
-        rules = tuple(domain.rule for domain in self.params.all_domains)
+    def relay_view(self, **translation: Any) -> SharedAddressRelay:
+        """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
+        p, relay = self.params, self.params.relay_address
+        rules = tuple(domain.rule for domain in p.all_domains)
         return SharedAddressRelay(
-            kind,
-            self.relay_address,
-            frozenset() if translation else frozenset({self.relay_address}),
-            self.params.server_ipv4,
-            *_customers(self.params),
+            self.kind,
+            relay,
+            frozenset() if translation else frozenset({relay}),
+            p.server_ipv4,
+            *_customers(p),
             partial(owner, rules),
             rules,
             **translation,
@@ -345,13 +287,16 @@ class MapRelay(Relay):
         if params.domains or not rule.suffix_len:
             return variants
         room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
-        for offset, name in enumerate(PSID_OFFSETS if room > 0 else ()):
+        for offset, name in enumerate(audit_views.PSID_OFFSETS if room > 0 else ()):
             length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
             variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
         if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
-            variants[NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
+            variants[audit_views.NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
         if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
-            variants[PREFIX_CUSTOMERS] = {"ea_len": rule.suffix_len - _PREFIX_BITS, "ces": 2}
+            variants[audit_views.PREFIX_CUSTOMERS] = {
+                "ea_len": rule.suffix_len - _PREFIX_BITS,
+                "ces": 2,
+            }
         return variants
 
 

@@ -1,4 +1,7 @@
-"""Relays between IPv6 customers on the left and an IPv4 server on the right: MAP-E, MAP-T, lw4o6."""
+"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share.
+
+The left link carries the operator's IPv6. All frames are those of customers and of one IPv4 server.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Any, ClassVar
 
 from pydantic import Field
 from v6t.intent.device import LinkIntent
@@ -15,16 +19,17 @@ from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import Mixture, address, negative_share, tester
 from v6t.plugins.ports import (
+    CE_PORT,
+    PEER_PORT,
     DestinationPorts,
     Policy,
+    PortRange,
     PortSet,
     SourcePorts,
     customer_port,
-    destination_range,
-    source_range,
 )
-from v6t.plugins.traffic import background_of, customer_class, ethernet, ipv4, ipv6, mixed
-from v6t.profiles.model import Expression, FramePair, Layer, Traffic, TrafficClass
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like
+from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
 class RelayParams(Mixture):
@@ -42,10 +47,8 @@ class RelayParams(Mixture):
     fw_sport: Policy = Field(
         "random", description="forward source ports, within the customer's port set"
     )
-    fw_dport: DestinationPorts = Field(
-        default_factory=destination_range, description="forward destination ports"
-    )
-    rv_sport: SourcePorts = Field(default_factory=source_range, description="reverse source ports")
+    fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
+    rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
     rv_dport: Policy = Field(
         "random", description="reverse destination ports, within the customer's port set"
     )
@@ -64,10 +67,6 @@ class RelayParams(Mixture):
         raise NotImplementedError
 
 
-LINK = IPv6Interface("2001:db8:6::1/64")
-"""Default address of the relay on the left link."""
-
-
 class TunnelRelayParams(RelayParams):
     """Parameters of a relay whose tunnels end at an address of its link or at a loopback address."""
 
@@ -79,12 +78,9 @@ class TunnelRelayParams(RelayParams):
     )
 
     @property
-    def link_address(self) -> IPv6Interface:
-        """The relay's address on the left link."""
-        if self.dut_left_ipv6 is not None:
-            return self.dut_left_ipv6
-        tunnel = IPv6Interface((self.br_address, 64))
-        return tunnel if self.tester_left_ipv6 in tunnel.network else LINK
+    def relay_address(self) -> IPv6Address:
+        """The address to which customers send for the server."""
+        return self.br_address
 
     @property
     def br_addresses(self) -> list[str]:
@@ -93,7 +89,11 @@ class TunnelRelayParams(RelayParams):
 
     @property
     def left_addresses(self) -> list[str]:
-        link = self.link_address
+        link = self.dut_left_ipv6
+        if link is None:
+            link = IPv6Interface((self.br_address, 64))
+            if self.tester_left_ipv6 not in link.network:
+                link = IPv6Interface("2001:db8:6::1/64")
         ends = [f"{end}/128" for end in self.br_addresses if end != str(link.ip)]
         return [str(link), *ends]
 
@@ -103,16 +103,15 @@ class CustomerFlow:
     """Simulated customers with one port sharing.
 
     Attributes:
-        ipv6: their addresses as sources of forward frames.
-        ipv4: their IPv4 addresses.
-        relay: where their frames go.
+        ipv6, ipv4: their addresses, constant or expressions.
+        relay: IPv6 address of the relay's side.
         ports: port set of the template's customer.
         psid: their PSIDs; None if they have none, or the same.
         variables: names of what varies from customer to customer, in the order in which it is drawn.
         share: of the foreground.
     """
 
-    ipv6: Expression
+    ipv6: Any
     ipv4: Expression
     relay: IPv6Address
     ports: PortSet
@@ -121,89 +120,107 @@ class CustomerFlow:
     share: int = 1
 
 
-class Relay(StatelessTechnology):
-    """A stateless relay whose customers are IPv6 hosts on the left link."""
+class CustomerTechnology(StatelessTechnology):
+    """A stateless device between customers and an IPv4 server; IPv6 is on the left."""
 
     ip_versions = (6, 4)
-    params: RelayParams
+    customers_send: ClassVar[Direction]
+    """Direction of the frames from customers to the server."""
+    params: Any
+
+    @property
+    def kind(self) -> Any:
+        """Name of the technology in audit views."""
+        return self.params.measured
 
     @abstractmethod
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         """Return the simulated customers; both directions have the same ones."""
 
     @abstractmethod
-    def spoofed_classes(self, flow: CustomerFlow, good: TrafficClass) -> list[TrafficClass]:
-        """Return classes like one of the foreground, with a source that the relay must notice."""
+    def negative_layers(
+        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+    ) -> dict[str, tuple[Layer, ...]]:
+        """Return the layers of negative classes by name: those of ``good`` with one thing wrong."""
 
     @abstractmethod
     def configuration(self) -> DeviceConfig:
-        """Return the rules or the table of the relay."""
-
-    def customer_headers(self, flow: CustomerFlow) -> tuple[Layer, ...]:
-        """Return the IP headers of what customers send."""
-        p = self.params
-        return ipv6(p, flow.ipv6, flow.relay), ipv4(p, flow.ipv4, p.server_ipv4)
+        """Return rules, table, address and ports of the device."""
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        p, links, forward = self.params, self.links, direction == "forward"
+        p, links = self.params, self.links
         flows = self.customer_flows(direction, seed)
-        policy, peer = (p.fw_sport, p.fw_dport) if forward else (p.rv_dport, p.rv_sport)
         foreground = [
-            customer_class(
-                "fg" if len(flows) == 1 else f"fg-{number}",
-                ethernet(links, direction),
-                self.customer_headers(flow) if forward else (ipv4(p, p.server_ipv4, flow.ipv4),),
-                (customer_port(flow.ports, policy, source=forward, psid=flow.psid), peer),
-                sizes.ipv6 if forward else sizes.ipv4,
-                flow.variables,
-                from_customer=forward,
-            )
+            self._foreground("fg" if len(flows) == 1 else f"fg-{number}", flow, direction, sizes)
             for number, flow in enumerate(flows)
         ]
+        negative = []
+        if p.negative_percent:
+            changed = self.negative_layers(flows[0], foreground[0], direction)
+            negative = [negative_like(foreground[0], n, layers=changed[n]) for n in changed]
         ends = (p.tester_left_ipv6, p.tester_right_ipv6)
-        spoofed = []
-        if forward and p.negative_percent:
-            spoofed = self.spoofed_classes(flows[0], foreground[0])
         return mixed(
             p,
             direction,
             [(each, flow.share) for each, flow in zip(foreground, flows, strict=True)],
             background_of(p, links, direction, sizes, ends, links.left),
-            spoofed,
+            negative,
             p.negative_percent,
             seed,
         )
 
-    def dut_intent(self) -> DeviceIntent:
-        p, links = self.params, self.links
-        return DeviceIntent(
-            technology=self.name,
-            configuration=self.configuration(),
-            links=links,
-            left=LinkIntent.describe(
-                links.left,
-                p.left_addresses,
-                [p.tester_left_ipv6],
-                dict.fromkeys(p.customers, p.tester_left_ipv6),
-            ),
-            right=LinkIntent.describe(
-                links.right,
-                [p.dut_right_ipv4, p.dut_right_ipv6],
-                [p.server_ipv4, p.tester_right_ipv6],
-            ),
+    def _foreground(
+        self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
+    ) -> TrafficClass:
+        """Return the class of a flow: IPv6 headers on the left link, with IPv4 inside if it is tunnelled."""
+        p, forward = self.params, direction == "forward"
+        ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
+        source, destination = ends if direction == self.customers_send else ends[::-1]
+        outer, inner = (
+            header(p, src, dst)
+            for header, src, dst in zip((ipv6, ipv4), source, destination, strict=True)
+        )
+        headers = [inner]
+        if forward:
+            headers = [outer, inner] if self.overhead == 40 else [outer]
+        ports = {}
+        for field in ("sport", "dport"):
+            value = getattr(p, f"{'fw' if forward else 'rv'}_{field}")
+            ports[field] = (
+                value.build_field(PEER_PORT)
+                if isinstance(value, PortRange)
+                else customer_port(flow.ports, value, source=field == "sport", psid=flow.psid)
+            )
+        return TrafficClass(
+            name,
+            Role.FOREGROUND,
+            (*ethernet(self.links, direction), *headers, Layer("UDP", ports)),
+            sizes.ipv6 if forward else sizes.ipv4,
+            draw_order=(*flow.variables, CE_PORT),
         )
 
 
-def customer_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
+class Relay(CustomerTechnology):
+    """A relay whose customers are IPv6 hosts on the left link."""
+
+    customers_send = "forward"
+
+    def dut_intent(self) -> DeviceIntent:
+        p, links = self.params, self.links
+        routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
+        right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
+        return DeviceIntent(
+            self.name,
+            self.configuration(),
+            links,
+            LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes),
+            LinkIntent.describe(links.right, *right),
+        )
+
+
+def view_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
     """Return the audit view of the tunnel of a relay's first customer."""
     customer = relay.customer
-    place = customer.ipv4, customer.port
-    return TunnelEnd(
-        side="left",
-        local=relay.relay,
-        remote=customer.ipv6,
-        inner=place,
-        outer=place,
-        host=(relay.server, 5),
-        shared=customer.ports.psid_len > 0,
-    )
+    place, shared = (customer.ipv4, customer.port), customer.ports.psid_len > 0
+    host = (relay.server, 5)
+    return TunnelEnd("left", relay.relay, customer.ipv6, place, place, host, shared=shared)
