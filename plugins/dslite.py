@@ -68,6 +68,7 @@ from v6t.plugins.tunnels import (
     address_octets,
     decapsulate,
     encapsulate,
+    match_address,
     unmarkable,
 )
 from v6t.profiles.model import Layer
@@ -111,7 +112,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     def select_own(self, outer: Any) -> Mask:
         first, count = int(self.config.first_b4), np.uint64(self.config.b4_count)
-        own: Mask = (outer["dst_octets"] == address_octets(self.config.aftr)).all(axis=1)
+        own = match_address(outer["dst_octets"], self.config.aftr)
         own &= (outer["src_high"] == np.uint64(first >> 64)) & (self._number(outer) < count)
         return own
 

@@ -17,19 +17,17 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import Address, LinkIntent, Network, PartIntent
-from v6t.intent.families import (
-    AftrTunnelConfig,
-    B4Config,
-    ClatConfig,
-)
+from v6t.intent.device import LinkIntent, PartIntent
+from v6t.intent.families import AftrTunnelConfig, B4Config, ClatConfig
+from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
+from v6t.plugins import lwaftr, map_ce, map_domains, mape_br, mapt_br, stateful
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.chain import (
@@ -52,46 +50,34 @@ from v6t.plugins.frame_sizes import (
     tag_octets,
     translated_pair,
 )
-from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
-from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, check_ports
-from v6t.plugins.map_domains import ALL_CES, RuleParams
-from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
-from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import (
-    LOWEST_PORT,
-    ConnectionParams,
-    NatPackets,
-    Ports,
-    PublicPool,
-    StatefulTechnology,
-    networks,
-    rewrite_endpoint,
-)
+from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, Ports, networks
 from v6t.plugins.translation import DF_FROM
 from v6t.profiles.model import FramePair
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-
-Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
+CE, PE = "CE", "PE"
+_DEVICES = 2
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
+TUNNELLED = ("ds-lite", "lw4o6", "map-e")
+"""Variants whose packets cross the middle link within IPv6."""
 HEADROOM = 0.9
 """Share of a port set above which a NAPT was seen to degrade."""
-_DEVICES = 2
 WIDEST = 96
 """Length of the prefixes that hold a whole IPv4 address in their last bits."""
-
-
 DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
 
 
-class Ipv4aasParams(ConnectionParams, RuleParams):
+def _mac(default: str, device: str) -> Any:
+    description = f"the {device}'s MAC address on the middle link"
+    return Field(default, pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$", description=description)
+
+
+class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     """Parameters of ``ipv4aas``."""
 
     ranges: ClassVar[Mapping[str, str]] = {
@@ -100,7 +86,9 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         "public_ipv4": "public_count",
     }
 
-    variant: Variant = Field("464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t")
+    variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
+        "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
+    )
     initiator_ports: Ports = Field(
         Ports(min=4096, max=8191), description="source ports of the Initiator"
     )
@@ -138,23 +126,14 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:6::9/64"), description="the CE's address on the middle link"
+    ce_middle_ipv6: IPv6Interface = address(
+        "2001:db8:6::9/64", "the CE's address on the middle link"
     )
-    pe_middle_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:6::1/64"),
-        description="the PE's address on the middle link; also its tunnel's",
+    pe_middle_ipv6: IPv6Interface = address(
+        "2001:db8:6::1/64", "the PE's address on the middle link; also its tunnel's"
     )
-    ce_mac: str = Field(
-        "02:00:00:00:03:01",
-        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
-        description="the CE's MAC address on the middle link",
-    )
-    pe_mac: str = Field(
-        "02:00:00:00:03:02",
-        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
-        description="the PE's MAC address on the middle link",
-    )
+    ce_mac: str = _mac("02:00:00:00:03:01", CE)
+    pe_mac: str = _mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
     dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
@@ -195,8 +174,8 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         return Ports(min=max(first, 1), max=last)  # port 0 is reserved
 
     @property
-    def public(self) -> PublicPool:
-        return PublicPool(self.public_first, self.publics, self.outside)
+    def public(self) -> stateful.PublicPool:
+        return stateful.PublicPool(self.public_first, self.publics, self.outside)
 
     @property
     def initiator(self) -> IPv4Address:
@@ -219,18 +198,14 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant == "lw4o6":
-            return check_ports(self.psid_offset, self.softwire_psid_len, self.psid)
+            return PortSet(self.psid_offset, self.softwire_psid_len, self.psid)
         return self.rule.port_set(self.psid)
 
     @property
-    def plat_prefix(self) -> IPv6Network:
-        """The checked prefix of the PLAT."""
-        return check_prefix(network6(self.prefix, "prefix"))
-
-    @property
-    def clat_prefix(self) -> IPv6Network:
-        """The checked prefix of the CLAT."""
-        return network6(self.clat_ipv6, "clat_ipv6")
+    def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
+        """The checked prefixes of PLAT and CLAT."""
+        plat = check_prefix(network6(self.prefix, "prefix"))
+        return plat, network6(self.clat_ipv6, "clat_ipv6")
 
     @property
     def used_ports(self) -> float:
@@ -253,14 +228,15 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         return self
 
     def _check_prefixes(self) -> None:
-        for name, net in (("prefix", self.plat_prefix), ("clat_ipv6", self.clat_prefix)):
+        plat, clat = self.translation_prefixes
+        for name, net in (("prefix", plat), ("clat_ipv6", clat)):
             if net.prefixlen != WIDEST:
                 raise UsageError(
                     f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
                     f"use a /{WIDEST}",
                     code="not-a-prefix",
                 )
-        if self.plat_prefix == self.clat_prefix:
+        if plat == clat:
             raise UsageError(
                 "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
             )
@@ -300,11 +276,6 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
             )
 
     @property
-    def tunnel_ipv6(self) -> IPv6Address:
-        """Address at which the PE's tunnels end."""
-        return self.pe_middle_ipv6.ip
-
-    @property
     def middle(self) -> tuple[Link, Link]:
         """The middle link as the CE and as the PE sees it."""
         return between(self.ce_mac, self.pe_mac, self.middle_mtu)
@@ -313,9 +284,6 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     def servers(self) -> list[IPv4Network]:
         """Networks that hold exactly the Responder's addresses."""
         return networks(self.responder_ipv4, self.responder_count)
-
-
-CE, PE = "CE", "PE"
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -329,13 +297,9 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
     if p.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
-    intent = DeviceIntent(
-        "dslite-aftr",
-        aftr_config(softwire, nat),
-        Links(p.middle[1], links.right),
-        softwire.intent.left,
-        nat.intent.right,
-    )
+    both = Links(p.middle[1], links.right)
+    config, left, right = aftr_config(softwire, nat), softwire.intent.left, nat.intent.right
+    intent = DeviceIntent("dslite-aftr", config, both, left, right)
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
@@ -344,33 +308,33 @@ def _pool(p: Ipv4aasParams) -> dict[str, Any]:
     return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
 
 
-def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Link]:
-    """Return the CE's NAPT to its port set, and the cable behind it as the next part sees it."""
-    here, there = between(*INNER_MACS, links.left.mtu)
-    inner = {"dut_right_ipv4": INNER_LEFT, "tester_right_ipv4": INNER_RIGHT.ip}
-    intent = nat44_intent(p, Links(links.left, here), **_pool(p), **inner)
-    return Part("napt", CE, intent, "nftables", stateful=True), there
-
-
-def _ce(
+def _stateful_ce(
     p: Ipv4aasParams,
-    inner: Link,
+    links: Links,
     technology: type[Technology],
     *,
-    routes: Mapping[Network, Address] | None = None,
+    routes: Mapping[Any, Any] | None = None,
     to_ipv4: Direction | None = None,
     **fields: Any,
-) -> Part:
-    """Return the CE without its NAPT, which is the plugin mirrored: its IPv6 is on the right here.
+) -> tuple[Part, Part]:
+    """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right.
 
     Args:
         p: of both devices.
-        inner: the cable from the NAPT.
+        links: both cables of the tester.
         technology: the plugin.
         routes: of its IPv6 side in place of the plugin's.
         to_ipv4: see :class:`Part`.
         fields: parameters of the plugin in place of those of both devices.
     """
+    here, inner = between(*INNER_MACS, links.left.mtu)
+    napt = nat44_intent(
+        p,
+        Links(links.left, here),
+        **_pool(p),
+        dut_right_ipv4=INNER_LEFT,
+        tester_right_ipv4=INNER_RIGHT.ip,
+    )
     near, model = p.middle[0], technology.params_model
     params = part_params(
         model,
@@ -392,17 +356,31 @@ def _ce(
         right=replace(single.left, routes=routes or single.left.routes),
     )
     named = {name: name for name in shared_names(model, p)}
-    return Part("ce", CE, intent, reference=plugin, mirrored=True, to_ipv4=to_ipv4, params=named)
+    return (
+        Part("napt", CE, napt, "nftables", stateful=True),
+        Part("ce", CE, intent, reference=plugin, mirrored=True, to_ipv4=to_ipv4, params=named),
+    )
 
 
-def _pe(
+def _stateless_pe(
     p: Ipv4aasParams,
     links: Links,
     name: str,
-    plugin: Technology,
+    technology: type[Technology],
+    *,
     to_ipv4: Direction | None = None,
+    **fields: Any,
 ) -> Part:
-    """Return a stateless PE."""
+    """Return the PE; see :func:`_stateful_ce`."""
+    params = part_params(
+        technology.params_model,
+        p,
+        server_ipv4=p.responder_ipv4,
+        dut_left_ipv6=p.pe_middle_ipv6,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
+        **fields,
+    )
+    plugin = technology(params, Links(p.middle[1], links.right))
     intent = replace(plugin.dut_intent(), right=describe_link(p, links, "right", p.servers))
     named = {name: name for name in shared_names(plugin.params_model, p)}
     return Part(name, PE, intent, reference=plugin, to_ipv4=to_ipv4, params=named)
@@ -410,75 +388,54 @@ def _pe(
 
 def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
-    napt, inner = _napt(p, links)
     own: dict[str, Any] = {"ce_ipv4": p.public_first, "ce_psid": p.psid}
-    relay = {
-        "ces": ALL_CES,
-        "psid": 0 if p.ea_len else p.psid,
-        "server_ipv4": p.responder_ipv4,
-        "tester_left_ipv6": p.ce_middle_ipv6.ip,
-        "dut_left_ipv6": p.pe_middle_ipv6,
-    }
-    far = Links(p.middle[1], links.right)
+    relay = {"ces": map_domains.ALL_CES, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
-        end = {"br_address": p.tunnel_ipv6}
-        br = MapEBorderRelay(part_params(MapEParams, p, **relay, **end), far)
-        return napt, _ce(p, inner, MapECe, **own, **end), _pe(p, links, "br", br)
-    params = part_params(MapTParams, p, **relay)
+        end = {"br_address": p.pe_middle_ipv6.ip}
+        br = _stateless_pe(p, links, "br", mape_br.MapEBorderRelay, **relay, **end)
+        return *_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
+    br = _stateless_pe(p, links, "br", mapt_br.MapTBorderRelay, to_ipv4="forward", **relay)
     # the servers behind the DMR, rather than all of it: a translator may take that for itself
-    routes: dict[Network, Address] = {
-        embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers
-    }
-    return (
-        napt,
-        _ce(p, inner, MapTCe, routes=routes, to_ipv4="reverse", **own),
-        _pe(p, links, "br", MapTBorderRelay(params, far), to_ipv4="forward"),
-    )
+    dmr = network6(p.dmr, "dmr")
+    routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
+    ce = _stateful_ce(p, links, map_ce.MapTCe, routes=routes, to_ipv4="reverse", **own)
+    return *ce, br
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    napt, inner = _napt(p, links)
-    both = {"psid_len": p.softwire_psid_len, "br_address": p.tunnel_ipv6}
-    params = part_params(
-        LwAftrParams,
+    both = {"psid_len": p.softwire_psid_len, "br_address": p.pe_middle_ipv6.ip}
+    aftr = _stateless_pe(
         p,
+        links,
+        "lwaftr",
+        lwaftr.LightweightAftr,
         **both,
-        server_ipv4=p.responder_ipv4,
         softwires=1 << p.softwire_psid_len,
-        simulated=ALL,
+        simulated=lwaftr.ALL,
         ipv4_pool=f"{p.public_first}/32",
-        dut_left_ipv6=p.pe_middle_ipv6,
-        tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
-    _, _, b4, _ = params.table().softwire(p.psid)
-    aftr = LightweightAftr(params, Links(p.middle[1], links.right))
-    return (
-        napt,
-        _ce(p, inner, LwB4, **both, b4_address=b4, ipv4_address=p.public_first),
-        _pe(p, links, "lwaftr", aftr),
-    )
+    table: Any = aftr.reference
+    b4 = table.params.table().softwire(p.psid)[2]
+    own = {"b4_address": b4, "ipv4_address": p.public_first}
+    return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
 def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
-    b4, aftr, customer = p.ce_middle_ipv6.ip, p.tunnel_ipv6, p.initiator_ipv4
+    b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
     middle_ce, middle_pe = _describe_middle(p)
     customers = describe_link(p, links, "left", networks(customer, p.initiator_count))
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
-    tunnel = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
-    reference = SoftwireEnd(tunnel, Links(near, links.left))
-    pe = aftr_parts(
-        PE,
-        AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends),
-        middle_pe,
-        Links(far, links.right),
-        p,
-        p.servers,
-        **_pool(p),
+    mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
+    tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
+    return (
+        Part(
+            "b4", CE, intent, reference=SoftwireEnd(mirror, Links(near, links.left)), mirrored=True
+        ),
+        *aftr_parts(PE, tunnels, middle_pe, outer, p, p.servers, **_pool(p)),
     )
-    return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
 def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
@@ -490,24 +447,26 @@ def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
 
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
+    plat, clat = p.translation_prefixes
     first = int(p.initiator_ipv4)
     bits = (first ^ first + p.initiator_count - 1).bit_length()
     inside = IPv4Network((first >> bits << bits, 32 - bits))
-    clients = embed_network(p.clat_prefix, inside)
-    to_servers = {embed_network(p.plat_prefix, net): p.pe_middle_ipv6.ip for net in p.servers}
-    clat = DeviceIntent(
+    clients = embed_network(clat, inside)
+    config = ClatConfig(
+        eam=((inside, clients),),
+        prefix=plat,
+        ipv6_side="right",
+        lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+    )
+    to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
+    ce = DeviceIntent(
         "clat",
-        ClatConfig(
-            eam=((inside, clients),),
-            prefix=p.plat_prefix,
-            ipv6_side="right",
-            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-        ),
+        config,
         Links(links.left, near),
         describe_link(p, links, "left", [inside]),
         replace(_describe_middle(p)[0], routes=to_servers),
     )
-    plat = part_params(
+    params = part_params(
         Nat64Params,
         p,
         **_pool(p),
@@ -515,20 +474,20 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
-    nat64 = Nat64(plat, Links(far, links.right)).dut_intent()
-    prefix = {"plat_prefix": "prefix"}
+    pe = Nat64(params, Links(far, links.right)).dut_intent()
+    prefix, own = {"params": {"prefix": "prefix"}}, {"params": {"plat_prefix": "prefix"}}
     return (
-        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse", params=prefix),
-        Part(
-            *("plat", PE, nat64, "tayga-nftables", TAYGA),
-            stateful=True,
-            to_ipv4="forward",
-            params={"prefix": "prefix"},
-        ),
+        Part("clat", CE, ce, "tayga", TAYGA, to_ipv4="reverse", **own),
+        Part("plat", PE, pe, "tayga-nftables", TAYGA, stateful=True, to_ipv4="forward", **prefix),
     )
 
 
-class Ipv4aas(StatefulTechnology):
+def _intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
+    parts = list_parts(params, links)
+    return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
+
+
+class Ipv4aas(stateful.StatefulTechnology):
     """CE and PE of one of five technologies, measured together."""
 
     name = "ipv4aas"
@@ -547,7 +506,7 @@ class Ipv4aas(StatefulTechnology):
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
         """Create an :class:`Ipv4aasTunnelled` for variants that encapsulate."""
-        tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
+        tunnels = params is not None and params.variant in TUNNELLED
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
 
     def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
@@ -555,38 +514,29 @@ class Ipv4aas(StatefulTechnology):
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
-        """Refuse parameters of other variants: what changes no part of either device has no effect.
-
-        Raises:
-            UsageError: naming the parameter.
-        """
-        p = self.params
-        given = {name: getattr(p, name) for name in p.model_fields_set}
-        own = None
-        for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
-            if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
+        """Refuse parameters of other variants: what changes no part of either device has no effect."""
+        p, common = self.params, {*ConnectionParams.model_fields, "variant"}
+        given = {n: getattr(p, n) for n in type(p).model_fields if n in p.model_fields_set}
+        own: list[PartIntent] = []
+        for name, value in given.items():
+            if name in common or value == type(p).model_fields[name].get_default():
                 continue
-            own = own or self._part_intents(p)
-            rest = {n: value for n, value in given.items() if n != name}
+            own = own or _intents(p, self.links)
+            rest = {n: v for n, v in given.items() if n != name}
             changed = [rest]
-            if isinstance(given[name], (IPv4Address, IPv6Address)):
+            if isinstance(value, (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
-                changed.append({**rest, name: given[name] + 1})
+                changed.append({**rest, name: value + 1})
             try:
-                alike = all(self._part_intents(type(p)(**params)) == own for params in changed)
+                alike = all(_intents(type(p)(**params), self.links) == own for params in changed)
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
                 raise UsageError(
-                    f"{name} {given[name]} has no effect on the variant {p.variant}",
+                    f"{name} {value} has no effect on the variant {p.variant}",
                     f"leave {name} out, or set variant",
                     code="setting-without-effect",
                 )
-
-    def _part_intents(self, params: Ipv4aasParams) -> list[PartIntent]:
-        parts = list_parts(params, self.links)
-        alternatives = list_alternatives(params, parts, self.links)
-        return [part.part_intent for part in (*parts, *alternatives)]
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -644,10 +594,12 @@ class Ipv4aas(StatefulTechnology):
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         check_whole(self.params.df, sizes.ipv6, self.params.middle[0], LOWEST_IPV6_MTU)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> stateful.NatPackets:
         packets = self._cross_middle(packets)
-        out = rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
-        return NatPackets(out, 4)
+        out = stateful.rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
+        return stateful.NatPackets(out, 4)
 
     def _cross_middle(self, packets: U8) -> U8:
         """Change what translation to IPv6 and back loses: identification and DF (RFC 7915, section 5.1)."""

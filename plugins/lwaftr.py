@@ -177,13 +177,7 @@ class LwAftrParams(TunnelRelayParams):
             )
 
     def _check_generated(self) -> None:
-        if self.psid_len and self.psid_offset + self.psid_len > 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} plus psid_len {self.psid_len} is more than the "
-                "16 bits of a port",
-                f"set psid_offset to at most {16 - self.psid_len}",
-                code="out-of-range",
-            )
+        PortSet(self.psid_offset, self.psid_len, 0)  # raises errors
         if self.psid_len == 16 and not self.psid_offset:
             raise UsageError(
                 "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",

@@ -7,8 +7,7 @@ customer's IPv4.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import (
@@ -19,7 +18,7 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -48,7 +47,7 @@ from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts
 from v6t.plugins.reference_device import Answer, Checks
-from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets
+from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Expression, Layer, TrafficClass, Variable
 
 DEFAULT_PSID = 9
@@ -62,30 +61,6 @@ class CustomerDrop(DropReason):
     WRONG_RELAY = "does not come from the relay"
     TOO_BIG = "too big, or to be fragmented"
     UNMARKED = UNMARKABLE
-
-
-def check_ports(psid_offset: int, psid_len: int, psid: int) -> PortSet:
-    """Return a port set with at least one port that a test frame may use.
-
-    Raises:
-        UsageError: it has none, or the PSID is too large.
-    """
-    if psid_len and psid_offset + psid_len > 16:
-        raise UsageError(
-            f"psid_offset {psid_offset} plus PSID length {psid_len} is more than the 16 bits of a "
-            "port",
-            f"set psid_offset to at most {16 - psid_len}",
-            code="out-of-range",
-        )
-    if not 0 <= psid < 1 << psid_len:
-        raise UsageError(f"PSID {psid} does not fit {psid_len} bits", code="out-of-range")
-    if psid_len == 16 and not psid:
-        raise UsageError(
-            "PSID 0 of 16 bits has only port 0",
-            "choose another PSID",
-            code="not-enough-addresses",
-        )
-    return PortSet(psid_offset, psid_len, psid)
 
 
 class CustomerParams(Mixture):
@@ -117,10 +92,20 @@ class CustomerParams(Mixture):
         "share of frames the device must drop: they are none of the customer's [%]"
     )
 
+    psid_name: ClassVar[str] = "psid"
+    """Parameter with the customer's PSID."""
+    if TYPE_CHECKING:
+        br_address: IPv6Address
+
+    @property
+    def local(self) -> IPv6Address:
+        """Tunnel address of the device, or the IPv6 address of the customer's first host."""
+        raise NotImplementedError
+
     @property
     def relay_address(self) -> IPv6Address:
         """The other end of the tunnel, or the server's address behind the DMR."""
-        raise NotImplementedError
+        return self.br_address
 
     @property
     def relay_network(self) -> IPv6Address | IPv6Network:
@@ -137,9 +122,28 @@ class CustomerParams(Mixture):
         """The customer's ports."""
         raise NotImplementedError
 
+    def count_psid_bits(self) -> int:
+        """Return the PSID length."""
+        raise NotImplementedError
+
+    @property
+    def config_values(self) -> dict[str, Any]:
+        """Values for the device's configuration."""
+        ports = self.ports
+        names = ("psid", "psid_len", "psid_offset")
+        return {"ipv4": self.ipv4, **{name: getattr(ports, name) for name in names}}
+
     @model_validator(mode="after")
     def _check_customer(self) -> CustomerParams:
-        _ = self.ports  # raises an error for impossible ports
+        if self.psid_name not in self.model_fields_set:  # the default is for long PSIDs
+            psid = min(DEFAULT_PSID, (1 << self.count_psid_bits()) - 1)
+            object.__setattr__(self, self.psid_name, psid)
+        if self.ports.psid_len == 16 and not self.ports.psid:
+            raise UsageError(
+                "PSID 0 of 16 bits has only port 0",
+                "choose another PSID",
+                code="not-enough-addresses",
+            )
         if self.server_ipv4 in self.ipv4:
             raise UsageError(
                 "server_ipv4 is the customer's own address",
@@ -161,14 +165,11 @@ class MapCeParams(CustomerParams, RuleParams):
         description="the CE's PSID; by default the highest one, if that is lower",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _choose_psid(cls, given: Any) -> Any:
-        """Choose a PSID that fits the rule, unless one is given."""
-        if not isinstance(given, Mapping) or "ce_psid" in given:
-            return given
-        rule = RuleParams(**{k: v for k, v in given.items() if k in RuleParams.model_fields}).rule
-        return {**given, "ce_psid": min(DEFAULT_PSID, rule.sharing_ratio - 1)}
+    psid_name: ClassVar[str] = "ce_psid"
+    whole_host: ClassVar[bool] = False
+
+    def count_psid_bits(self) -> int:
+        return self.make_rule(None).psid_len
 
     @property
     def only_psid(self) -> int:
@@ -176,8 +177,21 @@ class MapCeParams(CustomerParams, RuleParams):
 
     @cached_property
     def ports(self) -> PortSet:
-        self.rule.port_set(self.ce_psid)
-        return check_ports(self.rule.psid_offset, self.rule.psid_len, self.ce_psid)
+        return self.rule.port_set(self.ce_psid)
+
+    @property
+    def local(self) -> IPv6Address:
+        return self.rule.map_address(self.ce_ipv4, self.ce_psid, whole_host=self.whole_host)
+
+    @property
+    def end_user_prefix(self) -> IPv6Network:
+        """The prefix delegated to the CE."""
+        return self.rule.end_user_prefix(self.ce_ipv4, self.ce_psid)
+
+    @property
+    def config_values(self) -> dict[str, Any]:
+        rule, prefix = rule_config(self.rule), self.end_user_prefix
+        return {**super().config_values, "rule": rule, "end_user_prefix": prefix}
 
     @cached_property
     def ipv4(self) -> IPv4Network:
@@ -204,15 +218,12 @@ class MapECeParams(MapCeParams):
 
     br_address: IPv6Address = address("2001:db8:6::1", "the BR's address")
 
-    @property
-    def relay_address(self) -> IPv6Address:
-        return self.br_address
-
 
 class MapTCeParams(DmrParams, MapCeParams):
     """Parameters of ``mapt-ce``."""
 
     measured: ClassVar[str] = "MAP-T"
+    whole_host: ClassVar[bool] = True
 
     @property
     def relay_network(self) -> IPv6Network:
@@ -244,20 +255,12 @@ class LwB4Params(CustomerParams):
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _choose_psid(cls, given: Any) -> Any:
-        """Choose a PSID that fits its length, unless one is given."""
-        if not isinstance(given, Mapping) or "psid" in given:
-            return given
-        length = str(given.get("psid_len", cls.model_fields["psid_len"].default))
-        if not length.isdecimal() or int(length) > 16:
-            return given  # which is refused
-        return {**given, "psid": min(DEFAULT_PSID, (1 << int(length)) - 1)}
-
     @property
-    def relay_address(self) -> IPv6Address:
-        return self.br_address
+    def local(self) -> IPv6Address:
+        return self.b4_address
+
+    def count_psid_bits(self) -> int:
+        return self.psid_len
 
     @cached_property
     def ipv4(self) -> IPv4Network:
@@ -265,7 +268,7 @@ class LwB4Params(CustomerParams):
 
     @cached_property
     def ports(self) -> PortSet:
-        return check_ports(self.psid_offset, self.psid_len, self.psid)
+        return PortSet(self.psid_offset, self.psid_len, self.psid)
 
 
 class CustomerEdge(CustomerTechnology):
@@ -276,16 +279,11 @@ class CustomerEdge(CustomerTechnology):
     customers_send = "reverse"
     params: CustomerParams
 
-    @property
-    @abstractmethod
-    def local(self) -> IPv6Address:
-        """The tunnel address of the device, or the IPv6 address of the customer's first host."""
-
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         p = self.params
         bits, base = 32 - p.ipv4.prefixlen, str(p.ipv4.network_address)
         host = Variable(HOST, bits).at(32 - bits, base) if bits else Expression(base, ())
-        return [CustomerFlow(self.local, host, p.relay_address, p.ports, None, (HOST,))]
+        return [CustomerFlow(p.local, host, p.relay_address, p.ports, None, (HOST,))]
 
     def negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
@@ -324,19 +322,6 @@ class CustomerEdge(CustomerTechnology):
             describe_link(p, self.links, "right", [p.ipv4]),
         )
 
-    def _config_values(self) -> dict[str, Any]:
-        p, ports = self.params, self.params.ports
-        values: dict[str, Any] = {
-            "ipv4": p.ipv4,
-            "psid": ports.psid,
-            "psid_len": ports.psid_len,
-            "psid_offset": ports.psid_offset,
-        }
-        if isinstance(p, MapCeParams):
-            values["rule"] = rule_config(p.rule)
-            values["end_user_prefix"] = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
-        return values
-
     @property
     def _audited_port(self) -> int:
         """A port in the middle of the customer's last range; never 0."""
@@ -350,33 +335,33 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
 
     overhead = 40
     rfc_frame_sizes = TUNNEL_SIZES
+    config_model: ClassVar[type[LwB4Config]] = LwB4Config
 
     def select_own(self, outer: Any) -> Mask:
-        own: Mask = (outer["dst_octets"] == address_octets(self.local)).all(axis=1)
-        return own
+        return match_address(outer["dst_octets"], self.params.local)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        relay = address_octets(self.params.relay_address)
-        foreign = (outer["src_octets"] != relay).any(axis=1)
+        from_relay = match_address(outer["src_octets"], self.params.relay_address)
         owner = self.check_owner(inner["dst"], udp["dport"])
-        return [(CustomerDrop.WRONG_RELAY, foreign), *owner]
+        return [(CustomerDrop.WRONG_RELAY, ~from_relay), *owner]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        ends = address_octets(self.local), address_octets(self.params.relay_address)
+        p = self.params
+        ends = address_octets(p.local), address_octets(p.relay_address)
         return self.check_owner(header["src"], udp["sport"]), lambda _: ends
 
-    def _tunnel_config(self) -> dict[str, Any]:
-        remote = self.params.relay_address
-        return {**self._config_values(), "tunnel_local": self.local, "tunnel_remote": remote}
+    def configuration(self) -> CustomerConfig:
+        p = self.params
+        return self.config_model(
+            **p.config_values, tunnel_local=p.local, tunnel_remote=p.relay_address
+        )
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p, relay = self.params, self.params.relay_address
-        edge = audit_views.CustomerEdge(
-            self.kind, p.ipv4, p.ports, p.server_ipv4, self.local, relay
-        )
+        edge = audit_views.CustomerEdge(self.kind, p.ipv4, p.ports, p.server_ipv4, p.local, relay)
         server, host = (p.server_ipv4, 443), (p.ipv4.network_address, self._audited_port)
         shared = p.ports.psid_len > 0
-        return edge, TunnelEnd("left", self.local, relay, server, server, host, shared=shared)
+        return edge, TunnelEnd("left", p.local, relay, server, server, host, shared=shared)
 
 
 class MapECe(TunnelEdge):
@@ -386,15 +371,7 @@ class MapECe(TunnelEdge):
     title = "MAP-E CE, single device: encapsulates a customer's IPv4, NAPT left out"
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
-    params: MapECeParams
-
-    @property
-    def local(self) -> IPv6Address:
-        p = self.params
-        return p.rule.map_address(p.ce_ipv4, p.ce_psid)
-
-    def configuration(self) -> CustomerConfig:
-        return MapECeConfig(**self._tunnel_config())
+    config_model = MapECeConfig
 
 
 class LwB4(TunnelEdge):
@@ -404,14 +381,6 @@ class LwB4(TunnelEdge):
     title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, NAPT left out"
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
-    params: LwB4Params
-
-    @property
-    def local(self) -> IPv6Address:
-        return self.params.b4_address
-
-    def configuration(self) -> CustomerConfig:
-        return LwB4Config(**self._tunnel_config())
 
 
 class MapTCe(DmrTranslator, CustomerEdge):
@@ -422,11 +391,6 @@ class MapTCe(DmrTranslator, CustomerEdge):
     params_model = MapTCeParams
     params: MapTCeParams
 
-    @property
-    def local(self) -> IPv6Address:
-        p = self.params
-        return p.rule.map_address(p.ce_ipv4, p.ce_psid, whole_host=True)
-
     @cached_property
     def rules(self) -> RuleTable:
         return RuleTable([self.params.rule], whole_host=True)
@@ -434,13 +398,12 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         (flow,) = super().customer_flows(direction, seed)
         layout = self.params.rule.host_address_layout
-        hosts = Expression.from_layout(layout, str(self.local), ipv4=flow.ipv4)
+        hosts = Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4)
         return [replace(flow, ipv6=hosts)]
 
     def forward(self, packets: U8) -> Answer:
         """Translate packets from behind the DMR for the end-user prefix."""
-        p, answer = self.params, super().forward(packets)
-        prefix = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
+        answer, prefix = super().forward(packets), self.params.end_user_prefix
         own = select_within(view(packets, IPV6)["dst_high"], prefix, 64)
         return replace(answer, native=answer.native | ~own)
 
@@ -453,9 +416,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
 
     def configuration(self) -> CustomerConfig:
         p = self.params
-        return MapTCeConfig(
-            **self._config_values(), dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu
-        )
+        return MapTCeConfig(**p.config_values, dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p, shared, port = self.params, self.params.ports.psid_len > 0, self._audited_port
@@ -464,7 +425,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
             p.ipv4,
             p.ports,
             p.server_ipv4,
-            self.local,
+            p.local,
             rule=p.rule,
             psid=p.ce_psid,
             dmr=p.dmr_prefix,
@@ -476,7 +437,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
             six4=(p.server_ipv4,),
             port=port if shared else 40123,
             four=p.ipv4.network_address,
-            four6=self.local,
+            four6=p.local,
             server_port=port,
             lowest_ipv6_mtu=p.lowest_ipv6_mtu,
             uses_ports=shared,

@@ -53,6 +53,10 @@ class RuleParams(PluginParams):
     @cached_property
     def rule(self) -> MapRule:
         """The checked rule."""
+        return self.make_rule(self.only_psid)
+
+    def make_rule(self, psid: int | None) -> MapRule:
+        """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
         return rule_from_text(
             self.rule_ipv6,
             self.rule_ipv4,
@@ -60,7 +64,7 @@ class RuleParams(PluginParams):
             self.psid_offset,
             psid_len=self.psid_len,
             iid_format=self.iid_format,
-            psid=self.only_psid,
+            psid=psid,
         )
 
     @property

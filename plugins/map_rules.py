@@ -66,12 +66,6 @@ class MapRule:
                 "out-of-range",
             ),
             (
-                not 0 <= self.psid_offset <= 16,
-                f"psid_offset {self.psid_offset} is outside 0..16",
-                "",
-                "out-of-range",
-            ),
-            (
                 o and k != derived,
                 f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix",
                 f"leave psid_len out or set it to {derived}",
@@ -90,12 +84,6 @@ class MapRule:
                 "out-of-range",
             ),
             (
-                k and self.psid_offset + k > 16,
-                f"psid_offset {self.psid_offset} plus PSID length {k} is more than the 16 bits of a port",
-                f"set psid_offset to at most {16 - k}",
-                "out-of-range",
-            ),
-            (
                 o and self.psid is not None,
                 f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID",
                 "",
@@ -105,8 +93,7 @@ class MapRule:
         for is_wrong, problem, hint, code in problems:
             if is_wrong:
                 raise UsageError(problem, hint, code=code)
-        if self.psid is not None:
-            self.port_set(self.psid)
+        _ = self.ports if self.psid is None else self.port_set(self.psid)  # raises errors
 
     @property
     def suffix_len(self) -> int:
@@ -165,11 +152,6 @@ class MapRule:
 
     def port_set(self, psid: int) -> PortSet:
         """Return the ports of a PSID; raise :class:`~v6t.base.errors.UsageError` if it is too large."""
-        if not 0 <= psid < self.sharing_ratio:
-            raise UsageError(
-                f"PSID {psid} does not fit the {self.psid_len} bits of this rule",
-                code="out-of-range",
-            )
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def find_psid(self, port: int) -> int | None:

@@ -17,7 +17,7 @@ from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import MapParams, MapRelay
 from v6t.plugins.params import address
 from v6t.plugins.reference_device import Checks
-from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets
+from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 
 
 class MapEDrop(DropReason):
@@ -66,8 +66,7 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
     params: MapEParams
 
     def select_own(self, outer: Any) -> Mask:
-        own: Mask = (outer["dst_octets"] == address_octets(self.params.br_address)).all(axis=1)
-        return own
+        return match_address(outer["dst_octets"], self.params.br_address)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
         """Check the consistency that RFC 7597, section 8.1 requires."""

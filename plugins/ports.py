@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
-from v6t.base.errors import InvalidValue
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.address_layouts import PSID, port_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.base import PluginParams
@@ -103,6 +103,19 @@ class PortSharing:
     psid_offset: int
     psid_len: int
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.psid_offset <= 16:
+            raise UsageError(
+                f"psid_offset {self.psid_offset} is outside 0..16", code="out-of-range"
+            )
+        if self.psid_len and self.psid_offset + self.psid_len > 16:
+            raise UsageError(
+                f"psid_offset {self.psid_offset} plus PSID length {self.psid_len} is more than "
+                "the 16 bits of a port",
+                f"set psid_offset to at most {16 - self.psid_len}",
+                code="out-of-range",
+            )
+
     @property
     def low_bits(self) -> int:
         """Number of bits below the PSID (``m``); 16 without a PSID."""
@@ -133,6 +146,13 @@ class PortSet(PortSharing):
     """Ports of one PSID."""
 
     psid: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.psid < 1 << self.psid_len:
+            raise UsageError(
+                f"PSID {self.psid} does not fit {self.psid_len} bits", code="out-of-range"
+            )
 
     @cached_property
     def ranges(self) -> tuple[tuple[int, int], ...]:

@@ -110,6 +110,12 @@ def address_octets(address: IPv6Address) -> U8:
     return np.frombuffer(address.packed, dtype=np.uint8)
 
 
+def match_address(addresses: U8, address: IPv6Address) -> Mask:
+    """Select the rows of ``(n, 16)`` addresses that are a given one."""
+    equal: Mask = (addresses == address_octets(address)).all(axis=1)
+    return equal
+
+
 def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6) -> U8:
     """Put packets into IPv6 with flow label 0, or into IPv4 with identification 0 and without DF.
 
