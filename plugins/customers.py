@@ -31,6 +31,14 @@ from v6t.plugins.ports import (
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
+ALL = 0
+"""Number of simulated customers that means all customers; written as "all"."""
+
+
+def read_all(value: Any) -> Any:
+    """Replace the word for all customers by its number."""
+    return ALL if value == "all" else value
+
 
 class RelayParams(Mixture):
     """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames."""

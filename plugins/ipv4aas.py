@@ -41,6 +41,7 @@ from v6t.plugins.chain import (
     part_params,
     shared_names,
 )
+from v6t.plugins.customers import ALL
 from v6t.plugins.dslite import SoftwireEnd, aftr_config, aftr_parts, nat44_intent
 from v6t.plugins.frame_sizes import (
     IPV6_SIZES,
@@ -389,7 +390,7 @@ def _stateless_pe(
 def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
     own: dict[str, Any] = {"ce_ipv4": p.public_first, "ce_psid": p.psid}
-    relay = {"ces": map_domains.ALL_CES, "psid": 0 if p.ea_len else p.psid}
+    relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
         br = _stateless_pe(p, links, "br", mape_br.MapEBorderRelay, **relay, **end)
@@ -411,11 +412,11 @@ def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         lwaftr.LightweightAftr,
         **both,
         softwires=1 << p.softwire_psid_len,
-        simulated=lwaftr.ALL,
+        simulated=ALL,
         ipv4_pool=f"{p.public_first}/32",
     )
     table: Any = aftr.reference
-    b4 = table.params.table().softwire(p.psid)[2]
+    b4 = table.params.table().softwire(p.psid).b4
     own = {"b4_address": b4, "ipv4_address": p.public_first}
     return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 

@@ -21,21 +21,15 @@ from v6t.packets.direction import Direction
 from v6t.plugins import audit_views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay
 from v6t.plugins.base import PluginParams
-from v6t.plugins.customers import CustomerFlow, Relay, RelayParams
+from v6t.plugins.customers import ALL, CustomerFlow, Relay, RelayParams, read_all
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-ALL_CES = 0
-"""``ces`` value for "drawn uniformly from the whole rule"."""
 LISTED_CES = 65535
 """So many CEs fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
 _NESTED_BITS, _PREFIX_BITS = 4, 2
 """IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
-
-
-def _ces(value: Any) -> Any:
-    return ALL_CES if value == "all" else value
 
 
 class RuleParams(PluginParams):
@@ -77,7 +71,7 @@ class Domain(RuleParams):
     """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
-    ces: Annotated[int, BeforeValidator(_ces)] = Field(
+    ces: Annotated[int, BeforeValidator(read_all)] = Field(
         1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
     )
     exclude_network_broadcast: bool = Field(
@@ -314,7 +308,7 @@ def _ea_variable(
     low, high = domain.ea_bounds
     if _has_port_zero_ce(domain.rule):
         low = max(low, 1)
-    if domain.ces == ALL_CES:
+    if domain.ces == ALL:
         return Variable(EA, width, Kind.UNIFORM, low=low, high=high)
     served = params.find_served_ea(domain, low)
     count = min(domain.ces, sum(map(len, served)))
