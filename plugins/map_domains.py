@@ -63,7 +63,7 @@ class RuleParams(PluginParams):
 
     @property
     def only_psid(self) -> int:
-        """Return the PSID of the one CE that a rule without EA bits has."""
+        """PSID of the one CE that a rule without EA bits has."""
         return 0
 
 
@@ -81,7 +81,6 @@ class Domain(RuleParams):
 
     @property
     def only_psid(self) -> int:
-        """Return the domain's own PSID."""
         return self.psid
 
     @property
@@ -133,9 +132,8 @@ class MapParams(RelayParams, Domain):
     domains: tuple[Domain, ...] = Field((), description="further MAP domains")
 
     @model_validator(mode="after")
-    def _domains(self) -> MapParams:
-        nets = [d.rule.ipv6_prefix for d in self.all_domains]
-        if len(set(nets)) != len(nets):
+    def _check_domains(self) -> MapParams:
+        if len({d.rule.ipv6_prefix for d in self.all_domains}) < len(self.all_domains):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
         if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
@@ -145,7 +143,17 @@ class MapParams(RelayParams, Domain):
                 code="address-conflict",
             )
         for domain in self.all_domains:
-            self._check_overlap(domain)
+            low, high = domain.ea_bounds
+            room = sum(map(len, self.find_served_ea(domain, low)))
+            most, lost = min(room, LISTED_CES), high - low + 1 - room
+            if lost and not 0 < domain.ces <= most:
+                fewer = f"set the domain's ces to at most {most}, or " if room else ""
+                raise UsageError(
+                    f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
+                    f"{lost} of its CEs",
+                    f"{fewer}choose disjoint prefixes",
+                    code="not-enough-addresses",
+                )
         return self
 
     def _check_addresses(self) -> None:
@@ -153,15 +161,14 @@ class MapParams(RelayParams, Domain):
         taken: dict[IPv4Network, set[int]] = {}
         for domain in self.all_domains:
             rule, prefix = domain.rule, domain.rule.ipv4_prefix
-            ports = rule.port_set(domain.psid)
-            own = {port for low, high in ports.ranges for port in range(low, high + 1)}
             if rule.ea_len and prefix in taken:
                 raise UsageError(
-                    "two domains have the same rule IPv4 prefix, so the BR cannot "
-                    "distinguish their CEs",
+                    "two domains have the same rule IPv4 prefix, so the BR cannot distinguish their CEs",
                     "give each domain an IPv4 prefix of its own; one may lie within another",
                     code="duplicate",
                 )
+            ranges = rule.port_set(domain.psid).ranges
+            own = {port for low, high in ranges for port in range(low, high + 1)}
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
@@ -172,22 +179,6 @@ class MapParams(RelayParams, Domain):
                     code="conflict",
                 )
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
-
-    def _check_overlap(self, domain: Domain) -> None:
-        low, high = domain.ea_bounds
-        room = sum(map(len, self.find_served_ea(domain, low)))
-        if room == high - low + 1:
-            return
-        most = min(room, LISTED_CES)
-        if not 0 < domain.ces <= most:
-            raise UsageError(
-                f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
-                f"{high - low + 1 - room} of its CEs",
-                f"set the domain's ces to at most {most}, or choose disjoint prefixes"
-                if room
-                else "choose disjoint prefixes",
-                code="not-enough-addresses",
-            )
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
         """Find the EA values from ``low`` on whose CEs no rule of another domain takes over."""
@@ -280,43 +271,42 @@ class MapRelay(Relay):
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         """Return the further rules that fit the relay's first one."""
-        params, rule = self.params, self.params.rule
-        variants: dict[str, dict[str, Any]] = {}
-        if params.domains or not rule.suffix_len:
-            return variants
-        room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
+        rule, suffix = self.params.rule, self.params.rule.suffix_len
+        n, variants = rule.ipv6_prefix.prefixlen, {}
+        if self.params.domains or not suffix:
+            return {}
+        room = 64 - n - suffix
         for offset, name in enumerate(audit_views.PSID_OFFSETS if room > 0 else ()):
             length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
-            variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
-        if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
-            variants[audit_views.NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
-        if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
-            variants[audit_views.PREFIX_CUSTOMERS] = {
-                "ea_len": rule.suffix_len - _PREFIX_BITS,
-                "ces": 2,
-            }
+            variants[name] = {"psid_offset": offset, "ea_len": suffix + length, "ces": 2}
+        if rule.shared and suffix > _NESTED_BITS and n:
+            nested = {"ces": 2, "domains": [_nested_rule(rule)]}
+            variants[audit_views.NESTED_RULE] = nested
+        if _PREFIX_BITS < suffix <= 64 + _PREFIX_BITS - n:
+            prefixes = {"ea_len": suffix - _PREFIX_BITS, "ces": 2}
+            variants[audit_views.PREFIX_CUSTOMERS] = prefixes
         return variants
 
 
 def _ea_variable(
     params: MapParams, domain: Domain, direction: Direction, seed: int
 ) -> Variable | None:
-    """Return the EA bits of the simulated CEs (MAP-14); both directions have the same CEs."""
-    if not domain.rule.ea_len:
+    """Return the EA bits of the simulated CEs; both directions have the same CEs."""
+    rule = domain.rule
+    if not rule.ea_len:
         return None
-    width = domain.rule.ea_len
     low, high = domain.ea_bounds
-    if _has_port_zero_ce(domain.rule):
-        low = max(low, 1)
+    if rule.psid_len == 16 and not rule.psid_offset and not rule.suffix_len:
+        low = max(low, 1)  # the CE with EA value 0 has port 0 and no other
     if domain.ces == ALL:
-        return Variable(EA, width, Kind.UNIFORM, low=low, high=high)
+        return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
     served = params.find_served_ea(domain, low)
     count = min(domain.ces, sum(map(len, served)))
     if count <= LISTED_CES:
-        rule = domain.rule_ipv6
-        values = _draw_ea(tuple(served), count, f"{seed}/ces/{rule}", f"{seed}/{direction}/{rule}")
-        return Variable(EA, width, Kind.LIST, values=values)
-    return Variable(EA, width, Kind.PERMUTATION, low=low, high=low + count - 1)
+        name = domain.rule_ipv6
+        values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
+        return Variable(EA, rule.ea_len, Kind.LIST, values=values)
+    return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
 
 
 @lru_cache(maxsize=32)  # every frame size has the same
@@ -339,11 +329,6 @@ def value_at(ranges: Iterable[range], place: int) -> int:
     raise IndexError(place)
 
 
-def _has_port_zero_ce(rule: MapRule) -> bool:
-    """Whether EA value 0 belongs to a CE that has port 0 and no other."""
-    return rule.psid_len == 16 and rule.psid_offset == 0 and rule.suffix_len == 0
-
-
 def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
     """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
@@ -359,15 +344,9 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
 
 def rule_config(rule: MapRule) -> MapRuleConfig:
     """Convert a rule for a device intent."""
-    return MapRuleConfig(
-        ipv6_prefix=rule.ipv6_prefix,
-        ipv4_prefix=rule.ipv4_prefix,
-        ea_len=rule.ea_len,
-        psid_offset=rule.psid_offset,
-        psid_len=rule.psid_len,
-        iid_format=rule.iid_format,
-        **({} if rule.psid is None else {"psid": rule.psid}),
-    )
+    names = ("ipv6_prefix", "ipv4_prefix", "ea_len", "psid_offset", "psid_len", "iid_format")
+    values = {name: getattr(rule, name) for name in names}
+    return MapRuleConfig(**values, **({} if rule.psid is None else {"psid": rule.psid}))
 
 
 def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:
@@ -402,20 +381,22 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     belong to other customers. No other domain serves their addresses.
     """
     rule = params.rule
+    ratio = rule.sharing_ratio if rule.ea_len else 1
+    served = params.find_served_ea(params, 0)
 
-    def customer(ea: int) -> Customer:
-        ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (base, params.psid)
+    def find_customer(*values: int) -> Customer | None:
+        """Return the first of these CEs that is served."""
+        ea = next((ea for ea in values if any(ea in some for some in served)), None)
+        return None if ea is None else make_customer(ea)
+
+    def make_customer(ea: int) -> Customer:
+        ipv4, psid = rule.decode_ea(ea)
         return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
 
-    base, ratio = rule.ipv4_prefix.network_address, rule.sharing_ratio if rule.ea_len else 1
-    served = params.find_served_ea(params, 0)
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
     chosen = next((ea for ea in candidates if any(ea in some for some in served)), preferred)
-
-    def first_served(*values: int) -> Customer | None:
-        return next((customer(ea) for ea in values if any(ea in some for some in served)), None)
-
     number, psid = divmod(chosen, ratio)
     shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
-    return customer(chosen), first_served(*shared), first_served(chosen + ratio, chosen - ratio)
+    others = find_customer(*shared), find_customer(chosen + ratio, chosen - ratio)
+    return make_customer(chosen), *others
