@@ -11,8 +11,10 @@ from dataclasses import replace
 from ipaddress import IPv4Interface
 from typing import Any, TypeVar
 
+from v6t.base.errors import UsageError
 from v6t.intent.families import ChainConfig, DeviceConfig
 from v6t.plugins.base import DeviceIntent, Link, Links, Part, PluginParams
+from v6t.plugins.params import Mixture
 
 _Params = TypeVar("_Params", bound=PluginParams)
 
@@ -64,6 +66,20 @@ def shared_names(model: type[PluginParams], whole: PluginParams) -> list[str]:
 def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
     """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
     return model(**{**{name: getattr(whole, name) for name in shared_names(model, whole)}, **own})
+
+
+def refuse_background(params: Mixture, reason: str) -> None:
+    """Refuse background traffic for a reason, and settings of it, which would have no effect."""
+    if params.n != params.m:
+        raise UsageError(reason, "set n = m", code="no-background")
+    for name in ("bg_sport", "bg_dport"):
+        if getattr(params, name) != Mixture.model_fields[name].get_default():
+            raise UsageError(
+                f"{name} has no effect: {reason}",
+                f"leave {name} out",
+                path=(name,),
+                code="setting-without-effect",
+            )
 
 
 def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:

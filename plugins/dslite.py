@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +24,7 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
+from v6t.plugins import stateful, tunnels
 from v6t.plugins.audit_views import AuditView, Nat, TunnelEnd, first_hosts
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.chain import (
@@ -41,37 +35,19 @@ from v6t.plugins.chain import (
     between,
     chain_intent,
     part_params,
+    refuse_background,
 )
 from v6t.plugins.four_tuples import TupleField, consecutive
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
-from v6t.plugins.stateful import (
-    Enumeration,
-    NatPackets,
-    PoolParams,
-    Ports,
-    StatefulDrop,
-    StatefulTechnology,
-    learned_source,
-    networks,
-    rewrite,
-    source_of,
-    span,
-)
 from v6t.plugins.traffic import ipv4, ipv6
-from v6t.plugins.tunnels import (
-    PORTED,
-    UNMARKABLE,
-    TunnelDevice,
-    address_octets,
-    decapsulate,
-    encapsulate,
-    match_address,
-    unmarkable,
-)
+from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Layer
+
+_LOW = (1 << 64) - 1
+"""The lower half of an IPv6 address."""
 
 
 class SoftwireDrop(DropReason):
@@ -110,65 +86,58 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
     def _device(self) -> ReferenceDevice:
         return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
 
-    def select_own(self, outer: Any) -> Mask:
-        first, count = int(self.config.first_b4), np.uint64(self.config.b4_count)
-        own = match_address(outer["dst_octets"], self.config.aftr)
-        own &= (outer["src_high"] == np.uint64(first >> 64)) & (self._number(outer) < count)
-        return own
+    @property
+    def _several(self) -> bool:
+        return self.config.b4_count > 1
 
     def _number(self, outer: Any) -> Any:
         """Return the numbers of the B4s that IPv6 packets come from."""
-        first = int(self.config.first_b4) & (1 << 64) - 1
-        return outer["src_low"].astype(np.uint64) - np.uint64(first)
+        return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
+
+    def select_own(self, outer: Any) -> Mask:
+        config = self.config
+        own = match_address(outer["dst_octets"], config.aftr)
+        own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
+        return own & (self._number(outer) < np.uint64(config.b4_count))
 
     def select_native(self, outer: Any, own: Mask) -> None:
         """Route nothing: there is no IPv6 on the right."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        if self.config.b4_count == 1:
-            return []
-        return [(NOT_FORWARDED, inner["src"] != int(self.config.customer))]
+        return [(NOT_FORWARDED, self._several & (inner["src"] != int(self.config.customer)))]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        number = np.zeros(len(header), dtype=np.uint64)
-        if self.config.b4_count > 1:
-            number = header["dst"].astype(np.uint64) - np.uint64(int(self.config.internal))
+        config, number = self.config, np.zeros(len(header), dtype=np.uint64)
+        if self._several:
+            number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
         def addresses(rows: Mask) -> tuple[U8, U8]:
-            b4 = np.empty((np.count_nonzero(rows), 16), dtype=np.uint8)
-            b4[:] = address_octets(self.config.first_b4)
-            low = np.uint64(int(self.config.first_b4) & (1 << 64) - 1)
-            b4[:, 8:] = to_octets(low + number[rows], 8)
-            return address_octets(self.config.aftr), b4
+            b4 = np.tile(address_octets(config.first_b4), (np.count_nonzero(rows), 1))
+            b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
+            return address_octets(config.aftr), b4
 
-        return [(NOT_FORWARDED, number >= np.uint64(self.config.b4_count))], addresses
+        return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], addresses
 
     def forward(self, packets: U8) -> Answer:
         """Decapsulate packets, and let IPv4 addresses stand for several B4s."""
-        answer = super().forward(packets)
-        if self.config.b4_count == 1:
-            return answer
+        answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
             number = self._number(view(packets[rows], IPV6))
-            return _rewrite(
-                answer.build(rows), "src", number + np.uint64(int(self.config.internal))
-            )
+            return _rewrite(answer.build(rows), "src", number + internal)
 
-        return replace(answer, build=build)
+        return replace(answer, build=build) if self._several else answer
 
     def reverse(self, packets: U8) -> Answer:
         """Encapsulate packets, with the customer's address if there are several B4s."""
         answer = super().reverse(packets)
-        if self.config.b4_count == 1:
-            return answer
 
         def build(rows: Mask) -> U8:
             out = answer.build(rows)
             _rewrite(out[:, 40:], "dst", int(self.config.customer))
             return out
 
-        return replace(answer, build=build)
+        return replace(answer, build=build) if self._several else answer
 
 
 def aftr_parts(
@@ -177,7 +146,7 @@ def aftr_parts(
     left: LinkIntent,
     links: Links,
     whole: PluginParams,
-    servers: Sequence[IPv4Network] = (),
+    servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
     """Return both parts of an AFTR: the end of its tunnels, and a NAT44 behind it.
@@ -187,23 +156,15 @@ def aftr_parts(
         config: the tunnels.
         left: the link of the tunnels.
         links: both cables of the AFTR.
-        whole: parameters that the NAT has by the same names.
+        whole: parameters that the NAT has by the same names; ``nat`` are further ones.
         servers: networks that the tunnels' end routes to the NAT; none: all.
-        nat: further parameters of the NAT.
     """
     near, far = between(*INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
-    next_hop = [INNER_RIGHT.ip] if servers else []
-    inner = LinkIntent.describe(
-        near, [INNER_LEFT], next_hop, dict.fromkeys(servers, INNER_RIGHT.ip)
-    )
-    nat44 = nat44_intent(
-        whole,
-        Links(far, links.right),
-        dut_left_ipv4=INNER_RIGHT,
-        tester_left_ipv4=INNER_LEFT.ip,
-        **nat,
-    )
+    routes = dict.fromkeys(servers, INNER_RIGHT.ip)
+    inner = LinkIntent.describe(near, [INNER_LEFT], set(routes.values()), routes)
+    nat |= {"dut_left_ipv4": INNER_RIGHT, "tester_left_ipv4": INNER_LEFT.ip}
+    nat44 = nat44_intent(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
     return (
         Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
@@ -213,23 +174,17 @@ def aftr_parts(
 
 def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
     """Return the configuration of an AFTR in one piece in place of both parts."""
-    tunnels: Any = softwire.intent.configuration
+    ends: Any = softwire.intent.configuration
     nat44 = nat.intent.configuration
     values = {name: getattr(nat44, name) for name in nat44.model_fields_set}
-    if tunnels.b4_count > 1:
-        values["inside4"] = tuple(networks(tunnels.customer, 1))
-    ends = {name: getattr(tunnels, name) for name in ("aftr", "first_b4", "b4_count")}
-    return DsLiteAftrConfig(**ends, **values)
+    values |= {name: getattr(ends, name) for name in ("aftr", "first_b4", "b4_count")}
+    if ends.b4_count > 1:
+        values["inside4"] = tuple(stateful.networks(ends.customer, 1))
+    return DsLiteAftrConfig(**values)
 
 
 def nat44_intent(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
-    """Describe a NAT44 that is part of a device, without the IPv6 of its background.
-
-    Args:
-        whole: parameters that the NAT has by the same names.
-        links: both cables.
-        fields: further parameters of the NAT.
-    """
+    """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
     intent = Nat44(part_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
@@ -249,25 +204,25 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
     return packets
 
 
-class DsLiteParams(PoolParams):
+class DsLiteParams(stateful.PoolParams):
     """Parameters of ``dslite-aftr``."""
 
     measured: ClassVar[str] = "DS-Lite"
     ranges: ClassVar[Mapping[str, str]] = {
-        **PoolParams.ranges,
+        **stateful.PoolParams.ranges,
         "b4_ipv6": "initiator_count",
         "internal_ipv4": "initiator_count",
     }
 
-    initiator_ports: Ports = Field(
-        Ports(min=4096, max=5119), description="inner source ports of the Initiator"
+    initiator_ports: stateful.Ports = Field(
+        stateful.Ports(min=4096, max=5119), description="inner source ports of the Initiator"
     )
-    responder_ports: Ports = Field(
-        Ports(min=1, max=125), description="destination ports, those of the Responder"
+    responder_ports: stateful.Ports = Field(
+        stateful.Ports(min=1, max=125), description="destination ports, those of the Responder"
     )
     initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
     responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")
-    enumerate_ips: Enumeration = Field(
+    enumerate_ips: stateful.Enumeration = Field(
         3, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
     )
     initiator_ipv4: IPv4Address = address(
@@ -286,16 +241,11 @@ class DsLiteParams(PoolParams):
     @property
     def b4_network(self) -> IPv6Network:
         """The smallest network of all B4s."""
-        return span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
+        return stateful.span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
 
     @model_validator(mode="after")
     def _softwires(self) -> DsLiteParams:
-        if self.n != self.m:
-            raise UsageError(
-                "background traffic is impossible: native IPv6 does not cross an AFTR to an IPv4 network",
-                "set n = m",
-                code="no-background",
-            )
+        refuse_background(self, "native IPv6 does not cross an AFTR to an IPv4 network")
         if self.aftr_ipv6.ip in self.b4_network or self.tester_left_ipv6 in self.b4_network:
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {self.b4_network}",
@@ -305,7 +255,7 @@ class DsLiteParams(PoolParams):
         return self
 
 
-class DsLiteAftr(StatefulTechnology):
+class DsLiteAftr(stateful.StatefulTechnology):
     """Decapsulates and translates forward, translates and encapsulates in reverse."""
 
     name = "dslite-aftr"
@@ -340,15 +290,18 @@ class DsLiteAftr(StatefulTechnology):
             ipv4(p, p.initiator_ipv4, p.responder_ipv4),
         )
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> stateful.NatPackets:
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
-            inner = decapsulate(packets, uniform=True)
-            outgoing = rewrite(inner, source=learned_source(learned), hops=0)
-            return NatPackets(outgoing, 4, [(StatefulDrop.UNMARKED, unmarkable(packets))])
-        inner = rewrite(packets, destination=source_of(initial[:, 40:]), hops=0)
+            inner = tunnels.decapsulate(packets, uniform=True)
+            outgoing = stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
+            drops = [(stateful.StatefulDrop.UNMARKED, tunnels.unmarkable(packets))]
+            return stateful.NatPackets(outgoing, 4, drops)
+        inner = stateful.rewrite(packets, destination=stateful.source_of(initial[:, 40:]), hops=0)
         aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
-        return NatPackets(encapsulate(inner, aftr, b4), 6)
+        return stateful.NatPackets(tunnels.encapsulate(inner, aftr, b4), 6)
 
     @cached_property
     def parts(self) -> tuple[Part, Part]:

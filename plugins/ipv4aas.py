@@ -39,6 +39,7 @@ from v6t.plugins.chain import (
     between,
     chain_intent,
     part_params,
+    refuse_background,
     shared_names,
 )
 from v6t.plugins.customers import ALL
@@ -215,12 +216,8 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @model_validator(mode="after")
     def _possible(self) -> Ipv4aasParams:
-        if self.m != self.n:
-            raise UsageError(
-                "background between two IPv4 networks cannot be distinguished from the foreground",
-                "set n = m",
-                code="no-background",
-            )
+        reason = "background between two IPv4 networks cannot be distinguished from the foreground"
+        refuse_background(self, reason)
         if self.variant == "464xlat":
             self._check_prefixes()
         if self.ce_stateful:
