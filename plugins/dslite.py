@@ -24,19 +24,9 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
-from v6t.plugins import stateful, tunnels
+from v6t.plugins import chain, stateful, tunnels
 from v6t.plugins.audit_views import AuditView, Nat, TunnelEnd, first_hosts
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
-from v6t.plugins.chain import (
-    CHAIN,
-    INNER_LEFT,
-    INNER_MACS,
-    INNER_RIGHT,
-    between,
-    chain_intent,
-    part_params,
-    refuse_background,
-)
 from v6t.plugins.four_tuples import TupleField, consecutive
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
@@ -159,11 +149,11 @@ def aftr_parts(
         whole: parameters that the NAT has by the same names; ``nat`` are further ones.
         servers: networks that the tunnels' end routes to the NAT; none: all.
     """
-    near, far = between(*INNER_MACS, links.right.mtu)
+    near, far = chain.between(*chain.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
-    routes = dict.fromkeys(servers, INNER_RIGHT.ip)
-    inner = LinkIntent.describe(near, [INNER_LEFT], set(routes.values()), routes)
-    nat |= {"dut_left_ipv4": INNER_RIGHT, "tester_left_ipv4": INNER_LEFT.ip}
+    routes = dict.fromkeys(servers, chain.INNER_RIGHT.ip)
+    inner = LinkIntent.describe(near, [chain.INNER_LEFT], set(routes.values()), routes)
+    nat |= {"dut_left_ipv4": chain.INNER_RIGHT, "tester_left_ipv4": chain.INNER_LEFT.ip}
     nat44 = nat44_intent(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
     return (
@@ -185,7 +175,7 @@ def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
 
 def nat44_intent(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
-    intent = Nat44(part_params(Nat44Params, whole, **fields), links).dut_intent()
+    intent = Nat44(chain.part_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
 
@@ -245,7 +235,7 @@ class DsLiteParams(stateful.PoolParams):
 
     @model_validator(mode="after")
     def _softwires(self) -> DsLiteParams:
-        refuse_background(self, "native IPv6 does not cross an AFTR to an IPv4 network")
+        chain.refuse_background(self, "native IPv6 does not cross an AFTR to an IPv4 network")
         if self.aftr_ipv6.ip in self.b4_network or self.tester_left_ipv6 in self.b4_network:
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {self.b4_network}",
@@ -264,7 +254,7 @@ class DsLiteAftr(stateful.StatefulTechnology):
     params_model = DsLiteParams
     overhead = 40
     ip_versions = (6, 4)
-    default_driver = CHAIN
+    default_driver = chain.CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
@@ -322,7 +312,7 @@ class DsLiteAftr(stateful.StatefulTechnology):
     def dut_intent(self) -> DeviceIntent:
         """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
         configuration = aftr_config(*self.parts)
-        return chain_intent(self.name, self.parts, self.links, configuration=configuration)
+        return chain.chain_intent(self.name, self.parts, self.links, configuration=configuration)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params

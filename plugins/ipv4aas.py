@@ -27,31 +27,20 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import lwaftr, map_ce, map_domains, mape_br, mapt_br, stateful
+from v6t.plugins import (
+    chain,
+    dslite,
+    frame_sizes,
+    lwaftr,
+    map_ce,
+    map_domains,
+    mape_br,
+    mapt_br,
+    stateful,
+)
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
-from v6t.plugins.chain import (
-    CHAIN,
-    INNER_LEFT,
-    INNER_MACS,
-    INNER_RIGHT,
-    TAYGA,
-    between,
-    chain_intent,
-    part_params,
-    refuse_background,
-    shared_names,
-)
 from v6t.plugins.customers import ALL
-from v6t.plugins.dslite import SoftwireEnd, aftr_config, aftr_parts, nat44_intent
-from v6t.plugins.frame_sizes import (
-    IPV6_SIZES,
-    LOWEST_IPV6_MTU,
-    TUNNEL_SIZES,
-    check_whole,
-    tag_octets,
-    translated_pair,
-)
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
@@ -217,7 +206,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @model_validator(mode="after")
     def _possible(self) -> Ipv4aasParams:
         reason = "background between two IPv4 networks cannot be distinguished from the foreground"
-        refuse_background(self, reason)
+        chain.refuse_background(self, reason)
         if self.variant == "464xlat":
             self._check_prefixes()
         if self.ce_stateful:
@@ -276,7 +265,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @property
     def middle(self) -> tuple[Link, Link]:
         """The middle link as the CE and as the PE sees it."""
-        return between(self.ce_mac, self.pe_mac, self.middle_mtu)
+        return chain.between(self.ce_mac, self.pe_mac, self.middle_mtu)
 
     @property
     def servers(self) -> list[IPv4Network]:
@@ -296,7 +285,7 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
         return ()
     _, softwire, nat = parts
     both = Links(p.middle[1], links.right)
-    config, left, right = aftr_config(softwire, nat), softwire.intent.left, nat.intent.right
+    config, left, right = dslite.aftr_config(softwire, nat), softwire.intent.left, nat.intent.right
     intent = DeviceIntent("dslite-aftr", config, both, left, right)
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
@@ -306,82 +295,52 @@ def _pool(p: Ipv4aasParams) -> dict[str, Any]:
     return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
 
 
-def _stateful_ce(
-    p: Ipv4aasParams,
-    links: Links,
-    technology: type[Technology],
-    *,
-    routes: Mapping[Any, Any] | None = None,
-    to_ipv4: Direction | None = None,
-    **fields: Any,
-) -> tuple[Part, Part]:
-    """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right.
+def _stateless_part(
+    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
+) -> Part:
+    """Return a stateless CE or PE, whose left is the middle link; ``fields`` are further parameters of it."""
+    model = technology.params_model
+    own, peer = p.ce_middle_ipv6, p.pe_middle_ipv6
+    if name != "ce":
+        own, peer = peer, own
+    ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
+    plugin = technology(chain.part_params(model, p, **ends, **fields), links)
+    names = {name: name for name in chain.shared_names(model, p)}
+    return Part(
+        name, CE if name == "ce" else PE, plugin.dut_intent(), reference=plugin, params=names
+    )
 
-    Args:
-        p: of both devices.
-        links: both cables of the tester.
-        technology: the plugin.
-        routes: of its IPv6 side in place of the plugin's.
-        to_ipv4: see :class:`Part`.
-        fields: parameters of the plugin in place of those of both devices.
-    """
-    here, inner = between(*INNER_MACS, links.left.mtu)
-    napt = nat44_intent(
-        p,
-        Links(links.left, here),
-        **_pool(p),
-        dut_right_ipv4=INNER_LEFT,
-        tester_right_ipv4=INNER_RIGHT.ip,
-    )
-    near, model = p.middle[0], technology.params_model
-    params = part_params(
-        model,
-        p,
-        server_ipv4=p.responder_ipv4,
-        dut_left_ipv6=p.ce_middle_ipv6,
-        tester_left_ipv6=p.pe_middle_ipv6.ip,
-        dut_right_ipv4=INNER_RIGHT,
-        tester_right_ipv4=INNER_LEFT.ip,
-        **fields,
-    )
-    plugin = technology(params, Links(near, inner))
-    single = plugin.dut_intent()
+
+def _stateful_ce(
+    p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
+) -> tuple[Part, Part]:
+    """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
+    near, (here, inner) = p.middle[0], chain.between(*chain.INNER_MACS, links.left.mtu)
+    left, right = chain.INNER_LEFT, chain.INNER_RIGHT
+    ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
+    napt = dslite.nat44_intent(p, Links(links.left, here), **_pool(p), **ends)
+    ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
+    part = _stateless_part(p, Links(near, inner), technology, "ce", **ends, **fields)
+    single = part.intent
     intent = replace(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public_first): INNER_LEFT.ip}),
-        right=replace(single.left, routes=routes or single.left.routes),
+        left=replace(single.right, routes={IPv4Network(p.public_first): left.ip}),
+        right=single.left,
     )
-    named = {name: name for name in shared_names(model, p)}
     return (
         Part("napt", CE, napt, "nftables", stateful=True),
-        Part("ce", CE, intent, reference=plugin, mirrored=True, to_ipv4=to_ipv4, params=named),
+        replace(part, intent=intent, mirrored=True),
     )
 
 
 def _stateless_pe(
-    p: Ipv4aasParams,
-    links: Links,
-    name: str,
-    technology: type[Technology],
-    *,
-    to_ipv4: Direction | None = None,
-    **fields: Any,
+    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
-    """Return the PE; see :func:`_stateful_ce`."""
-    params = part_params(
-        technology.params_model,
-        p,
-        server_ipv4=p.responder_ipv4,
-        dut_left_ipv6=p.pe_middle_ipv6,
-        tester_left_ipv6=p.ce_middle_ipv6.ip,
-        **fields,
-    )
-    plugin = technology(params, Links(p.middle[1], links.right))
-    intent = replace(plugin.dut_intent(), right=describe_link(p, links, "right", p.servers))
-    named = {name: name for name in shared_names(plugin.params_model, p)}
-    return Part(name, PE, intent, reference=plugin, to_ipv4=to_ipv4, params=named)
+    part = _stateless_part(p, Links(p.middle[1], links.right), technology, name, **fields)
+    right = describe_link(p, links, "right", p.servers)
+    return replace(part, intent=replace(part.intent, right=right))
 
 
 def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -390,30 +349,24 @@ def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
-        br = _stateless_pe(p, links, "br", mape_br.MapEBorderRelay, **relay, **end)
+        br = _stateless_pe(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
         return *_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
-    br = _stateless_pe(p, links, "br", mapt_br.MapTBorderRelay, to_ipv4="forward", **relay)
+    br = _stateless_pe(p, links, mapt_br.MapTBorderRelay, "br", **relay)
+    napt, ce = _stateful_ce(p, links, map_ce.MapTCe, **own)
     # the servers behind the DMR, rather than all of it: a translator may take that for itself
     dmr = network6(p.dmr, "dmr")
     routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
-    ce = _stateful_ce(p, links, map_ce.MapTCe, routes=routes, to_ipv4="reverse", **own)
-    return *ce, br
+    intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
+    return napt, replace(ce, intent=intent, to_ipv4="reverse"), replace(br, to_ipv4="forward")
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    both = {"psid_len": p.softwire_psid_len, "br_address": p.pe_middle_ipv6.ip}
-    aftr = _stateless_pe(
-        p,
-        links,
-        "lwaftr",
-        lwaftr.LightweightAftr,
-        **both,
-        softwires=1 << p.softwire_psid_len,
-        simulated=ALL,
-        ipv4_pool=f"{p.public_first}/32",
-    )
-    table: Any = aftr.reference
-    b4 = table.params.table().softwire(p.psid).b4
+    bits = p.softwire_psid_len
+    both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
+    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_first}/32"}
+    aftr = _stateless_pe(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+    reference: Any = aftr.reference
+    b4 = reference.params.table().softwire(p.psid).b4
     own = {"b4_address": b4, "ipv4_address": p.public_first}
     return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
@@ -427,13 +380,10 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
+    reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
     tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
-    return (
-        Part(
-            "b4", CE, intent, reference=SoftwireEnd(mirror, Links(near, links.left)), mirrored=True
-        ),
-        *aftr_parts(PE, tunnels, middle_pe, outer, p, p.servers, **_pool(p)),
-    )
+    pe = dslite.aftr_parts(PE, tunnels, middle_pe, outer, p, p.servers, **_pool(p))
+    return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
 def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
@@ -450,33 +400,22 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = (first ^ first + p.initiator_count - 1).bit_length()
     inside = IPv4Network((first >> bits << bits, 32 - bits))
     clients = embed_network(clat, inside)
-    config = ClatConfig(
-        eam=((inside, clients),),
-        prefix=plat,
-        ipv6_side="right",
-        lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-    )
+    mtu = frame_sizes.LOWEST_IPV6_MTU
+    eam = ((inside, clients),)
+    config = ClatConfig(eam=eam, prefix=plat, ipv6_side="right", lowest_ipv6_mtu=mtu)
     to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
-    ce = DeviceIntent(
-        "clat",
-        config,
-        Links(links.left, near),
-        describe_link(p, links, "left", [inside]),
-        replace(_describe_middle(p)[0], routes=to_servers),
-    )
-    params = part_params(
-        Nat64Params,
-        p,
-        **_pool(p),
-        initiator_ipv6=clients[first - int(inside.network_address)],
-        dut_left_ipv6=p.pe_middle_ipv6,
-        tester_left_ipv6=p.ce_middle_ipv6.ip,
-    )
+    left = describe_link(p, links, "left", [inside])
+    right = replace(_describe_middle(p)[0], routes=to_servers)
+    ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
+    client = clients[first - int(inside.network_address)]
+    ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
+    params = chain.part_params(Nat64Params, p, **_pool(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
-    prefix, own = {"params": {"prefix": "prefix"}}, {"params": {"plat_prefix": "prefix"}}
+    plat_part = Part("plat", PE, pe, "tayga-nftables", chain.TAYGA, stateful=True)
+    ce_params, pe_params = {"plat_prefix": "prefix"}, {"prefix": "prefix"}
     return (
-        Part("clat", CE, ce, "tayga", TAYGA, to_ipv4="reverse", **own),
-        Part("plat", PE, pe, "tayga-nftables", TAYGA, stateful=True, to_ipv4="forward", **prefix),
+        Part("clat", CE, ce, "tayga", chain.TAYGA, to_ipv4="reverse", params=ce_params),
+        replace(plat_part, to_ipv4="forward", params=pe_params),
     )
 
 
@@ -497,9 +436,9 @@ class Ipv4aas(stateful.StatefulTechnology):
     params_model = Ipv4aasParams
     overhead = 20
     ip_versions = (4, 4)
-    default_driver = CHAIN
+    default_driver = chain.CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
-    rfc_frame_sizes: ClassVar[tuple[int, ...]] = IPV6_SIZES
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
@@ -577,20 +516,19 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = self.links.left, self.links.right
-        return sizes.ipv4 + tag_octets(left), sizes.ipv4 + tag_octets(right)
+        return sizes.ipv4 + frame_sizes.tag_octets(left), sizes.ipv4 + frame_sizes.tag_octets(right)
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""
-        middle = self.params.middle[0]
+        p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
-            plain = replace(link, vlan=None)
-            pair = translated_pair(
-                ipv6_frame_size, self.overhead, middle, plain, self.params.variant
-            )
+            sides = p.middle[0], replace(link, vlan=None)
+            pair = frame_sizes.translated_pair(size, self.overhead, *sides, p.variant)
         return pair
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        check_whole(self.params.df, sizes.ipv6, self.params.middle[0], LOWEST_IPV6_MTU)
+        p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
+        frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
 
     def translate(
         self, direction: Direction, packets: U8, initial: U8, learned: U8
@@ -610,14 +548,14 @@ class Ipv4aas(stateful.StatefulTechnology):
     def dut_intent(self) -> DeviceIntent:
         """Describe both devices, part by part."""
         alternatives = list_alternatives(self.params, self.parts, self.links)
-        return chain_intent(self.name, self.parts, self.links, alternatives)
+        return chain.chain_intent(self.name, self.parts, self.links, alternatives)
 
 
 class Ipv4aasTunnelled(Ipv4aas):
     """Variants whose packets cross the middle link within IPv6: nothing is fragmented or changed."""
 
     overhead = 40
-    rfc_frame_sizes = TUNNEL_SIZES
+    rfc_frame_sizes = frame_sizes.TUNNEL_SIZES
 
     @property
     def header_policy(self) -> HeaderPolicy:

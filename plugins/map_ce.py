@@ -30,19 +30,12 @@ from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV6, view
 from v6t.packets.reference import DropReason
-from v6t.plugins import audit_views
+from v6t.plugins import audit_views, map_rules
 from v6t.plugins.audit_views import AuditView, TunnelEnd
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.customers import CustomerFlow, CustomerTechnology
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import RuleParams, rule_config
-from v6t.plugins.map_rules import (
-    DEFAULT_PSID_OFFSET,
-    MapDestinations,
-    MapSources,
-    RuleTable,
-    select_within,
-)
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts
@@ -253,7 +246,7 @@ class LwB4Params(CustomerParams):
         DEFAULT_PSID, ge=0, description="PSID; by default the highest one, if that is lower"
     )
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
-    psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
+    psid_offset: int = Field(map_rules.DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
 
     @property
     def local(self) -> IPv6Address:
@@ -392,8 +385,8 @@ class MapTCe(DmrTranslator, CustomerEdge):
     params: MapTCeParams
 
     @cached_property
-    def rules(self) -> RuleTable:
-        return RuleTable([self.params.rule], whole_host=True)
+    def rules(self) -> map_rules.RuleTable:
+        return map_rules.RuleTable([self.params.rule], whole_host=True)
 
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         (flow,) = super().customer_flows(direction, seed)
@@ -404,14 +397,14 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def forward(self, packets: U8) -> Answer:
         """Translate packets from behind the DMR for the end-user prefix."""
         answer, prefix = super().forward(packets), self.params.end_user_prefix
-        own = select_within(view(packets, IPV6)["dst_high"], prefix, 64)
+        own = map_rules.select_within(view(packets, IPV6)["dst_high"], prefix, 64)
         return replace(answer, native=answer.native | ~own)
 
-    def check_sender(self, ce: MapSources, port: Any) -> Checks:
+    def check_sender(self, ce: map_rules.MapSources, port: Any) -> Checks:
         owner = self.check_owner(ce.ipv4.astype(np.uint32), port)
         return [(CustomerDrop.WRONG_ADDRESS, ~ce.consistent), *owner]
 
-    def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
+    def check_receiver(self, ce: map_rules.MapDestinations, ipv4: Any, port: Any) -> Checks:
         return self.check_owner(ipv4, port)
 
     def configuration(self) -> CustomerConfig:

@@ -267,29 +267,21 @@ def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule])
 
 
 class MapSources(NamedTuple):
-    """CEs that IPv6 sources and ports claim; each attribute is ``(n,)``."""
+    """CEs that IPv6 sources and ports claim, ``(n,)`` each."""
 
-    known: Mask
-    """A rule contains the source."""
-    consistent: Mask
-    """The parts of the address agree."""
-    owned: Mask
-    """The port belongs to the CE."""
-    ipv4: U64
-    """IPv4 address in the source."""
-    mask: U64
-    """Netmask of the CE's IPv4 prefix."""
+    known: Mask  # a rule contains the source
+    consistent: Mask  # the parts of the address agree
+    owned: Mask  # the port belongs to the CE
+    ipv4: U64  # IPv4 address in the source
+    mask: U64  # netmask of the CE's IPv4 prefix
 
 
 class MapDestinations(NamedTuple):
     """MAP addresses of IPv4 destinations and ports."""
 
-    ipv6: U8
-    """``(n, 16)`` MAP addresses."""
-    known: Mask
-    """``(n,)``, a rule contains the destination."""
-    owned: Mask
-    """``(n,)``, the port belongs to a CE of that rule."""
+    ipv6: U8  # (n, 16)
+    known: Mask  # (n,), a rule contains the destination
+    owned: Mask  # (n,), the port belongs to a CE of that rule
 
 
 class RuleTable:

@@ -15,6 +15,7 @@ from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
+from v6t.plugins import translation
 from v6t.plugins.address_mappings import check_prefix, embed
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
 from v6t.plugins.base import Embedded, PluginParams
@@ -25,13 +26,6 @@ from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import address
 from v6t.plugins.prefixes import network6
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
-from v6t.plugins.translation import (
-    Rfc6052Array,
-    four_to_six,
-    plain_ipv4,
-    plain_ipv6,
-    six_to_four,
-)
 from v6t.profiles.model import FramePair, Traffic
 
 
@@ -104,8 +98,8 @@ class DmrTranslator(CustomerTechnology):
         return super().traffic(direction, sizes, seed)
 
     @cached_property
-    def _dmr(self) -> Rfc6052Array:
-        return Rfc6052Array(self.params.dmr_prefix)
+    def _dmr(self) -> translation.Rfc6052Array:
+        return translation.Rfc6052Array(self.params.dmr_prefix)
 
     def forward(self, packets: U8) -> Answer:
         """Translate packets to IPv4 whose other address is behind the DMR."""
@@ -119,11 +113,11 @@ class DmrTranslator(CustomerTechnology):
 
         def build(rows: Mask) -> U8:
             ends = to_octets(ce.ipv4[rows], 4), host[rows]
-            return six_to_four(packets[rows], *(ends if from_customer else ends[::-1]))
+            return translation.six_to_four(packets[rows], *(ends if from_customer else ends[::-1]))
 
         return Answer(
             [
-                (NOT_FORWARDED, ~plain_ipv6(packets)),
+                (NOT_FORWARDED, ~translation.plain_ipv6(packets)),
                 *self.check_sender(ce, port),
                 (EXHAUSTED, header["hlim"] <= 1),
                 (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
@@ -135,7 +129,7 @@ class DmrTranslator(CustomerTechnology):
 
     def reverse(self, packets: U8) -> Answer:
         """Translate packets to IPv6, with the MAP address of the customer's address and port."""
-        plain = plain_ipv4(packets)
+        plain = translation.plain_ipv4(packets)
         if not plain.any():
             return DROP_ALL
         header, to_customer = view(packets, IPV4), self.customers_send == "forward"
@@ -148,7 +142,7 @@ class DmrTranslator(CustomerTechnology):
         def build(rows: Mask) -> U8:
             host, _ = self._dmr.to_ipv6(header[f"{server}_octets"][rows])
             ends = host, ce.ipv6[rows]
-            return four_to_six(packets[rows], *(ends if to_customer else ends[::-1]))
+            return translation.four_to_six(packets[rows], *(ends if to_customer else ends[::-1]))
 
         return Answer(
             [
