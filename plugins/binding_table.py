@@ -17,7 +17,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error
 from v6t.intent.binding_table import read_softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
-from v6t.packets.arrays import I64, U8, U64
+from v6t.packets.arrays import I64, U8, U64, Mask
 from v6t.packets.headers import to_octets
 from v6t.plugins.audit_views import Softwire
 from v6t.plugins.reference_device import has_forwardable_address
@@ -71,9 +71,14 @@ class BindingTable:
 
     def softwire(self, row: int) -> Softwire:
         """Return a row."""
-        columns = (self.psid, self.psid_len, self.psid_offset)
-        ends = (IPv6Address(column[row].tobytes()) for column in (self.b4, self.br))
-        return Softwire(IPv4Address(int(self.ipv4[row])), *(int(c[row]) for c in columns), *ends)
+        return Softwire(
+            IPv4Address(int(self.ipv4[row])),
+            int(self.psid[row]),
+            int(self.psid_len[row]),
+            int(self.psid_offset[row]),
+            IPv6Address(self.b4[row].tobytes()),
+            IPv6Address(self.br[row].tobytes()),
+        )
 
     def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
         """Return the rows of an address."""
@@ -118,14 +123,12 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
         raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
-    ipv4, psid, length, offset = columns = [np.ascontiguousarray(c) for c in numbers[order].T]
-    b4, brs = (
-        np.frombuffer(b"".join(row[place] for row in rows), np.uint8).reshape(-1, 16)[order]
-        for place in (4, 5)
-    )
+    ipv4, psid, length, offset = (np.ascontiguousarray(c) for c in numbers[order].T)
+    ends = np.frombuffer(b"".join(row[4] + row[5] for row in rows), np.uint8).reshape(-1, 32)
+    b4, brs = np.ascontiguousarray(ends[order, :16]), np.ascontiguousarray(ends[order, 16:])
     same = ipv4[1:] == ipv4[:-1]
     mixed = (length[1:] != length[:-1]) | (offset[1:] != offset[:-1])
-    problems = [
+    problems: list[tuple[Mask, str, U8 | None]] = [
         (same & (psid[1:] == psid[:-1]), "is bound twice", None),
         (same & mixed, "has several PSID lengths or offsets", None),
     ]
@@ -141,7 +144,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
                 "correct the binding table",
                 code="invalid-table-row",
             )
-    return BindingTable(*columns, b4, brs)
+    return BindingTable(ipv4, psid, length, offset, b4, brs)
 
 
 def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:

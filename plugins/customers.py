@@ -74,6 +74,11 @@ class RelayParams(Mixture):
         """The relay's addresses with their prefix lengths on the left link."""
         raise NotImplementedError
 
+    @property
+    def relay_address(self) -> IPv6Address:
+        """The address to which customers send for the server."""
+        raise NotImplementedError
+
 
 class TunnelRelayParams(RelayParams):
     """Parameters of a relay whose tunnels end at an address of its link or at a loopback address."""
@@ -87,7 +92,6 @@ class TunnelRelayParams(RelayParams):
 
     @property
     def relay_address(self) -> IPv6Address:
-        """The address to which customers send for the server."""
         return self.br_address
 
     @property

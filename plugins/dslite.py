@@ -47,7 +47,7 @@ class SoftwireDrop(DropReason):
     TOO_BIG = "too big for the IPv6 link"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SoftwireEnd(TunnelDevice, ReferenceTranslation):
     """A B4, or an AFTR without its NAT; left is IPv6, right is IPv4.
 
@@ -86,12 +86,13 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     def select_own(self, outer: Any) -> Mask:
         config = self.config
-        own = match_address(outer["dst_octets"], config.aftr)
+        own: Mask = match_address(outer["dst_octets"], config.aftr)
         own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
-        return own & (self._number(outer) < np.uint64(config.b4_count))
+        own &= self._number(outer) < np.uint64(config.b4_count)
+        return own
 
     def select_native(self, outer: Any, own: Mask) -> None:
-        """Route nothing: there is no IPv6 on the right."""
+        """Route nothing: the right link has no IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
         return [(NOT_FORWARDED, self._several & (inner["src"] != int(self.config.customer)))]
@@ -102,7 +103,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
             number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
         def addresses(rows: Mask) -> tuple[U8, U8]:
-            b4 = np.tile(address_octets(config.first_b4), (np.count_nonzero(rows), 1))
+            b4 = np.tile(address_octets(config.first_b4), (int(rows.sum()), 1))
             b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
             return address_octets(config.aftr), b4
 

@@ -26,9 +26,8 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import CustomerConfig, LwB4Config, MapECeConfig, MapTCeConfig
 from v6t.packets.address_layouts import HOST
-from v6t.packets.arrays import U8, Mask
+from v6t.packets.arrays import Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import IPV6, view
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views, map_rules
 from v6t.plugins.audit_views import AuditView, TunnelEnd
@@ -39,7 +38,7 @@ from v6t.plugins.map_domains import RuleParams, rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts
-from v6t.plugins.reference_device import Answer, Checks
+from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Expression, Layer, TrafficClass, Variable
 
@@ -102,7 +101,7 @@ class CustomerParams(Mixture):
 
     @property
     def relay_network(self) -> IPv6Address | IPv6Network:
-        """What is behind the left link."""
+        """Network or address behind the left link."""
         return self.relay_address
 
     @cached_property
@@ -165,6 +164,10 @@ class MapCeParams(CustomerParams, RuleParams):
         return self.make_rule(None).psid_len
 
     @property
+    def rules(self) -> tuple[map_rules.MapRule, ...]:
+        return (self.rule,)
+
+    @property
     def only_psid(self) -> int:
         return self.ce_psid
 
@@ -172,11 +175,11 @@ class MapCeParams(CustomerParams, RuleParams):
     def ports(self) -> PortSet:
         return self.rule.port_set(self.ce_psid)
 
-    @property
+    @cached_property
     def local(self) -> IPv6Address:
         return self.rule.map_address(self.ce_ipv4, self.ce_psid, whole_host=self.whole_host)
 
-    @property
+    @cached_property
     def end_user_prefix(self) -> IPv6Network:
         """The prefix delegated to the CE."""
         return self.rule.end_user_prefix(self.ce_ipv4, self.ce_psid)
@@ -384,21 +387,15 @@ class MapTCe(DmrTranslator, CustomerEdge):
     params_model = MapTCeParams
     params: MapTCeParams
 
-    @cached_property
-    def rules(self) -> map_rules.RuleTable:
-        return map_rules.RuleTable([self.params.rule], whole_host=True)
-
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         (flow,) = super().customer_flows(direction, seed)
         layout = self.params.rule.host_address_layout
         hosts = Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4)
         return [replace(flow, ipv6=hosts)]
 
-    def forward(self, packets: U8) -> Answer:
-        """Translate packets from behind the DMR for the end-user prefix."""
-        answer, prefix = super().forward(packets), self.params.end_user_prefix
-        own = map_rules.select_within(view(packets, IPV6)["dst_high"], prefix, 64)
-        return replace(answer, native=answer.native | ~own)
+    def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
+        prefix = self.params.end_user_prefix
+        return behind_dmr & map_rules.select_within(header["dst_high"], prefix, 64)
 
     def check_sender(self, ce: map_rules.MapSources, port: Any) -> Checks:
         owner = self.check_owner(ce.ipv4.astype(np.uint32), port)

@@ -27,7 +27,7 @@ from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
 LISTED_CES = 65535
-"""So many CEs fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
+"""Most CEs that fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
 _NESTED_BITS, _PREFIX_BITS = 4, 2
 """IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
 
@@ -133,10 +133,10 @@ class MapParams(RelayParams, Domain):
 
     @model_validator(mode="after")
     def _check_domains(self) -> MapParams:
-        if len({d.rule.ipv6_prefix for d in self.all_domains}) < len(self.all_domains):
+        if len({rule.ipv6_prefix for rule in self.rules}) < len(self.rules):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
-        if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
+        if any(self.server_ipv4 in rule.ipv4_prefix for rule in self.rules):
             raise UsageError(
                 "server_ipv4 lies within a rule IPv4 prefix",
                 "choose one outside",
@@ -191,9 +191,14 @@ class MapParams(RelayParams, Domain):
         return (self, *self.domains)
 
     @property
+    def rules(self) -> tuple[MapRule, ...]:
+        """The rules of all domains."""
+        return tuple(domain.rule for domain in self.all_domains)
+
+    @property
     def customers(self) -> list[str]:
         """IPv6 prefixes that hold the CEs."""
-        return [str(d.rule.ipv6_prefix) for d in self.all_domains]
+        return [str(rule.ipv6_prefix) for rule in self.rules]
 
 
 class MapRelay(Relay):
@@ -207,7 +212,7 @@ class MapRelay(Relay):
     @cached_property
     def rules(self) -> RuleTable:
         """The rules of all domains."""
-        return RuleTable((d.rule for d in self.params.all_domains), whole_host=self.whole_host)
+        return RuleTable(self.params.rules)
 
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         return [self._ce_flow(domain, direction, seed) for domain in self.params.all_domains]
@@ -252,20 +257,19 @@ class MapRelay(Relay):
 
     def rule_configs(self) -> tuple[MapRuleConfig, ...]:
         """Return the rules of all domains for a device intent."""
-        return tuple(rule_config(d.rule) for d in self.params.all_domains)
+        return tuple(map(rule_config, self.params.rules))
 
     def relay_view(self, **translation: Any) -> SharedAddressRelay:
         """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
         p, relay = self.params, self.params.relay_address
-        rules = tuple(domain.rule for domain in p.all_domains)
         return SharedAddressRelay(
             self.kind,
             relay,
             frozenset() if translation else frozenset({relay}),
             p.server_ipv4,
             *_customers(p),
-            partial(owner, rules),
-            rules,
+            partial(owner, p.rules),
+            p.rules,
             **translation,
         )
 
@@ -333,7 +337,7 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
     """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
-        if not any(flipped in d.rule.ipv6_prefix for d in params.all_domains):
+        if not any(flipped in rule.ipv6_prefix for rule in params.rules):
             return flipped
     raise UsageError(
         "no address lies outside all rules, so none can be spoofed",
@@ -344,9 +348,8 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
 
 def rule_config(rule: MapRule) -> MapRuleConfig:
     """Convert a rule for a device intent."""
-    names = ("ipv6_prefix", "ipv4_prefix", "ea_len", "psid_offset", "psid_len", "iid_format")
-    values = {name: getattr(rule, name) for name in names}
-    return MapRuleConfig(**values, **({} if rule.psid is None else {"psid": rule.psid}))
+    values = {name: getattr(rule, name) for name in MapRuleConfig.model_fields}
+    return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
 def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:

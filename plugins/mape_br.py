@@ -44,7 +44,7 @@ class MapEParams(TunnelRelayParams, MapParams):
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
-        if any(self.br_address in d.rule.ipv6_prefix for d in self.all_domains):
+        if any(self.br_address in rule.ipv6_prefix for rule in self.rules):
             raise UsageError(
                 "br_address lies within a rule IPv6 prefix",
                 "choose one outside",

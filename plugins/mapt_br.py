@@ -81,7 +81,6 @@ class DmrTranslator(CustomerTechnology):
     overhead = 20
     rfc_frame_sizes = IPV6_SIZES
     whole_host = True
-    rules: RuleTable
 
     @abstractmethod
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
@@ -98,6 +97,15 @@ class DmrTranslator(CustomerTechnology):
         return super().traffic(direction, sizes, seed)
 
     @cached_property
+    def rules(self) -> RuleTable:
+        """The rules of all CEs."""
+        return RuleTable(self.params.rules, whole_host=True)
+
+    def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
+        """Select the IPv6 packets that are translated, given those whose peer is behind the DMR."""
+        return behind_dmr
+
+    @cached_property
     def _dmr(self) -> translation.Rfc6052Array:
         return translation.Rfc6052Array(self.params.dmr_prefix)
 
@@ -105,9 +113,10 @@ class DmrTranslator(CustomerTechnology):
         """Translate packets to IPv4 whose other address is behind the DMR."""
         header, from_customer = view(packets, IPV6), self.customers_send == "forward"
         customer, server = ("src", "dst") if from_customer else ("dst", "src")
-        host, inside = self._dmr.to_ipv4(header[f"{server}_octets"])
+        host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
+        native = ~self.select_translated(header, behind_dmr)
         if packets.shape[1] < 48:
-            return Answer(DROP_ALL.drops, native=~inside)
+            return Answer(DROP_ALL.drops, native=native)
         port = view(packets, UDP, 40)["sport" if from_customer else "dport"]
         ce = self.rules.find_sources(header[f"{customer}_high"], header[f"{customer}_low"], port)
 
@@ -124,7 +133,7 @@ class DmrTranslator(CustomerTechnology):
             ],
             build,
             version=4,
-            native=~inside,
+            native=native,
         )
 
     def reverse(self, packets: U8) -> Answer:

@@ -73,6 +73,9 @@ class SourcePorts(PortRange):
     max: int = Field(65535, ge=1, le=65535)
 
 
+_DEFAULT_SOURCES = SourcePorts()
+
+
 class DestinationPorts(PortRange):
     """Destination ports: 1 to 49151 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
@@ -194,7 +197,7 @@ def customer_port(
         psid: PSID from other variables; None: it does not vary.
     """
     base, index = FIXED_SOURCE if source else FIXED_DESTINATION, None
-    width, low, top = 16, SourcePorts().min, SourcePorts().max
+    width, low, top = 16, _DEFAULT_SOURCES.min, _DEFAULT_SOURCES.max
     if ports.psid_len:
         first, last = ports.ranges[0]
         base = max(first, min(1, last))
