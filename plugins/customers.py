@@ -41,7 +41,10 @@ def read_all(value: Any) -> Any:
 
 
 class RelayParams(Mixture):
-    """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames."""
+    """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
+
+    Technologies add ``customers``, IPv6 prefixes behind the left link, and ``left_addresses`` of the relay.
+    """
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
@@ -63,16 +66,6 @@ class RelayParams(Mixture):
     negative_percent: int = negative_share(
         "share of forward frames the relay must drop: spoofed ones [%]"
     )
-
-    @property
-    def customers(self) -> list[str]:
-        """IPv6 prefixes behind the left link."""
-        raise NotImplementedError
-
-    @property
-    def left_addresses(self) -> list[str]:
-        """The relay's addresses with their prefix lengths on the left link."""
-        raise NotImplementedError
 
     @property
     def relay_address(self) -> IPv6Address:

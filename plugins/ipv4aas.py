@@ -145,28 +145,12 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.variant in CE_STATEFUL
 
     @property
-    def public_first(self) -> IPv4Address:
-        """First public address."""
-        if self.public_ipv4 is not None:
-            return self.public_ipv4
-        return IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
-
-    @property
-    def publics(self) -> int:
-        """Number of public addresses."""
-        return 1 if self.ce_stateful else self.public_count
-
-    @property
-    def outside(self) -> Ports:
-        """Ports that connections leave from."""
-        if not self.ce_stateful:
-            return self.public_ports
-        first, last = self.port_set.ranges[0]
-        return Ports(min=max(first, 1), max=last)  # port 0 is reserved
-
-    @property
     def public(self) -> stateful.PublicPool:
-        return stateful.PublicPool(self.public_first, self.publics, self.outside)
+        first = self.public_ipv4 or IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
+        if not self.ce_stateful:
+            return stateful.PublicPool(first, self.public_count, self.public_ports)
+        low, high = self.port_set.ranges[0]
+        return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
     def initiator(self) -> IPv4Address:
@@ -181,16 +165,12 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.psid
 
     @property
-    def softwire_psid_len(self) -> int:
-        """PSID length of lw4o6."""
-        return DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
-        if self.variant == "lw4o6":
-            return PortSet(self.psid_offset, self.softwire_psid_len, self.psid)
-        return self.rule.port_set(self.psid)
+        if self.variant != "lw4o6":
+            return self.rule.port_set(self.psid)
+        bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
+        return PortSet(self.psid_offset, bits, self.psid)
 
     @property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
@@ -201,7 +181,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @property
     def used_ports(self) -> float:
         """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
-        return self.endpoints / self.outside.count if self.ce_stateful else 0.0
+        return self.endpoints / self.public.ports.count if self.ce_stateful else 0.0
 
     @model_validator(mode="after")
     def _possible(self) -> Ipv4aasParams:
@@ -231,9 +211,9 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if self.public_first not in rule.ipv4_prefix:
+            if self.public.first not in rule.ipv4_prefix:
                 raise UsageError(
-                    f"public_ipv4 {self.public_first} is outside the rule's IPv4 prefix "
+                    f"public_ipv4 {self.public.first} is outside the rule's IPv4 prefix "
                     f"{rule.ipv4_prefix}",
                     "choose one within it",
                     code="outside-prefix",
@@ -252,11 +232,11 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
                 "choose another psid, or set low_ports to true",
                 code="out-of-range",
             )
-        if self.endpoints > self.outside.count:
+        if self.endpoints > self.public.ports.count:
             ranges = len(self.port_set.ranges)
             of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
             raise UsageError(
-                f"{self.endpoints} source ports do not fit the {of} of {self.outside.count}",
+                f"{self.endpoints} source ports do not fit the {of} of {self.public.ports.count}",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
                 "(ea_len, psid_len, psid_offset)",
                 code="not-enough-addresses",
@@ -292,7 +272,8 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
 
 def _pool(p: Ipv4aasParams) -> dict[str, Any]:
     """Return the public addresses and ports as parameters of a NAT."""
-    return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
+    pool = p.public
+    return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
 
 def _stateless_part(
@@ -326,7 +307,7 @@ def _stateful_ce(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public_first): left.ip}),
+        left=replace(single.right, routes={IPv4Network(p.public.first): left.ip}),
         right=single.left,
     )
     return (
@@ -345,7 +326,7 @@ def _stateless_pe(
 
 def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
-    own: dict[str, Any] = {"ce_ipv4": p.public_first, "ce_psid": p.psid}
+    own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
@@ -361,13 +342,13 @@ def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    bits = p.softwire_psid_len
+    bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
-    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_first}/32"}
+    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
     aftr = _stateless_pe(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.table().softwire(p.psid).b4
-    own = {"b4_address": b4, "ipv4_address": p.public_first}
+    own = {"b4_address": b4, "ipv4_address": p.public.first}
     return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
@@ -499,14 +480,14 @@ class Ipv4aas(stateful.StatefulTechnology):
         if p.used_ports > HEADROOM:
             cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                f"port set of {p.public.ports.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
                 "down"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
             cautions.append(
-                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.outside.min} to "
-                f"{p.outside.max}"
+                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.public.ports.min} to "
+                f"{p.public.ports.max}"
             )
         cautions.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "

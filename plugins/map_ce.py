@@ -30,7 +30,7 @@ from v6t.packets.arrays import Mask
 from v6t.packets.direction import Direction
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views, map_rules
-from v6t.plugins.audit_views import AuditView, TunnelEnd
+from v6t.plugins.audit_views import AuditView, Customer, TunnelEnd
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.customers import CustomerFlow, CustomerTechnology
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
@@ -319,11 +319,10 @@ class CustomerEdge(CustomerTechnology):
         )
 
     @property
-    def _audited_port(self) -> int:
-        """A port in the middle of the customer's last range; never 0."""
-        ports = self.params.ports
-        low, high = ports.ranges[-1]
-        return ((low + high) // 2 or high) if ports.psid_len else 443
+    def audited_host(self) -> tuple[IPv4Address, int]:
+        """The customer's first host, and a port that it may use."""
+        customer = Customer(self.params.local, self.params.ipv4.network_address, self.params.ports)
+        return customer.ipv4, customer.port if customer.ports.psid_len else 443
 
 
 class TunnelEdge(TunnelDevice, CustomerEdge):
@@ -355,9 +354,9 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
     def audit_views(self) -> tuple[AuditView, ...]:
         p, relay = self.params, self.params.relay_address
         edge = audit_views.CustomerEdge(self.kind, p.ipv4, p.ports, p.server_ipv4, p.local, relay)
-        server, host = (p.server_ipv4, 443), (p.ipv4.network_address, self._audited_port)
-        shared = p.ports.psid_len > 0
-        return edge, TunnelEnd("left", p.local, relay, server, server, host, shared=shared)
+        server, shared = (p.server_ipv4, 443), p.ports.psid_len > 0
+        tunnel = TunnelEnd("left", p.local, relay, server, server, self.audited_host, shared=shared)
+        return edge, tunnel
 
 
 class MapECe(TunnelEdge):
@@ -409,7 +408,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
         return MapTCeConfig(**p.config_values, dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
 
     def audit_views(self) -> tuple[AuditView, ...]:
-        p, shared, port = self.params, self.params.ports.psid_len > 0, self._audited_port
+        p, shared, (host, port) = self.params, self.params.ports.psid_len > 0, self.audited_host
         edge = audit_views.CustomerEdge(
             self.kind,
             p.ipv4,
@@ -426,7 +425,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
             six=p.relay_address,
             six4=(p.server_ipv4,),
             port=port if shared else 40123,
-            four=p.ipv4.network_address,
+            four=host,
             four6=p.local,
             server_port=port,
             lowest_ipv6_mtu=p.lowest_ipv6_mtu,
