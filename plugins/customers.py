@@ -181,21 +181,19 @@ class CustomerTechnology(StatelessTechnology):
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
         source, destination = ends if direction == self.customers_send else ends[::-1]
-        outer, inner = (
-            header(p, src, dst)
-            for header, src, dst in zip((ipv6, ipv4), source, destination, strict=True)
-        )
-        headers = [inner]
-        if forward:
-            headers = [outer, inner] if self.overhead == 40 else [outer]
+        headers = [ipv6(p, source[0], destination[0]), ipv4(p, source[1], destination[1])]
+        if not forward:
+            headers = headers[1:]
+        elif self.overhead == 20:  # translated, not tunnelled
+            headers = headers[:1]
         ports = {}
         for field in ("sport", "dport"):
-            value = getattr(p, f"{'fw' if forward else 'rv'}_{field}")
-            ports[field] = (
-                value.build_field(PEER_PORT)
-                if isinstance(value, PortRange)
-                else customer_port(flow.ports, value, source=field == "sport", psid=flow.psid)
-            )
+            value = getattr(p, f"fw_{field}" if forward else f"rv_{field}")
+            if isinstance(value, PortRange):
+                ports[field] = value.build_field(PEER_PORT)
+            else:
+                source_port = field == "sport"
+                ports[field] = customer_port(flow.ports, value, source=source_port, psid=flow.psid)
         return TrafficClass(
             name,
             Role.FOREGROUND,

@@ -211,18 +211,18 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
+            if rule.prefix_ce:
+                raise UsageError(
+                    f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
+                    f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
+                    code="conflict",
+                )
             if self.public.first not in rule.ipv4_prefix:
                 raise UsageError(
                     f"public_ipv4 {self.public.first} is outside the rule's IPv4 prefix "
                     f"{rule.ipv4_prefix}",
                     "choose one within it",
                     code="outside-prefix",
-                )
-            if rule.prefix_ce:
-                raise UsageError(
-                    f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
-                    f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
-                    code="conflict",
                 )
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:

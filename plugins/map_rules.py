@@ -302,8 +302,8 @@ class RuleTable:
     def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
         """Find the CEs of IPv6 source addresses, given as halves, and ports."""
         high, low, port = (column.astype(np.uint64) for column in (high, low, port))
-        known, consistent, owned = np.zeros((3, len(high)), dtype=bool)
-        ipv4, mask = np.zeros((2, len(high)), dtype=np.uint64)
+        flags, numbers = np.zeros((3, len(high)), dtype=bool), np.zeros((2, len(high)), np.uint64)
+        sources = MapSources(*flags, *numbers)
         for rule, layout in self._by_ipv6:
             inside = select_within(high, rule.ipv6_prefix, 64)
             if not inside.any():
@@ -315,12 +315,14 @@ class RuleTable:
             if rule.psid is not None:
                 agrees &= claimed[PSID] == rule.psid
             owner, in_port_set = rule.find_psids(port)
-            known |= inside
-            np.copyto(consistent, agrees, where=inside)
-            np.copyto(owned, in_port_set & (owner == claimed[PSID]), where=inside)
-            np.copyto(ipv4, claimed[IPV4], where=inside)
-            mask[inside] = (1 << 32) - (1 << rule.host_bits)
-        return MapSources(known, consistent, owned, ipv4, mask)
+            owned = in_port_set & (owner == claimed[PSID])
+            netmask = np.uint64((1 << 32) - (1 << rule.host_bits))
+            rows = inside.all() or inside
+            for column, values in zip(
+                sources, (inside, agrees, owned, claimed[IPV4], netmask), strict=True
+            ):
+                np.copyto(column, values, where=rows)
+        return sources
 
     def find_destinations(self, ipv4: U64, port: U64) -> MapDestinations:
         """Find the MAP addresses of IPv4 destinations and ports."""
