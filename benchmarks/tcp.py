@@ -1,20 +1,38 @@
-"""The TCP benchmarks of RFC 8219 section 8: establishment rate and concurrent connections (RFC 3511)."""
+"""The TCP benchmarks of RFC 8219 section 8, with the rows RFC 3511 asks for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
-from v6t.analysis.record import Record
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import (
+    AT_LEAST,
+    Card,
+    Clause,
+    Headline,
+    Quantity,
+    clause,
+)
+from v6t.analysis.record import FindResult, Model, Number, Record, Row
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, sheet
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Phase
-from v6t.benchmarks.connection_rate import OfConnections
-from v6t.benchmarks.phase_one import (
+from v6t.benchmarks.common import repeated
+from v6t.benchmarks.connections import (
+    CapacityRecord,
+    ConnectionRateRecord,
+    OfConnections,
     assumed_most,
+    capacity_values,
+    connection_rate_values,
+    connection_row,
     filling_cost,
     phase_one_settings,
     rate_search,
@@ -23,39 +41,438 @@ from v6t.benchmarks.phase_one import (
     share_of,
 )
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.benchmarks.presentations.tcp import TcpCapacityPresentation, TcpRatePresentation
-from v6t.benchmarks.records.tcp import (
-    TcpCapacityRecord,
-    TcpRateRecord,
-    iteration_rows,
-    iterations,
-    tcp_capacity_record,
-    tcp_rate_record,
-)
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
-from v6t.benchmarks.tcp_point import opening_key
 from v6t.procedures.stateful.capacity import CapacitySpec
-from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
+from v6t.procedures.stateful.connection_rate import (
+    ConnectionRateResult,
+    ConnectionRateSpec,
+    measure_connection_rate,
+)
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.stateful.tcp_capacity import (
     BENCHMARK as CAPACITY,
 )
 from v6t.procedures.stateful.tcp_capacity import (
     SECOND_TRY,
+    TcpCapacityResult,
     TcpCapacitySpec,
     measure_tcp_capacity,
 )
-from v6t.profiles.tcp.http import MOST_OCTETS
-from v6t.trials.tcp import Closing, Tcp
-from v6t.trials.trial import Capability
+from v6t.profiles.model import FramePair
+from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
+from v6t.profiles.tcp.http import MOST_OCTETS, VERSION, in_segments, response
+from v6t.trials.connections import Connections
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.tcp import Closing, Tcp, TcpCounts
+from v6t.trials.trial import Capability, Trial
+from v6t.trials.verdict import Attempt
 
 if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
+    from v6t.benchmarks.context import MeasuredTechnology, RunContext
+
+_FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
+
+
+_SYN = SIZES.replace("octets", "SYN's octets")
+
+
+_EXCHANGED = (
+    *("object\noctets", "ms to establish\nmin", "mean", "max", "sum"),
+    *("objects\nrequested", "returned"),
+)
+"""Headings of :func:`_exchanged`."""
+
+
+_TIMES = (
+    "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
+    "with what the tester itself takes to write a batch of segments and to answer one."
+)
+
+
+_NO_TIMES = "This tester does not tell how long each connection took."
+
+
+RATE_TITLE = "Maximum TCP connection establishment rate"
+
+
+CAPACITY_TITLE = "Concurrent TCP connection capacity"
+
+
+class Exchange(Model):
+    """How connections are made, tried and closed."""
+
+    http: str
+    """version that client and server speak"""
+    object_octets: int
+    """size of the object that every connection asks for, without the header [octets]"""
+    timeout_s: Number
+    """time within which a SYN or a request must be answered [s]"""
+    retransmissions: int
+    """times a SYN is sent again that was not answered"""
+    closing: str
+    """how connections end: `rst` or `fin`"""
+
+
+class Iteration(Model):
+    """A trial: every connection by what became of it (RFC 3511 sections 5.2.5, 5.3.5)."""
+
+    trial: str
+    """its key"""
+    rate_cps: Number
+    """connections attempted [connections per second]"""
+    attempted: int
+    """connections whose SYN was sent"""
+    established: int
+    """of them open on both sides"""
+    half_open: int
+    """of them open on the client's side only"""
+    reset_refused: int
+    """of them refused by a reset"""
+    icmp_refused: int
+    """of them refused by an ICMP error"""
+    timed_out: int
+    """of them not answered in time"""
+    retransmitted: int
+    """SYNs sent again"""
+    reset_later: int
+    """connections that were reset by somebody else after they were open"""
+    requested: int
+    """objects requested"""
+    answered: int
+    """objects received, whole and right"""
+    closed: int
+    """connections that ended as they should have, on both sides"""
+    sessions: int | None
+    """counted by the device when all were open; null: it does not tell"""
+    sessions_after: int | None
+    """counted by the device after their end; null: it does not tell"""
+    fastest_s: Number | None
+    """shortest establishment time [s]"""
+    slowest_s: Number | None
+    """longest [s]"""
+    mean_s: Number | None
+    """mean [s]"""
+    sum_s: Number | None
+    """sum of all [s]"""
+    passed: bool
+    """every connection was established and answered"""
+    valid: bool
+    """the tester did its part"""
+
+    @property
+    def refusals(self) -> str:
+        """How those ended that were not established, in words."""
+        names = set(TcpCounts.__dataclass_fields__) & set(type(self).model_fields)
+        return TcpCounts(**{name: getattr(self, name) for name in names}).failures
+
+
+class Alone(Model):
+    """Establishment times of a trial of the self-test: what of the others is the tester's own."""
+
+    rate_cps: Number
+    """connections attempted [connections per second]"""
+    fastest_s: Number
+    """shortest establishment time [s]"""
+    mean_s: Number
+    """mean [s]"""
+    slowest_s: Number
+    """longest [s]"""
+
+
+class TcpRateRecord(ConnectionRateRecord):
+    """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
+
+    exchange: Exchange
+    """how connections are made, tried and closed"""
+    iterations: list[Iteration]
+    """all trials"""
+    decisive: Sequence[Iteration] = ()
+    """of each repetition the trial that decided: the highest rate that passed"""
+    alone: Alone | None = None
+    """the fastest trial of the self-test in which every connection was established; null: there is none"""
+
+
+class Ending(Model):
+    """What is left of connections on the device after their end."""
+
+    closing: str
+    """how they ended: `rst` or `fin`"""
+    connections: int
+    """that were attempted"""
+    closed: int
+    """that ended as they should have, on both sides"""
+    sessions_after: int | None
+    """counted by the device right after it; null: it does not tell"""
+    aged_s: Number | None
+    """time until the device had forgotten them [s]; null: longer than was waited, or it does not tell"""
+    waited_s: Number
+    """longest wait for that [s]"""
+
+
+class TcpCapacityRecord(CapacityRecord):
+    """Concurrent TCP connection capacity (RFC 3511 section 5.2)."""
+
+    attempt_rate_cps: Number
+    """connection attempt rate [connections per second]"""
+    rate_source: str
+    """where that rate comes from"""
+    exchange: Exchange
+    """how connections are made, tried and closed"""
+    iterations: list[Iteration]
+    """all trials of the search"""
+    decisive: Iteration | None
+    """the trial with the most connections that passed"""
+    overfull: Iteration | None
+    """the trial with more connections than the table holds; null: no end was found"""
+    still_answered: int | None
+    """of the connections established in it, those that answered afterwards; null: none was made"""
+    endings: list[Ending]
+    """what is left on the device after connections end"""
+    tcp_timeouts_s: dict[str, Number]
+    """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
+
+
+def exchange_of(tcp: Tcp) -> Exchange:
+    """The settings of trials."""
+    return Exchange(
+        http=VERSION,
+        object_octets=tcp.object_octets,
+        timeout_s=tcp.timeout_s,
+        retransmissions=tcp.retransmissions,
+        closing=tcp.closing,
+    )
+
+
+def iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
+    """One trial; None: it opened nothing."""
+    phase_one = find(attempt.trial.key).connections
+    if phase_one is None or phase_one.tcp is None:
+        return None
+    figures = {
+        name: getattr(phase_one.tcp, name)
+        for name in Iteration.model_fields
+        if hasattr(phase_one.tcp, name)
+    }
+    return Iteration(
+        **figures,
+        trial=attempt.trial.key,
+        rate_cps=attempt.trial.rate_fps,
+        sessions=phase_one.sessions,
+        passed=attempt.verdict.passed,
+        valid=attempt.verdict.valid,
+    )
+
+
+def iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
+    """Those of several trials."""
+    return [one for one in (iteration(a, find) for a in attempts) if one is not None]
+
+
+def tcp_rate_record(
+    result: ConnectionRateResult, find: FindResult, *, tcp: Tcp, setup: Mapping[str, Any],
+    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
+    selftest: Sequence[str] = (),
+) -> TcpRateRecord:  # fmt: skip
+    """The record of the maximum TCP connection establishment rate.
+
+    Args:
+        result: the repetitions.
+        find: where counts come from.
+        tcp: how connections were made.
+        setup, conditions, capacity_cps, selftest_margin: as for the connection rate of UDP.
+        selftest: keys of the trials without a device.
+    """
+    values = connection_rate_values(
+        result,
+        find,
+        title=RATE_TITLE,
+        setup=setup,
+        conditions=conditions,
+        capacity_cps=capacity_cps,
+        selftest_margin=selftest_margin,
+    )
+    each = [iterations(r.attempts, find) for r in result.repetitions]
+    passed = [[one for one in iterations if one.passed] for iterations in each]
+    return TcpRateRecord(
+        **values,
+        exchange=exchange_of(tcp),
+        iterations=[one for iterations in each for one in iterations],
+        decisive=[
+            max(iterations, key=lambda one: one.rate_cps) for iterations in passed if iterations
+        ],
+        alone=_alone(selftest, find),
+    )
+
+
+def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
+    """Of the fastest trial without a device that lost nothing."""
+    times = []
+    for key in keys:
+        found = find(key).connections
+        tcp = None if found is None else found.tcp
+        if found is None or tcp is None or not found.sending_time_s:
+            continue
+        if tcp.fastest_s is None or tcp.mean_s is None or tcp.slowest_s is None:
+            continue
+        if tcp.established == tcp.attempted == found.required:
+            rate_cps = tcp.attempted / found.sending_time_s
+            times.append((rate_cps, tcp.fastest_s, tcp.mean_s, tcp.slowest_s))
+    if not times:
+        return None
+    rate_cps, fastest_s, mean_s, slowest_s = max(times)
+    return Alone(rate_cps=rate_cps, fastest_s=fastest_s, mean_s=mean_s, slowest_s=slowest_s)
+
+
+def tcp_capacity_record(
+    result: TcpCapacityResult, find: FindResult, *, rate_source: str, setup: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+) -> TcpCapacityRecord:  # fmt: skip
+    """The record of the concurrent TCP connection capacity.
+
+    Args:
+        result: the search, and what came after it.
+        find: where counts come from.
+        rate_source: of the attempt rate, in words.
+        setup, conditions: as for the capacity with UDP.
+    """
+    search, tcp = result.search, result.tcp
+    tries = iterations(search.attempts, find)
+    passed = [one for one in tries if one.passed]
+    overfull = None if result.overfull is None else iteration(result.overfull, find)
+    values = capacity_values(
+        search, title=CAPACITY_TITLE, setup=setup, conditions=conditions, also=result.after
+    )
+    return TcpCapacityRecord(
+        **values,
+        attempt_rate_cps=search.spec.upper_bound_cps,
+        rate_source=rate_source,
+        exchange=exchange_of(tcp),
+        iterations=tries,
+        decisive=max(passed, key=lambda one: one.attempted, default=None),
+        overfull=overfull,
+        still_answered=None if overfull is None else overfull.answered,
+        endings=[ending for a in result.after if (ending := _ending(a, find)) is not None],
+        tcp_timeouts_s=_timeouts(search.attempts, find),
+    )
+
+
+def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
+    connections, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
+    if connections is None or connections.tcp is None or phase_one is None or phase_one.tcp is None:
+        return None
+    return Ending(
+        closing=connections.tcp.closing,
+        connections=phase_one.tcp.attempted,
+        closed=phase_one.tcp.closed,
+        sessions_after=phase_one.tcp.sessions_after,
+        aged_s=phase_one.tcp.expiry_s,
+        waited_s=connections.tcp.aging_s,
+    )
+
+
+def _timeouts(attempts: Sequence[Attempt], find: FindResult) -> dict[str, float]:
+    for attempt in attempts:
+        phase_one = find(attempt.trial.key).connections
+        if phase_one is not None and phase_one.device:
+            return {name: s for name, s in phase_one.device.items() if "tcp" in name}
+    return {}
+
+
+def iteration_rows(tries: Sequence[Iteration], at: Any) -> list[Row]:
+    """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    return [
+        {
+            **connection_row(number, at),
+            **{name: getattr(one, name) for name in Iteration.model_fields},
+        }
+        for number, one in enumerate(tries, 1)
+    ]
+
+
+FRAMES_EACH = 2
+"""That a client sends to open a connection: SYN and acknowledgement."""
+
+
+_ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
+
+
+_IP_OCTETS = {4: 20, 6: 40}
+
+
+def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
+    """Octets of a SYN on both sides, as the technology makes them of a listed size."""
+    least = min(plugin.ip_versions)
+    octets = _ETHERNET_OCTETS + _IP_OCTETS[least] + OPENING_OCTETS + FCS_OCTETS
+    if plugin.links.left.vlan is not None:
+        octets += _TAG_OCTETS
+    return plugin.frame_pair(octets + plugin.overhead)
+
+
+def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
+    """Connections a second for whose opening, and for whose objects, the medium has room."""
+    opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
+    each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
+    octets = sum(each + len(part) for part in in_segments(response(object_octets)))
+    return max(1, min(opened, int(line_rate_bps / (8 * octets))))
+
+
+def syn_medium(bound: RunContext) -> tuple[FramePair, int]:
+    """The size of a run's SYNs, and what its medium carries [connections per second]."""
+    sizes = syn_sizes(bound.technology)
+    settings: Any = bound.settings.procedure
+    return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
+
+
+def opening(bound: RunContext, measure: Measure) -> Measure:
+    """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
+    settings: Any = bound.settings.procedure
+    tcp = settings.tcp.for_trials
+
+    def measured(trial: Trial) -> TrialResult:
+        connections = Connections(
+            trial.frames,
+            trial.rate_fps,
+            wait_s=tcp.max_wait_s,
+            alpha=1.0,
+            purpose="establish",
+            tcp=tcp,
+        )
+        return _worse(measure(_with(trial, connections)))
+
+    return measured
+
+
+def opening_key(key: str) -> str:
+    """What a trial of the self-test is called in the journal where it opens connections."""
+    return f"tcp-{key}"
+
+
+def _with(trial: Trial, connections: Connections) -> Trial:
+    return replace(trial, key=opening_key(trial.key), connections=connections)
+
+
+def _worse(result: TrialResult) -> TrialResult:
+    """Both phases are judged as one direction: the one that lost more, or took longer."""
+
+    def missing(way: str) -> tuple[int, float]:
+        direction = result.directions[way]
+        return direction.count_frames("required") - direction.count_frames(
+            "received"
+        ), direction.sending_time_s
+
+    worst = max(result.directions, key=missing)
+    return replace(result, directions={"forward": result.directions[worst]})
+
 
 RATE = "tcp-rate"
+
+
 _STEPS_PER_FAILURE = 2
 
+
 R = TypeVar("R", bound=Record)
+
+
 S = TypeVar("S", bound=StrictModel)
 
 
@@ -136,9 +553,12 @@ class OfTcp(OfConnections[R, S]):
         return replace(phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp)
 
 
-class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
+class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     """The highest rate at which every connection of TCP is established and brings its object."""
 
+    name = "tcp-rate"
+    title = RATE_TITLE
+    record = TcpRateRecord
     summary = (
         "The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."
     )
@@ -168,6 +588,58 @@ class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
     def _spec(self, point: Point) -> ConnectionRateSpec:
         return rate_search(point, self._phase_one(point), RATE)
 
+    def sheet(self, records: Sequence[TcpRateRecord]) -> Sheet:
+        """The rate, and establishment times at it."""
+        names = [
+            *(_SYN, "connections", "median\nconnections/s", "P1", "P99", "+dispersion\n%"),
+            *(*_EXCHANGED, "+DUT\ncounts", "+repetitions"),
+        ]
+        rows = []
+        for r in records:
+            last = r.decisive[-1] if r.decisive else None
+            rows.append(
+                [
+                    *(r.sizes, count(r.connections), marked(count(r.median), r.limited)),
+                    *(count(r.p1), count(r.p99), percent(r.dispersion)),
+                    *_exchanged(r, last),
+                    "-" if last is None or last.sessions is None else count(last.sessions),
+                    str(r.repetitions),
+                ]
+            )
+        notes = [_how(records[0])]
+        if any(len(r.decisive) > 1 for r in records):
+            notes.append("Times, objects and the DUT's count are those of the last repetition.")
+        notes += [_by_itself(r.alone) for r in records if r.alone is not None]
+        return sheet(records[0].title, names, rows, notes)
+
+    def quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
+        """The rate."""
+        yield Quantity("rate", "connections/s", record.rates, True, record.resolution_cps,
+                       record.limited)  # fmt: skip
+
+    def headlines(self, record: TcpRateRecord) -> Iterator[Headline]:
+        """The rate."""
+        yield Headline(self.name, record.median, record.p1, record.p99)
+
+    def cards(self, record: TcpRateRecord) -> Iterator[Card]:
+        """The rate."""
+        limit = " - limited by the tester or the medium" if record.limited else ""
+        what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
+        number = marked(count(record.median), record.limited)
+        yield Card(number, "TCP connections/s", f"{record.title}, {what}")
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """Every connection, validation, repetitions."""
+        records = self.measured(data)
+        iterations = [one for r in records for one in r.decisive]
+        wanted = sum(r.repetitions for r in records)
+        yield clause("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
+                     "the highest rate at which all connections were opened",
+                     f"found by {len(iterations)} of {wanted} repetitions",
+                     len(iterations) == wanted if records else None)  # fmt: skip
+        yield _validated("5.3.3", iterations)
+        yield repeated(self.name, records)
+
 
 class TcpCapacitySettings(StrictModel):
     """Search for the concurrent TCP connection capacity (RFC 3511 section 5.2)."""
@@ -184,9 +656,12 @@ class TcpCapacitySettings(StrictModel):
     """Longest wait for the device to forget connections that ended [s]; 0: none."""
 
 
-class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
+class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
     """How many connections of TCP are open at a time."""
 
+    name = "tcp-capacity"
+    title = CAPACITY_TITLE
+    record = TcpCapacityRecord
     summary = "How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."
     order = 20
     fills_table = False
@@ -278,3 +753,182 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
             fixed=True,
         )
         return TcpCapacitySpec(search, own.beyond, own.aging_s)
+
+    def sheet(self, records: Sequence[TcpCapacityRecord]) -> Sheet:
+        """The capacity, and establishment times of the trial that found it."""
+        names = [
+            *(_SYN, "maximum\nconnections", "error", "attempt rate\nconnections/s"),
+            *(*_EXCHANGED, "+steps"),
+        ]
+        rows = [
+            [
+                r.sizes,
+                ("at least " if r.at_least else "") + count(r.capacity),
+                *(count(r.error), count(_attempted_cps(r))),
+                *(*_exchanged(r, r.decisive), str(len(r.steps))),
+            ]
+            for r in records
+        ]
+        return sheet(records[0].title, names, rows, [_how(records[0])])
+
+    def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
+        """Its table, what became of connections beyond it, and of those that ended."""
+        yield self.sheet(records)
+        for r in records:
+            if r.overfull is not None:
+                yield _trials(
+                    "Beyond the capacity",
+                    [r.overfull],
+                    [
+                        f"Of the {r.overfull.established:,} connections that were established, "
+                        f"{r.still_answered or 0:,} answered afterwards; the others ended as: "
+                        f"{r.overfull.refusals or 'none'}.",
+                        *(() if r.overfull.valid else (_FALTERED,)),
+                    ],
+                )
+            yield _endings(r)
+
+    def headlines(self, record: TcpCapacityRecord) -> Iterator[Headline]:
+        """The capacity, or that it is at least so large."""
+        what = AT_LEAST if record.at_least else self.name
+        yield Headline(what, record.capacity, record.capacity, record.capacity)
+
+    def cards(self, record: TcpCapacityRecord) -> Iterator[Card]:
+        """The capacity."""
+        least = "at least " if record.at_least else ""
+        yield Card(least + count(record.capacity), "concurrent TCP connections",
+                   f"{record.title}, attempted at {count(_attempted_cps(record))} a second")  # fmt: skip
+
+    def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
+        """What became of connections beyond the end of the table, and of those that ended."""
+        if record.overfull is not None:
+            over = record.overfull.attempted - record.capacity
+            yield f"{over:,} connections beyond the capacity: {_became(record.overfull)}"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """The search, validation."""
+        records = self.measured(data)
+        for r in records:
+            ended = "no end was found" if r.at_least else f"within {r.error:,} connections"
+            yield clause("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
+                         "an iterative search for the maximum number of connections",
+                         f"{len(r.steps)} numbers of connections; {ended}", not r.at_least)  # fmt: skip
+        yield _validated("5.2.3", [r.decisive for r in records if r.decisive is not None])
+
+
+def _became(overfull: Iteration) -> str:
+    """Of connections beyond the capacity, in words."""
+    if not overfull.valid:
+        return "not known, the tester faltered"
+    return overfull.refusals or "all were established"
+
+
+def _attempted_cps(record: TcpCapacityRecord) -> float:
+    """Rate at which the connections of the capacity came: a second try is slower."""
+    return record.attempt_rate_cps if record.decisive is None else record.decisive.rate_cps
+
+
+def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
+    """A row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    names = [
+        *("attempted\nper second", "attempted", "completed", "%", "refused\nby reset"),
+        *("by ICMP", "timed out", "requested", "returned", "%", "+closed"),
+        *("ms to establish\nmin", "mean", "max", "sum", "<result"),
+    ]
+    rows = [
+        [
+            *(count(o.rate_cps), count(o.attempted), count(o.established)),
+            _percent(o.established, o.attempted),
+            *(count(o.reset_refused), count(o.icmp_refused), count(o.timed_out + o.half_open)),
+            *(count(o.requested), count(o.answered), _percent(o.answered, o.requested)),
+            *(count(o.closed), *_times(o)),
+            "passed" if o.passed else "failed" if o.valid else "invalid",
+        ]
+        for o in iterations
+    ]
+    return sheet(title, names, rows, notes)
+
+
+def _endings(record: TcpCapacityRecord) -> Sheet:
+    names = [
+        *("<ended by", "connections", "closed on\nboth sides", "DUT counts\nafterwards"),
+        "forgotten\nafter",
+    ]
+    rows = [
+        [
+            e.closing.upper(),
+            count(e.connections),
+            count(e.closed),
+            "-" if e.sessions_after is None else count(e.sessions_after),
+            _forgotten(e),
+        ]
+        for e in record.endings
+    ]
+    timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
+    notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
+    return sheet("Ends of connections", names, rows, notes)
+
+
+def _forgotten(ending: Ending) -> str:
+    if ending.aged_s is not None:
+        return seconds(ending.aged_s)
+    if ending.sessions_after is None or not ending.waited_s:
+        return "-"
+    return f"not within {ending.waited_s:g} s"
+
+
+def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
+    e = record.exchange
+    unanswered = (
+        f"a SYN that is not answered within {e.timeout_s:g} s is sent again {e.retransmissions} times"
+        if e.retransmissions
+        else f"a connection whose first SYN is not answered within {e.timeout_s:g} s is not established"
+    )
+    end = "a reset" if e.closing == "rst" else "FIN"
+    return (
+        f"{e.http} on both sides; every connection asks for an object once all are open; {unanswered}; "
+        f"connections end by {end}. {_TIMES if _timed(record) else _NO_TIMES}"
+    )
+
+
+def _timed(record: TcpRateRecord | TcpCapacityRecord) -> bool:
+    found = record.decisive
+    iterations = [found] if isinstance(found, Iteration) else found or []
+    return not iterations or any(one.mean_s is not None for one in iterations)
+
+
+def _by_itself(alone: Alone) -> str:
+    times = (_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
+    return (
+        f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
+        f"{alone.rate_cps:,.0f} connections a second, the fastest trial of its self-test that lost nothing."
+    )
+
+
+def _times(one: Iteration | None) -> list[str]:
+    if one is None:
+        return ["-"] * 4
+    taken = (one.fastest_s, one.mean_s, one.slowest_s, one.sum_s)
+    return ["-" if value is None else _milliseconds(value) for value in taken]
+
+
+def _milliseconds(value_s: float) -> str:
+    return f"{1000 * value_s:,.3g}" if value_s < 0.1 else f"{1000 * value_s:,.0f}"
+
+
+def _exchanged(record: TcpRateRecord | TcpCapacityRecord, one: Iteration | None) -> list[str]:
+    """What was asked for in each connection, and a trial's times and objects."""
+    objects = ["-", "-"] if one is None else [count(one.requested), count(one.answered)]
+    return [count(record.exchange.object_octets), *_times(one), *objects]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.4g}" if whole else "-"
+
+
+def _validated(section: str, iterations: Sequence[Iteration]) -> Clause:
+    right = [o.answered == o.requested == o.established for o in iterations]
+    return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
+                  f"{sum(o.answered for o in iterations):,} objects for "
+                  f"{sum(o.requested for o in iterations):,} requests",
+                  all(right) if right else None)  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.phase_one import with_phase_one
+from v6t.benchmarks.connections import with_phase_one
 from v6t.benchmarks.point import Cost, Point
-from v6t.benchmarks.tcp_point import syn_medium
+from v6t.benchmarks.tcp import syn_medium
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun

@@ -15,9 +15,9 @@ from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationErro
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.phase_one import prepared
+from v6t.benchmarks.connections import prepared
 from v6t.benchmarks.point import Measured, MeasurementPoint, Vary
-from v6t.benchmarks.tcp_point import opening, syn_medium
+from v6t.benchmarks.tcp import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_capabilities

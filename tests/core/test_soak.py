@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from v6t.analysis.posterior import Inference, log_erf, log_stretch
 from v6t.base.errors import TesterError
-from v6t.benchmarks.records.soak import critical_load_rows, soak_record, soak_rows
 from v6t.benchmarks.registry import presentations, results_schema
+from v6t.benchmarks.soak import critical_load_rows, soak_record, soak_rows
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve

@@ -7,7 +7,7 @@ import pytest
 from v6t.analysis.record import FrameSizes
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
-from v6t.benchmarks.records.variants import FlowsRecord
+from v6t.benchmarks.flows import FlowsRecord
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions

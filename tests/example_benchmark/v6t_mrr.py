@@ -15,8 +15,8 @@ from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.common import POINT, at
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.common import POINT, at
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt

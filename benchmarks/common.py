@@ -10,6 +10,8 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, UNDEFINED, count
 
 REPETITIONS, TRIAL_S = 20, 60.0
+
+
 POINT = (SIZES, "<direction")
 """Headings of every table."""
 
