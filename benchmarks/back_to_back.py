@@ -234,7 +234,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     heeds = frozenset({"rate_from"})
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Slow bursts, few repetitions."""
         b = self.own(bound)
         if unprovable := self._unprovable(bound):
             yield f"back-to-back is not measured: {unprovable}"
@@ -339,28 +338,23 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         return sheet(records[0].title, names, rows)
 
     def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
-        """The results, then what the search was told (RFC 9004 section 6.2)."""
         yield self.sheet(records)
         with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
         if with_algorithm:
             yield _search(with_algorithm)
 
     def quantities(self, record: BurstRecord) -> Iterator[Quantity]:
-        """The burst."""
         yield Quantity("burst", "frames", record.values, True, float(record.resolution_frames),
                        bool(record.hit_longest))  # fmt: skip
 
     def headlines(self, record: BurstRecord) -> Iterator[Headline]:
-        """The burst."""
         yield Headline(self.name, record.median, record.p1, record.p99, bool(record.above_usable))
 
     def cards(self, record: BurstRecord) -> Iterator[Card]:
-        """The average, which is the benchmark."""
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
         yield Card(count(record.average), "frames", what)
 
     def remarks(self, record: BurstRecord) -> Iterator[str]:
-        """What is missing or bounded."""
         if record.invalid_repetitions:
             yield (
                 f"{record.invalid_repetitions} repetitions are left out, the tester could not send "
@@ -373,7 +367,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Number of searches, rate of the bursts."""
         records = self.measured(data)
         yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
                      *at_least(50, (len(r.values) for r in records), "searches"))  # fmt: skip

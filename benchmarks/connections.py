@@ -635,7 +635,6 @@ class OfConnections(Benchmark[C, S]):
     connections = "only"
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Connections that nobody tried."""
         if not bound.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
@@ -653,11 +652,9 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     searches = True
 
     def cost(self, point: Point) -> Cost:
-        """All searches, at half of the highest rate offered."""
         return search_cost(point, self._spec(point))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
         result = measure_connection_rate(self._spec(point), point.measure, point.watch)
         record = connection_rate_record(
             result,
@@ -674,7 +671,6 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         return rate_search(point, phase_one_settings(point.procedure))
 
     def sheet(self, records: Sequence[ConnectionRateRecord]) -> Sheet:
-        """A row for each frame size."""
         names = [
             *(SIZES, "connections", "median\nconnections/s", "P1", "P99"),
             *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
@@ -702,20 +698,16 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         return sheet(records[0].title, names, rows)
 
     def quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
-        """The rate."""
         yield Quantity("rate", "connections/s", record.rates, True, record.resolution_cps,
                        record.limited)  # fmt: skip
 
     def headlines(self, record: ConnectionRateRecord) -> Iterator[Headline]:
-        """The rate."""
         yield Headline(self.name, record.median, record.p1, record.p99)
 
     def cards(self, record: ConnectionRateRecord) -> Iterator[Card]:
-        """The rate."""
         yield _card(record)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Validation, loss, the table before every step, repetitions."""
         records = self.measured(data)
         yield _validated(data, records)
         counts = [r.counts for r in records if r.counts]
@@ -774,7 +766,6 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
     def most_connections(self, bound: RunContext) -> int:
-        """As many as the search may ask for."""
         most, there = self.own(bound).most, bound.technology.combinations
         return there if most is None else min(there, most)
 
@@ -819,7 +810,6 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One search, up to as many connections as there are four-tuples."""
         result = measure_capacity(self._spec(point), point.measure, point.watch)
         setup = setup_of(point.bound.technology)
         record = capacity_record(result, setup=setup, conditions=point.said)
@@ -845,7 +835,6 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
         )
 
     def sheet(self, records: Sequence[CapacityRecord]) -> Sheet:
-        """A row for each frame size."""
         names = [
             *(SIZES, "capacity\nconnections", "error", "rate at it\nconnections/s"),
             *("C0", "R0", "alpha", "beta", "gamma", "steps"),
@@ -863,12 +852,10 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
         return sheet(records[0].title, names, rows)
 
     def headlines(self, record: CapacityRecord) -> Iterator[Headline]:
-        """The one number that was found."""
         what = AT_LEAST if record.at_least else self.name
         yield Headline(what, record.capacity, record.capacity, record.capacity)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """The search, validation."""
         for r in self.measured(data):
             ended = "no end was found" if r.at_least else f"within {r.error:,} connections"
             yield clause("RFC 9693 section 4.9 (ST-12)",
@@ -900,13 +887,11 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     model = TeardownSettings
 
     def cost(self, point: Point) -> Cost:
-        """Filling the table, and emptying it."""
         spec = self._spec(point, assumed_rate(point), "assumed")
         connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
         return filling_cost(point, spec.conditions.pause_s, [connections]) * spec.repetitions
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Fill and empty, as often as asked."""
         rate_cps, source = rate(point)
         if not rate_cps:
             return self.nothing(point, "no connection rate passed", point.said)
@@ -933,7 +918,6 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         )
 
     def sheet(self, records: Sequence[TeardownRecord]) -> Sheet:
-        """A row for each frame size."""
         names = [
             *(SIZES, "connections", "median\nconnections/s", "P1", "P99"),
             *("full table\ns", "empty table\ns", "repetitions"),
@@ -948,19 +932,15 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         return sheet(records[0].title, names, rows)
 
     def quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
-        """The rate."""
         yield Quantity("rate", "connections/s", record.rates, True)
 
     def headlines(self, record: TeardownRecord) -> Iterator[Headline]:
-        """The rate."""
         yield Headline(self.name, record.median, record.p1, record.p99)
 
     def cards(self, record: TeardownRecord) -> Iterator[Card]:
-        """The rate."""
         yield _card(record)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Both times, repetitions."""
         records = self.measured(data)
         rates = [rate for r in records for rate in r.rates]
         undefined = sum(rate is None for rate in rates)

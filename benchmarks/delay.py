@@ -72,7 +72,6 @@ class Delays(Model):
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """Figures by name."""
         return {name: value for name, value in self if isinstance(value, Figure)}
 
 
@@ -420,7 +419,6 @@ class Delay(Benchmark[DelayRecord, D]):
         """
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """The throughput, unless the rate is given."""
         s = self.own(bound)
         has_rate = s.rate_fps is not None or s.rate_bps is not None
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
@@ -532,7 +530,6 @@ class Delay(Benchmark[DelayRecord, D]):
         )
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
-        """Delays of all repetitions together."""
         for record in records:
             distributions = _merged(data, record, self.distributions)
             if distributions:
@@ -555,11 +552,9 @@ class Delay(Benchmark[DelayRecord, D]):
         )
 
     def definition(self, records: Sequence[DelayRecord]) -> str:
-        """Between which moments."""
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
     def quantities(self, record: DelayRecord) -> Iterator[Quantity]:
-        """Under the load of the streams."""
         return self._quantities(record, self.compared)
 
     def _quantities(self, record: DelayRecord, words: Mapping[str, str]) -> Iterator[Quantity]:
@@ -570,7 +565,6 @@ class Delay(Benchmark[DelayRecord, D]):
                                limited=bool(record.above_usable))  # fmt: skip
 
     def headlines(self, record: DelayRecord) -> Iterator[Headline]:
-        """Of each direction."""
         for way, direction in record.directions.items():
             for key, word in self.headed.items():
                 figure = direction.figures[key]
@@ -585,11 +579,9 @@ class Delay(Benchmark[DelayRecord, D]):
             yield Headline(f"{word} {way}", value, value, value)
 
     def shown(self, value: float | None) -> str:
-        """Milliseconds, in as many digits as repetitions bear out."""
         return significant(value)
 
     def cards(self, record: DelayRecord) -> Iterator[Card]:
-        """Of each direction."""
         for key, word in self.carded.items():
             for way, direction in record.directions.items():
                 both = f", {way}" if way != record.direction else ""
@@ -597,7 +589,6 @@ class Delay(Benchmark[DelayRecord, D]):
                 yield Card(milliseconds(direction.figures[key].median), "ms", what)
 
     def remarks(self, record: DelayRecord) -> Iterator[str]:
-        """What is odd about a direction."""
         for way, direction in record.directions.items():
             for key in self.spread:
                 yield from (f"{way} {key.upper()}: {n}" for n in direction.figures[key].notes)
@@ -605,7 +596,6 @@ class Delay(Benchmark[DelayRecord, D]):
                 yield f"{way}: {sum(direction.clamped)} negative delays counted as 0"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """The stream, the rate, repetitions."""
         yield from self.stream(data)
         yield at_throughput(self.name, data, self.measured(data))
         yield repeated(self.name, self.measured(data))
@@ -669,7 +659,6 @@ class Latency(Delay[LatencySettings]):
                 )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Short streams, few tags."""
         s = self.own(bound)
         if s.duration_s < 120 or s.first_tag_s < 60:
             yield (
@@ -683,7 +672,6 @@ class Latency(Delay[LatencySettings]):
             )
 
     def remarks(self, record: DelayRecord) -> Iterator[str]:
-        """Too few tags."""
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
             yield "fewer tagged frames than the 500 of RFC 8219"
         yield from super().remarks(record)
@@ -739,7 +727,6 @@ class DelayVariation(Delay[DelayVariationSettings]):
         )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Short streams."""
         length_s = self.own(bound).duration_s
         if length_s < RFC_DURATION_S:
             yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"

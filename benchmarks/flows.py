@@ -396,7 +396,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     heeds = frozenset({"adaptive"})
 
     def needs(self, bound: RunContext) -> frozenset[Capability]:
-        """Flows that begin together are nothing special."""
         own = self.own(bound)
         capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
         for each in self.carries_out(bound):
@@ -407,11 +406,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         return frozenset(capabilities)
 
     def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        """What it measures beside the throughput."""
         return [registry.load(name) for name in self.own(bound).also]
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Theirs, and what is not measured of them."""
         if bound.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
         own, names = self.own(bound), []
@@ -423,7 +420,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
     def cautions(self, bound: RunContext) -> Iterator[str]:
-        """Theirs."""
         for each in self.carries_out(bound):
             yield from each.cautions(bound)
 
@@ -449,14 +445,12 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
                 entropy.flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
     def most_connections(self, bound: RunContext) -> int:
-        """A flow each."""
         return max(super().most_connections(bound), self._most(bound))
 
     def _most(self, bound: RunContext) -> int:
         return max(self.own(bound).counts, default=1)
 
     def cost(self, point: Point) -> Cost:
-        """A search for each number of flows, in each way to begin."""
         total = Cost(0, 0.0)
         for each in self._points(point):
             total += search_cost(self._spec(point, each))
@@ -465,7 +459,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         return total
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One flow first, then each number of flows with each way to begin."""
         if point.bound.settings.connects and not rate(point)[0]:
             return self.nothing(point, "no connection rate passed", point.said)
         points, rows, further = [], [], []
@@ -542,7 +535,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         return sheet(records[0].title, names, rows)
 
     def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
-        """One for each benchmark (RFC 8219 section 10.2.1)."""
         yield self.sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _further(name, records)
@@ -550,7 +542,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield from _by_size(records)
 
     def quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
-        """The rate of each number of flows, and what else was measured with them."""
         for point in record.points:
             yield _quantity(point, f"rate, {point.flows:,} flows, {point.start}")
         for figure in record.figures:
@@ -559,7 +550,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
 
     def headlines(self, record: FlowsRecord) -> Iterator[Headline]:
-        """The rate of each number of flows."""
         for point in record.points:
             start = f", {point.start}" if point.flows > 1 else ""
             yield Headline(f"{point.flows:,} flows{start}", point.median, point.p1, point.p99)
@@ -589,7 +579,6 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     in_all = False
 
     def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        """Those that let addresses vary."""
         return dict(plugin.spread)
 
     def check(self, bound: RunContext) -> None:
@@ -611,11 +600,9 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
                 )
 
     def cost(self, point: Point) -> Cost:
-        """One search after the other for each case."""
         return search_cost(search_spec(point, point.conditions())) * len(CASES)
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """All cases, then what follows from them."""
         by_case: dict[Case, ThroughputRecord] = {}
         rows = []
         at = point
@@ -649,12 +636,10 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         return sheet(records[0].title, names, rows)
 
     def quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
-        """The rate of each case."""
         for case, variant in record.cases.items():
             yield _quantity(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
     def remarks(self, record: ProbeRecord) -> Iterator[str]:
-        """The recommendation."""
         yield record.why
 
 

@@ -349,7 +349,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         return sheet(records[0].title, names, rows)
 
     def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
-        """The losses, then how they divide between foreground and background (MIX-06)."""
         yield self.sheet(records)
         mixed = [(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
@@ -378,7 +377,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         )
 
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
-        """Loss, and what was forwarded, against what was offered."""
         for part, some in enumerate(_readable(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
             name = f"-{part}" if part else ""
@@ -402,7 +400,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        """Yield loss curves of all runs together."""
         del line_rate_bps
         every = [record for records in split_lines(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
@@ -410,24 +407,20 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             yield Drawing(loss_curve(records, f"{name}-loss-{number}"), caption, caption)
 
     def quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
-        """The loss at every rate."""
         for row in record.rates:
             what = f"loss at {row.media_percent:.2f} % of the medium"
             yield Quantity(what, "%", _losses(row), False, share=True,
                            limited=row.rate in record.above_usable)  # fmt: skip
 
     def headlines(self, record: FrameLossRecord) -> Iterator[Headline]:
-        """The loss at every rate."""
         for row in record.rates:
             yield Headline(f"loss at {row.rate:,.0f} fps", row.loss.median, row.loss.p1,
                            row.loss.p99, row.rate in record.above_usable)  # fmt: skip
 
     def shown(self, value: float | None) -> str:
-        """Per cent."""
         return UNDEFINED if value is None else f"{value:.4f}"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Rates, length, repetitions."""
         records = self.measured(data)
         right = [_descends(r) for r in records]
         yield clause("RFC 2544 section 26.3 (FLR-02)",

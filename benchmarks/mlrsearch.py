@@ -318,7 +318,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     )
 
     def lacks(self) -> tuple[str, str] | None:
-        """The library."""
         if mlr.available():
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
@@ -343,7 +342,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What the goals are, and what their results are not."""
         for goal in self.goals(bound):
             like = {
                 "unconditionally": "RFC 2544 throughput (RFC 9971 section 4.10.2)",
@@ -357,7 +355,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             )
 
     def cautions(self, bound: RunContext) -> Iterator[str]:
-        """What RFC 9971 does not recommend."""
         goals = self.goals(bound)
         if len({goal.final_trial_s for goal in goals}) > 1:
             yield (
@@ -382,7 +379,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return each * spec.repetitions
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
         result = measure_mlrsearch(self._spec(point), point.measure, point.watch)
         record = mlr_record(
             result,
@@ -406,7 +402,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         )
 
     def sheet(self, records: Sequence[MlrRecord]) -> Sheet:
-        """A row for each goal."""
         names = [
             *(*POINT, "<goal", "+<code", "loss\n%", "+exceed\n%", "+width\n%"),
             *("lower\nbound fps", "P1", "P99", "+95 % interval\nof the median"),
@@ -438,7 +433,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return sheet(records[0].title, names, rows)
 
     def definition(self, records: Sequence[MlrRecord]) -> str:
-        """Terms of the RFC."""
         del records
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
@@ -449,7 +443,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         )
 
     def quantities(self, record: MlrRecord) -> Iterator[Quantity]:
-        """Of each goal the lower bound and the conditional throughput; other goals are others."""
         for figures in record.goals:
             whose, error = (
                 f"{figures.goal.name} {figures.goal.code}",
@@ -464,7 +457,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             )
 
     def headlines(self, record: MlrRecord) -> Iterator[Headline]:
-        """Of each goal the same."""
         for figures in record.goals:
             name, conditional = figures.goal.name, figures.conditional_throughput
             yield Headline(f"{name} lower bound", figures.median, figures.p1, figures.p99)
@@ -476,7 +468,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             )
 
     def cards(self, record: MlrRecord) -> Iterator[Card]:
-        """The lower bound of each goal."""
         for figures in record.goals:
             limit = " - limited by the tester" if figures.tester_limited else ""
             odd = f" - {regularity(figures)}" if figures.marked else ""
@@ -484,12 +475,10 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             yield Card(count(figures.median), "frames/s per direction", what + odd + limit)
 
     def remarks(self, record: MlrRecord) -> Iterator[str]:
-        """All attributes of each goal, and which results are irregular."""
         for figures in record.goals:
             yield from said_of(figures)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Repetitions, and what the RFC asks of each result."""
         records = self.measured(data)
         yield repeated(self.name, records)
         every = [figures for r in records for figures in r.goals]

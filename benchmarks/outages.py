@@ -213,16 +213,13 @@ class Outage(Benchmark[OutageRecord, S]):
         return sheet(records[0].title, names, rows)
 
     def headlines(self, record: OutageRecord) -> Iterator[Headline]:
-        """The time of each direction."""
         for way, series in record.directions.items():
             yield Headline(way, series.median, series.p1, series.p99)
 
     def shown(self, value: float | None) -> str:
-        """Seconds."""
         return seconds(value)
 
     def quantities(self, record: OutageRecord) -> Iterator[Quantity]:
-        """The time of each direction."""
         for way, series in record.directions.items():
             yield Quantity(f"recovery {way}", "s", series.values, False)
 
@@ -265,12 +262,10 @@ class Reset(Outage[ResetSettings]):
             )
 
     def cost(self, point: Point) -> Cost:
-        """One stream per reset."""
         spec = self._spec(point, point.media_fps)
         return cost_of(spec.conditions, spec.repetitions, spec.duration_s)
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """A reset in the middle of each stream at the throughput."""
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             why = "no rate passed, so there is no rate to reset at"
@@ -291,7 +286,6 @@ class Reset(Outage[ResetSettings]):
         )
 
     def remarks(self, record: OutageRecord) -> Iterator[str]:
-        """What became of the connections."""
         if isinstance(record, ResetRecord) and record.state_survived:
             survivals, resets = sum(record.state_survived), len(record.state_survived)
             yield (
@@ -300,7 +294,6 @@ class Reset(Outage[ResetSettings]):
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """The hook."""
         records = self.measured(data)
         trials = [t.asked for t in data.counted(records)]
         under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
@@ -340,12 +333,10 @@ class SystemRecovery(Outage[RecoverySettings]):
     incremental = True
 
     def cost(self, point: Point) -> Cost:
-        """Overload and what follows, each repetition."""
         spec = self._spec(point, point.media_fps)
         return cost_of(spec.conditions, spec.repetitions, spec.overload_s + spec.afterwards_s)
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Overload, then half of it."""
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             why = "no rate passed, so there is nothing to overload"
@@ -367,7 +358,6 @@ class SystemRecovery(Outage[RecoverySettings]):
         )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """The overload."""
         records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]
         trials = [t.asked for t in data.counted(records)]
         yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",

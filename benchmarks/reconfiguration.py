@@ -173,7 +173,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         bound.describe_live_change()
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What is changed, and what is not."""
         del bound
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
@@ -181,14 +180,12 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         )
 
     def cost(self, point: Point) -> Cost:
-        """A stream for each change and one without."""
         spec = self._spec(point, point.media_fps, "assumed")
         return cost_of(
             spec.conditions, spec.repetitions * len(CONFIGURATION_CHANGES), spec.duration_s
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One change after the other."""
         rate_fps, source = self.rate(point)
         if not rate_fps:
             why = "no rate passed, so there is no rate to change the device at"
@@ -215,7 +212,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         )
 
     def sheet(self, records: Sequence[ReconfigurationRecord]) -> Sheet:
-        """A row for each change and direction."""
         names = [
             *(*POINT, "<done", "offered fps\nper direction", "blocked s\nmedian", "min", "max"),
             *("lost frames\nmost", "longest\nsilence s", "times"),
@@ -234,29 +230,24 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         return sheet(records[0].title, names, rows, [f"changed: {r.what}" for r in records[:1]])
 
     def definition(self, records: Sequence[ReconfigurationRecord]) -> str:
-        """What it is."""
         return (
             "Blocked time: frames that were lost in a stream over its rate, while something else of "
             "the device was changed (FD.io CSIT's measure)."
         )
 
     def quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
-        """The blocked time of each change and direction."""
         for change, way, series in record.ordered:
             yield Quantity(f"blocked, {change}, {way}", "s", series.values, False,
                            at=f"{record.rate:,.0f} fps")  # fmt: skip
 
     def headlines(self, record: ReconfigurationRecord) -> Iterator[Headline]:
-        """The same."""
         for change, way, series in record.ordered:
             yield Headline(f"blocked s, {change} {way}", series.median, series.p1, series.p99)
 
     def shown(self, value: float | None) -> str:
-        """Seconds."""
         return seconds(value)
 
     def remarks(self, record: ReconfigurationRecord) -> Iterator[str]:
-        """Loss that comes without any change."""
         for way, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 yield (

@@ -284,7 +284,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """A longer time-out than the RFC's, and a cache that nobody empties."""
         own = self.own(bound)
         if own.timeout_s > LONGEST_TIMEOUT_S:
             yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
@@ -307,7 +306,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return sum((search_cost(spec) for spec in each), Cost(0, 0.0))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search for each combination, within what the self-test covers."""
         own, bound = self.own(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
@@ -359,7 +357,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         )
 
     def sheet(self, records: Sequence[ResolutionRecord]) -> Sheet:
-        """A row for each combination."""
         names = [
             *("cached\n%", "own AAAA\n%", "median\nqueries/s", "P1", "P99"),
             *(
@@ -391,7 +388,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return sheet(records[0].title, names, rows, notes)
 
     def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
-        """The list, and for several combinations the table of section 9.2."""
         yield from super().tables(records)
         for r in records:
             if len(r.combinations) < 2:
@@ -406,7 +402,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
-        """Rates against the share of cached names."""
         del data
         for r in records:
             if len(r.combinations) < 2:
@@ -438,7 +433,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 )
 
     def definition(self, records: Sequence[ResolutionRecord]) -> str:
-        """What a rate is."""
         return (
             "The highest rate at which every query for an AAAA record is answered within "
             f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
@@ -446,25 +440,21 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         )
 
     def quantities(self, record: ResolutionRecord) -> Iterator[Quantity]:
-        """Each combination's rate."""
         for f in record.combinations:
             yield Quantity(f"queries/s, {name_of(f)}", "queries/s", f.rates, True,
                            record.resolution_qps, f.limited)  # fmt: skip
 
     def headlines(self, record: ResolutionRecord) -> Iterator[Headline]:
-        """Each combination's rate."""
         for f in record.combinations:
             what = self.name if f is record.combinations[0] else f"{self.name}, {name_of(f)}"
             yield Headline(what, f.median, f.p1, f.p99)
 
     def cards(self, record: ResolutionRecord) -> Iterator[Card]:
-        """The required combination's."""
         first = record.combinations[0]
         what = f"{record.title}, {name_of(first)}, median of {first.repetitions}"
         yield Card(_rate(first), "queries/s", what)
 
     def remarks(self, record: ResolutionRecord) -> Iterator[str]:
-        """What was wrong with answers, and names that were not in the cache."""
         for f in record.combinations:
             if f.reasons:
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
@@ -482,7 +472,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Length, time-out, repetitions, the required combination, the self-test."""
         records = self.measured(data)
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
         lengths = [t.asked["duration_s"] for t in data.counted(records) if t.key in deciding]

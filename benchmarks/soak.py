@@ -308,7 +308,6 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     in_all = False
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What lies between stretches."""
         wait_s = bound.settings.procedure.residual_wait_s
         yield (
             f"soak: stretches of {self.own(bound).stretch_s:g} s with a wait of {wait_s:g} s for late "
@@ -316,14 +315,12 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         )
 
     def cost(self, point: Point) -> Cost:
-        """All stretches."""
         spec = self._spec(point, point.media_fps, "assumed")
         return cost_of(spec.conditions, 1, spec.stretch_s) + cost_of(
             point.conditions(pause_s=0.0), spec.stretches - 1, spec.stretch_s
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One stretch after the other at the same rate."""
         rate_fps, source = self.rate(point)
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
@@ -341,7 +338,6 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         )
 
     def sheet(self, records: Sequence[SoakRecord]) -> Sheet:
-        """A row for each direction."""
         names = [
             *(*POINT, "offered fps\nper direction", "traffic s", "frames", "lost", "lost %"),
             *("intervals\nwith loss", "episodes", "longest s\nwithout", "worst\ninterval %"),
@@ -365,7 +361,6 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         return sheet(records[0].title, names, rows)
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
-        """Lost share against time, from the trials themselves."""
         for record in records:
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
             with drawing(name):
@@ -390,22 +385,18 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 yield Drawing(svg(figure, name), what, what)
 
     def quantities(self, record: SoakRecord) -> Iterator[Quantity]:
-        """The lost share of each direction."""
         for way, direction in record.directions.items():
             yield Quantity(f"lost {way}", "%", [direction.loss_percent], False,
                            at=f"{record.rate:,.0f} fps")  # fmt: skip
 
     def headlines(self, record: SoakRecord) -> Iterator[Headline]:
-        """The same."""
         for way, direction in record.directions.items():
             yield Headline(f"soak, lost % {way}", direction.loss_percent, None, None)
 
     def shown(self, value: float | None) -> str:
-        """Small shares."""
         return _share(value)
 
     def remarks(self, record: SoakRecord) -> Iterator[str]:
-        """Stretches without a result, and loss that grows."""
         if record.faltered:
             yield (
                 f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
@@ -417,7 +408,6 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 yield f"{way}: more than twice as much was lost in the second half as in the first"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """That there is a number for each second."""
         records = self.measured(data)
         whole = all(not r.faltered for r in records)
         yield clause("v6t, soak test", "every stretch is measured, none is left out",
@@ -460,7 +450,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     in_all = False
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """It is easily taken for a throughput."""
         own = self.own(bound)
         yield (
             f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
@@ -470,7 +459,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
     def cost(self, point: Point) -> Cost:
-        """All trials, whatever comes out."""
         spec = self._spec(point)
         at, durations = spec.conditions, spec.durations_s
         return Cost(
@@ -478,7 +466,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search for as long as asked."""
         # it brings numpy, which what only lists the benchmarks does without
         from v6t.analysis.posterior import Inference
 
@@ -506,7 +493,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         )
 
     def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
-        """The estimate with its interval."""
         names = [
             *(*POINT, "target\nloss %", "critical load\nfps per direction", "95 % interval"),
             *("deviation", "stretch", "erf", "traffic s", "trials", "without\nloss", "bound fps"),
@@ -527,7 +513,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         return sheet(self.title, names, rows)
 
     def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
-        """What it is."""
         return (
             "Critical load: the rate per direction at which the target share of the frames of all "
             "directions together is lost on average, by Bayesian inference from the loss counts of "
@@ -535,7 +520,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         )
 
     def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
-        """Lost share of each trial against its load, with the estimate."""
         for record in records:
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
             with drawing(name):
@@ -573,19 +557,16 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
                 yield Drawing(svg(figure, name), what, what)
 
     def quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
-        """The estimate."""
         deviation = record.critical_load.deviation if record.critical_load else 0.0
         yield Quantity("critical load", "fps", [_estimate(record)], True, resolution=deviation,
                        limited=record.limited, at=f"{record.target_percent:g} % loss")  # fmt: skip
 
     def headlines(self, record: CriticalLoadRecord) -> Iterator[Headline]:
-        """The estimate and its interval."""
         load = record.critical_load
         low, high = (load.low, load.high) if load else (None, None)
         yield Headline(self.name, _estimate(record), low, high)
 
     def cards(self, record: CriticalLoadRecord) -> Iterator[Card]:
-        """The estimate."""
         beyond = "" if record.critical_load else f": {_above(record)}"
         limit = " - limited by the tester or the medium" if record.limited else ""
         yield Card(marked(count(_estimate(record)), record.limited), "fps per direction",
@@ -593,7 +574,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
                    )  # fmt: skip
 
     def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
-        """Where the model does not fit, or too little was seen."""
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
             yield f"{seen}: the critical load is {_above(record)}"
@@ -601,7 +581,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             yield "the critical load is below all that was offered: it is extrapolated"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """How long was searched."""
         records = self.measured(data)
         least = min((r.searched_s for r in records), default=0)
         yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",

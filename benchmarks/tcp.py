@@ -512,7 +512,6 @@ class OfTcp(OfConnections[R, S]):
         return settings
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """Nothing with UDP."""
         del bound
         return ()
 
@@ -528,7 +527,6 @@ class OfTcp(OfConnections[R, S]):
             pass
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Connections that nobody tried, second tries, and the tester's way."""
         yield from super().caveats(bound)
         yield from self._on_tester(bound)
         tries = self.tcp(bound).retransmissions
@@ -566,11 +564,9 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     quick = None
 
     def cost(self, point: Point) -> Cost:
-        """All searches, at half of the highest rate offered."""
         return search_cost(point, self._spec(point))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
         result = measure_connection_rate(self._spec(point), point.measure, point.watch)
         record = tcp_rate_record(
             result,
@@ -589,7 +585,6 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         return rate_search(point, self._phase_one(point), RATE)
 
     def sheet(self, records: Sequence[TcpRateRecord]) -> Sheet:
-        """The rate, and establishment times at it."""
         names = [
             *(_SYN, "connections", "median\nconnections/s", "P1", "P99", "+dispersion\n%"),
             *(*_EXCHANGED, "+DUT\ncounts", "+repetitions"),
@@ -613,23 +608,19 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         return sheet(records[0].title, names, rows, notes)
 
     def quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
-        """The rate."""
         yield Quantity("rate", "connections/s", record.rates, True, record.resolution_cps,
                        record.limited)  # fmt: skip
 
     def headlines(self, record: TcpRateRecord) -> Iterator[Headline]:
-        """The rate."""
         yield Headline(self.name, record.median, record.p1, record.p99)
 
     def cards(self, record: TcpRateRecord) -> Iterator[Card]:
-        """The rate."""
         limit = " - limited by the tester or the medium" if record.limited else ""
         what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
         number = marked(count(record.median), record.limited)
         yield Card(number, "TCP connections/s", f"{record.title}, {what}")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Every connection, validation, repetitions."""
         records = self.measured(data)
         iterations = [one for r in records for one in r.decisive]
         wanted = sum(r.repetitions for r in records)
@@ -670,11 +661,9 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """The establishment rate, unless the attempt rate is given."""
         return () if self.tcp(bound).rate_cps is not None else (RATE,)
 
     def most_connections(self, bound: RunContext) -> int:
-        """As many as the search may ask for."""
         most, there = self.own(bound).most, bound.technology.combinations
         return there if most is None else min(there, most)
 
@@ -714,7 +703,6 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, then fill beyond the end."""
         rate_cps, source = self._rate(point)
         if not rate_cps:
             return self.nothing(point, "no TCP connection rate passed", point.said)
@@ -755,7 +743,6 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
         return TcpCapacitySpec(search, own.beyond, own.aging_s)
 
     def sheet(self, records: Sequence[TcpCapacityRecord]) -> Sheet:
-        """The capacity, and establishment times of the trial that found it."""
         names = [
             *(_SYN, "maximum\nconnections", "error", "attempt rate\nconnections/s"),
             *(*_EXCHANGED, "+steps"),
@@ -772,7 +759,6 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
         return sheet(records[0].title, names, rows, [_how(records[0])])
 
     def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
-        """Its table, what became of connections beyond it, and of those that ended."""
         yield self.sheet(records)
         for r in records:
             if r.overfull is not None:
@@ -789,24 +775,20 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
             yield _endings(r)
 
     def headlines(self, record: TcpCapacityRecord) -> Iterator[Headline]:
-        """The capacity, or that it is at least so large."""
         what = AT_LEAST if record.at_least else self.name
         yield Headline(what, record.capacity, record.capacity, record.capacity)
 
     def cards(self, record: TcpCapacityRecord) -> Iterator[Card]:
-        """The capacity."""
         least = "at least " if record.at_least else ""
         yield Card(least + count(record.capacity), "concurrent TCP connections",
                    f"{record.title}, attempted at {count(_attempted_cps(record))} a second")  # fmt: skip
 
     def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
-        """What became of connections beyond the end of the table, and of those that ended."""
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
             yield f"{over:,} connections beyond the capacity: {_became(record.overfull)}"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """The search, validation."""
         records = self.measured(data)
         for r in records:
             ended = "no end was found" if r.at_least else f"within {r.error:,} connections"

@@ -370,7 +370,6 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
     @property
     def csv_file(self) -> str:
-        """The run's first table."""
         return "results.csv"
 
     def conditions(self, point: Point) -> Conditions:
@@ -378,11 +377,9 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         return point.conditions()
 
     def cost(self, point: Point) -> Cost:
-        """Of one search after the other."""
         return search_cost(search_spec(point, self.conditions(point)))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
         spec = search_spec(point, self.conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         rows = repetition_rows(result, lambda key: point.find(key).started)
@@ -418,7 +415,6 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         return sheet(records[0].title, names, rows)
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        """Rates against frame sizes."""
         line_rate = data.config["line_rate_bps"]
         media = {r.sizes: medium_fps(r, line_rate) for r in records}
         summary = "; ".join(
@@ -438,7 +434,6 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        """Yield rates against frame sizes where there are several, else a point for each record."""
         if len({record.sizes for _, record in rows}) < 2:
             yield from super().overlays(rows, name, line_rate_bps)
             return
@@ -453,7 +448,6 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             yield Drawing(drawn, caption, caption)
 
     def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        """Of each point the search and the repetitions."""
         for r in records:
             name = f"{self.name}-{r.frame_sizes.key}-{r.direction}"
             steps = _steps(data, r)
@@ -473,21 +467,17 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 )
 
     def quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
-        """The rate."""
         yield Quantity("rate", "fps", record.rates, True, record.resolution_fps, record.limited)
 
     def headlines(self, record: ThroughputRecord) -> Iterator[Headline]:
-        """The rate."""
         yield Headline(self.name, record.median, record.p1, record.p99)
 
     def cards(self, record: ThroughputRecord) -> Iterator[Card]:
-        """The rate."""
         limit = " - limited by the tester or the medium" if record.limited else ""
         what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
         yield Card(marked(count(record.median), record.limited), "frames/s per direction", what)
 
     def remarks(self, record: ThroughputRecord) -> Iterator[str]:
-        """What is odd about the search, and MLRsearch's goal."""
         if record.goal:
             yield from said_of(record.goal)
             yield (
@@ -502,7 +492,6 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Length, repetitions, search, and the tester's own limit."""
         p, records = data.procedure, self.measured(data)
         decisive = {key for r in records for key in r.decisive_trials}
         deciding = [t for t in data.counted(records) if t.key in decisive]
@@ -547,7 +536,6 @@ class ThroughputFrameTimeout(Deadline, Throughput):
 
     @property
     def csv_file(self) -> str:
-        """A table of its own."""
         return f"{self.name}.csv"
 
     def conditions(self, point: Point) -> Conditions:
@@ -555,12 +543,10 @@ class ThroughputFrameTimeout(Deadline, Throughput):
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        """The report begins with rates that the RFC calls throughput."""
         del data, records
         yield from ()
 
     def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        """Rates against frame sizes."""
         yield from super().lead(data, records)
 
 
