@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from v6t.analysis.marks import offered
 from v6t.analysis.notes import notes
-from v6t.analysis.presentation import Card, Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import Number, Record, Row, Series, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
@@ -343,16 +343,19 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         if with_algorithm:
             yield _search(with_algorithm)
 
-    def quantities(self, record: BurstRecord) -> Iterator[Quantity]:
-        yield Quantity("burst", "frames", record.values, True, float(record.resolution_frames),
-                       bool(record.hit_longest))  # fmt: skip
-
-    def headlines(self, record: BurstRecord) -> Iterator[Headline]:
-        yield Headline(self.name, record.median, record.p1, record.p99, bool(record.above_usable))
-
-    def cards(self, record: BurstRecord) -> Iterator[Card]:
+    def results(self, record: BurstRecord) -> Iterator[Result]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
-        yield Card(count(record.average), "frames", what)
+        yield Result(
+            "burst",
+            "frames",
+            record.values,
+            resolution=float(record.resolution_frames),
+            limited=bool(record.hit_longest),
+            headline=self.name,
+            summary=record,
+            uncovered=bool(record.above_usable),
+            card=Card(count(record.average), "frames", what),
+        )
 
     def remarks(self, record: BurstRecord) -> Iterator[str]:
         if record.invalid_repetitions:

@@ -13,8 +13,8 @@ from v6t.analysis.presentation import (
     AT_LEAST,
     Card,
     Clause,
-    Headline,
-    Quantity,
+    Percentiles,
+    Result,
     clause,
 )
 from v6t.analysis.record import (
@@ -697,15 +697,8 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
             )
         return sheet(records[0].title, names, rows)
 
-    def quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
-        yield Quantity("rate", "connections/s", record.rates, True, record.resolution_cps,
-                       record.limited)  # fmt: skip
-
-    def headlines(self, record: ConnectionRateRecord) -> Iterator[Headline]:
-        yield Headline(self.name, record.median, record.p1, record.p99)
-
-    def cards(self, record: ConnectionRateRecord) -> Iterator[Card]:
-        yield _card(record)
+    def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
+        yield _rate_result(self.name, record, record.resolution_cps)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -851,9 +844,8 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
         ]
         return sheet(records[0].title, names, rows)
 
-    def headlines(self, record: CapacityRecord) -> Iterator[Headline]:
-        what = AT_LEAST if record.at_least else self.name
-        yield Headline(what, record.capacity, record.capacity, record.capacity)
+    def results(self, record: CapacityRecord) -> Iterator[Result]:
+        yield capacity_result(self.name, record)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         for r in self.measured(data):
@@ -931,14 +923,8 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         ]
         return sheet(records[0].title, names, rows)
 
-    def quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
-        yield Quantity("rate", "connections/s", record.rates, True)
-
-    def headlines(self, record: TeardownRecord) -> Iterator[Headline]:
-        yield Headline(self.name, record.median, record.p1, record.p99)
-
-    def cards(self, record: TeardownRecord) -> Iterator[Card]:
-        yield _card(record)
+    def results(self, record: TeardownRecord) -> Iterator[Result]:
+        yield _rate_result(self.name, record)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -952,11 +938,31 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         yield repeated(self.name, records)
 
 
-def _card(record: ConnectionRateRecord | TeardownRecord) -> Card:
+def _rate_result(
+    name: str, record: ConnectionRateRecord | TeardownRecord, resolution_cps: float = 0.0
+) -> Result:
     limit = " - limited by the tester or the medium" if record.limited else ""
     what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
     number = marked(count(record.median), record.limited)
-    return Card(number, "connections/s", f"{record.title}, {record.point}, {what}")
+    return Result(
+        "rate",
+        "connections/s",
+        record.rates,
+        resolution=resolution_cps,
+        limited=record.limited,
+        headline=name,
+        summary=record,
+        card=Card(number, "connections/s", f"{record.title}, {record.point}, {what}"),
+    )
+
+
+def capacity_result(name: str, record: CapacityRecord) -> Result:
+    """Return the one number that was found, or that it is at least so large."""
+    found = record.capacity
+    summary = Percentiles(found, found, found)
+    return Result(
+        "", "connections", (), headline=AT_LEAST if record.at_least else name, summary=summary
+    )
 
 
 def _bracketed(record: CapacityRecord) -> bool:

@@ -13,7 +13,7 @@ from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.marks import offered
-from v6t.analysis.presentation import Card, Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, milliseconds, sheet, significant
@@ -554,39 +554,37 @@ class Delay(Benchmark[DelayRecord, D]):
     def definition(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
-    def quantities(self, record: DelayRecord) -> Iterator[Quantity]:
-        return self._quantities(record, self.compared)
-
-    def _quantities(self, record: DelayRecord, words: Mapping[str, str]) -> Iterator[Quantity]:
-        load = f"{record.rate:,.0f} fps"
+    def results(self, record: DelayRecord) -> Iterator[Result]:
         for way, direction in record.directions.items():
-            for key, word in words.items():
-                yield Quantity(f"{word} {way}", "ms", direction.figures[key].values, False, at=load,
-                               limited=bool(record.above_usable))  # fmt: skip
-
-    def headlines(self, record: DelayRecord) -> Iterator[Headline]:
-        for way, direction in record.directions.items():
-            for key, word in self.headed.items():
+            both = f", {way}" if way != record.direction else ""
+            for key in dict.fromkeys((*self.compared, *self.headed)):
                 figure = direction.figures[key]
-                yield Headline(f"{word} {way}", figure.median, figure.p1, figure.p99,
-                               bool(record.above_usable))  # fmt: skip
+                what = (
+                    f"{self.carded.get(key)}, {record.point}{both}, median of {record.repetitions}"
+                )
+                yield Result(
+                    f"{self.compared[key]} {way}" if key in self.compared else "",
+                    "ms",
+                    figure.values,
+                    more_is_better=False,
+                    limited=bool(record.above_usable),
+                    at=f"{record.rate:,.0f} fps",
+                    headline=f"{self.headed[key]} {way}" if key in self.headed else "",
+                    summary=figure,
+                    uncovered=bool(record.above_usable),
+                    card=Card(milliseconds(figure.median), "ms", what)
+                    if key in self.carded
+                    else None,
+                )
 
-    def of_tester(self, record: DelayRecord) -> Iterator[Headline]:
+    def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
         """The first of them, of the trial in loopback at the same rate (LAT-09)."""
         key, word = next(iter(self.headed.items()))
-        for way, figures in (record.loopback or {}).items():
-            value = figures.get(key)
-            yield Headline(f"{word} {way}", value, value, value)
+        loopback = record.loopback or {}
+        return {f"{word} {way}": figures.get(key) for way, figures in loopback.items()}
 
     def shown(self, value: float | None) -> str:
         return significant(value)
-
-    def cards(self, record: DelayRecord) -> Iterator[Card]:
-        for key, word in self.carded.items():
-            for way, direction in record.directions.items():
-                both = f", {way}" if way != record.direction else ""
-                what = f"{word}, {record.point}{both}, median of {record.repetitions}"
-                yield Card(milliseconds(direction.figures[key].median), "ms", what)
 
     def remarks(self, record: DelayRecord) -> Iterator[str]:
         for way, direction in record.directions.items():
@@ -765,9 +763,13 @@ class Ipdv(DelayVariation):
     capabilities = frozenset({"every-frame", "ipdv"})
     request = DelayRequest(ipdv=True)
 
-    def reported(self, record: DelayRecord) -> Iterator[Quantity]:
+    def reported(self, record: DelayRecord) -> Iterator[Result]:
         """The three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
-        return self._quantities(record, {key: f"IPDV {word}" for key, word in self.words.items()})
+        for way, direction in record.directions.items():
+            for key, word in self.words.items():
+                values = direction.figures[key].values
+                load = f"{record.rate:,.0f} fps"
+                yield Result(f"IPDV {word} {way}", "ms", values, more_is_better=False, at=load)
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
         """Differences of consecutive delays."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Headline, Quantity
+from v6t.analysis.presentation import Result
 from v6t.analysis.record import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, milliseconds, sheet
@@ -541,27 +541,27 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         if len({r.sizes for r in records}) > 1:
             yield from _by_size(records)
 
-    def quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
+    def results(self, record: FlowsRecord) -> Iterator[Result]:
         for point in record.points:
-            yield _quantity(point, f"rate, {point.flows:,} flows, {point.start}")
+            start = f", {point.start}" if point.flows > 1 else ""
+            yield _result(
+                point,
+                f"rate, {point.flows:,} flows, {point.start}",
+                f"{point.flows:,} flows{start}",
+            )
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
-            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
-
-    def headlines(self, record: FlowsRecord) -> Iterator[Headline]:
-        for point in record.points:
-            start = f", {point.start}" if point.flows > 1 else ""
-            yield Headline(f"{point.flows:,} flows{start}", point.median, point.p1, point.p99)
+            yield Result(name, figure.unit, figure.values, figure.more_is_better, at=load)
 
 
 def _further_figures(
     benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record
 ) -> FurtherFound:
-    quantities = benchmark.reported(record) if record.measured else ()
+    results = benchmark.reported(record) if record.measured else ()
     rate = record.offered[0] if len(record.offered) == 1 else None
     return FurtherFound(
-        point, record, {q.name: (q.unit, q.more_is_better, q.values) for q in quantities}, rate
+        point, record, {r.name: (r.unit, r.more_is_better, r.values) for r in results}, rate
     )
 
 
@@ -635,9 +635,9 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         ]
         return sheet(records[0].title, names, rows)
 
-    def quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
+    def results(self, record: ProbeRecord) -> Iterator[Result]:
         for case, variant in record.cases.items():
-            yield _quantity(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
+            yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
     def remarks(self, record: ProbeRecord) -> Iterator[str]:
         yield record.why
@@ -715,5 +715,13 @@ def _rate_cells(variant: VariantRates) -> tuple[str, str, str]:
     return median, count(variant.p1), count(variant.p99)
 
 
-def _quantity(variant: VariantRates, name: str) -> Quantity:
-    return Quantity(name, "fps", variant.rates, True, variant.resolution_fps, variant.limited)
+def _result(variant: VariantRates, name: str, headline: str = "") -> Result:
+    return Result(
+        name,
+        "fps",
+        variant.rates,
+        resolution=variant.resolution_fps,
+        limited=variant.limited,
+        headline=headline,
+        summary=variant,
+    )

@@ -14,8 +14,7 @@ from v6t.analysis.marks import offered
 from v6t.analysis.presentation import (
     MAX_LINES,
     Clause,
-    Headline,
-    Quantity,
+    Result,
     clause,
     split_batches,
     split_lines,
@@ -406,16 +405,20 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         for number, records in enumerate(split_batches(every, MAX_LINES)):
             yield Drawing(loss_curve(records, f"{name}-loss-{number}"), caption, caption)
 
-    def quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
+    def results(self, record: FrameLossRecord) -> Iterator[Result]:
         for row in record.rates:
-            what = f"loss at {row.media_percent:.2f} % of the medium"
-            yield Quantity(what, "%", _losses(row), False, share=True,
-                           limited=row.rate in record.above_usable)  # fmt: skip
-
-    def headlines(self, record: FrameLossRecord) -> Iterator[Headline]:
-        for row in record.rates:
-            yield Headline(f"loss at {row.rate:,.0f} fps", row.loss.median, row.loss.p1,
-                           row.loss.p99, row.rate in record.above_usable)  # fmt: skip
+            uncovered = row.rate in record.above_usable
+            yield Result(
+                f"loss at {row.media_percent:.2f} % of the medium",
+                "%",
+                _losses(row),
+                more_is_better=False,
+                limited=uncovered,
+                share=True,
+                headline=f"loss at {row.rate:,.0f} fps",
+                summary=row.loss,
+                uncovered=uncovered,
+            )
 
     def shown(self, value: float | None) -> str:
         return UNDEFINED if value is None else f"{value:.4f}"

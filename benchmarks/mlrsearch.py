@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Card, Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import (
     FPS,
     Figure,
@@ -442,37 +442,33 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             "its duration; the width is (upper - lower) / upper."
         )
 
-    def quantities(self, record: MlrRecord) -> Iterator[Quantity]:
+    def results(self, record: MlrRecord) -> Iterator[Result]:
         for figures in record.goals:
-            whose, error = (
-                f"{figures.goal.name} {figures.goal.code}",
-                figures.goal.width * figures.median,
-            )
-            yield Quantity(
-                f"lower bound, {whose}", "fps", figures.rates, True, error, figures.limited
-            )
-            values = figures.conditional_throughput.values
-            yield Quantity(
-                f"conditional throughput, {whose}", "fps", values, True, error, figures.limited
-            )
-
-    def headlines(self, record: MlrRecord) -> Iterator[Headline]:
-        for figures in record.goals:
-            name, conditional = figures.goal.name, figures.conditional_throughput
-            yield Headline(f"{name} lower bound", figures.median, figures.p1, figures.p99)
-            yield Headline(
-                f"{name} conditional throughput",
-                conditional.median,
-                conditional.p1,
-                conditional.p99,
-            )
-
-    def cards(self, record: MlrRecord) -> Iterator[Card]:
-        for figures in record.goals:
+            goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""
             odd = f" - {regularity(figures)}" if figures.marked else ""
-            what = f"{self.title}, goal {figures.goal.name}, {record.point}, median of {figures.repetitions}"
-            yield Card(count(figures.median), "frames/s per direction", what + odd + limit)
+            what = (
+                f"{self.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
+            )
+            bound = Result(
+                f"lower bound, {goal.name} {goal.code}",
+                "fps",
+                figures.rates,
+                resolution=goal.width * figures.median,
+                limited=figures.limited,
+                headline=f"{goal.name} lower bound",
+                summary=figures,
+                card=Card(count(figures.median), "frames/s per direction", what + odd + limit),
+            )
+            yield bound
+            yield replace(
+                bound,
+                name=f"conditional throughput, {goal.name} {goal.code}",
+                values=conditional.values,
+                headline=f"{goal.name} conditional throughput",
+                summary=conditional,
+                card=None,
+            )
 
     def remarks(self, record: MlrRecord) -> Iterator[str]:
         for figures in record.goals:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
-from v6t.analysis.presentation import Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import Number, Record, Series, Summary, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, seconds, sheet
@@ -212,16 +212,13 @@ class Outage(Benchmark[OutageRecord, S]):
         ]
         return sheet(records[0].title, names, rows)
 
-    def headlines(self, record: OutageRecord) -> Iterator[Headline]:
+    def results(self, record: OutageRecord) -> Iterator[Result]:
         for way, series in record.directions.items():
-            yield Headline(way, series.median, series.p1, series.p99)
+            name = f"recovery {way}"
+            yield Result(name, "s", series.values, False, headline=way, summary=series)
 
     def shown(self, value: float | None) -> str:
         return seconds(value)
-
-    def quantities(self, record: OutageRecord) -> Iterator[Quantity]:
-        for way, series in record.directions.items():
-            yield Quantity(f"recovery {way}", "s", series.values, False)
 
 
 class Reset(Outage[ResetSettings]):

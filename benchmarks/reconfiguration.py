@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
-from v6t.analysis.presentation import Headline, Quantity
+from v6t.analysis.presentation import Result
 from v6t.analysis.record import Number, Record, Row, Series, Summary, head
 from v6t.analysis.sheet import Sheet, count, seconds, sheet
 from v6t.analysis.statistics import summary_json
@@ -235,14 +235,17 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             "the device was changed (FD.io CSIT's measure)."
         )
 
-    def quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
+    def results(self, record: ReconfigurationRecord) -> Iterator[Result]:
         for change, way, series in record.ordered:
-            yield Quantity(f"blocked, {change}, {way}", "s", series.values, False,
-                           at=f"{record.rate:,.0f} fps")  # fmt: skip
-
-    def headlines(self, record: ReconfigurationRecord) -> Iterator[Headline]:
-        for change, way, series in record.ordered:
-            yield Headline(f"blocked s, {change} {way}", series.median, series.p1, series.p99)
+            yield Result(
+                f"blocked, {change}, {way}",
+                "s",
+                series.values,
+                more_is_better=False,
+                at=f"{record.rate:,.0f} fps",
+                headline=f"blocked s, {change} {way}",
+                summary=series,
+            )
 
     def shown(self, value: float | None) -> str:
         return seconds(value)

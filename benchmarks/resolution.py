@@ -11,7 +11,7 @@ from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Card, Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import (
     FindResult,
     Model,
@@ -439,20 +439,20 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             "RFC 6052 make of the A record, or with the name's own."
         )
 
-    def quantities(self, record: ResolutionRecord) -> Iterator[Quantity]:
-        for f in record.combinations:
-            yield Quantity(f"queries/s, {name_of(f)}", "queries/s", f.rates, True,
-                           record.resolution_qps, f.limited)  # fmt: skip
-
-    def headlines(self, record: ResolutionRecord) -> Iterator[Headline]:
-        for f in record.combinations:
-            what = self.name if f is record.combinations[0] else f"{self.name}, {name_of(f)}"
-            yield Headline(what, f.median, f.p1, f.p99)
-
-    def cards(self, record: ResolutionRecord) -> Iterator[Card]:
+    def results(self, record: ResolutionRecord) -> Iterator[Result]:
         first = record.combinations[0]
         what = f"{record.title}, {name_of(first)}, median of {first.repetitions}"
-        yield Card(_rate(first), "queries/s", what)
+        for f in record.combinations:
+            yield Result(
+                f"queries/s, {name_of(f)}",
+                "queries/s",
+                f.rates,
+                resolution=record.resolution_qps,
+                limited=f.limited,
+                headline=self.name if f is first else f"{self.name}, {name_of(f)}",
+                summary=f,
+                card=Card(_rate(first), "queries/s", what) if f is first else None,
+            )
 
     def remarks(self, record: ResolutionRecord) -> Iterator[str]:
         for f in record.combinations:

@@ -21,7 +21,7 @@ from v6t.analysis.figures.canvas import (
     thousands,
 )
 from v6t.analysis.marks import marked, offered
-from v6t.analysis.presentation import Card, Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
@@ -384,14 +384,17 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 )
                 yield Drawing(svg(figure, name), what, what)
 
-    def quantities(self, record: SoakRecord) -> Iterator[Quantity]:
+    def results(self, record: SoakRecord) -> Iterator[Result]:
         for way, direction in record.directions.items():
-            yield Quantity(f"lost {way}", "%", [direction.loss_percent], False,
-                           at=f"{record.rate:,.0f} fps")  # fmt: skip
-
-    def headlines(self, record: SoakRecord) -> Iterator[Headline]:
-        for way, direction in record.directions.items():
-            yield Headline(f"soak, lost % {way}", direction.loss_percent, None, None)
+            yield Result(
+                f"lost {way}",
+                "%",
+                [direction.loss_percent],
+                more_is_better=False,
+                at=f"{record.rate:,.0f} fps",
+                headline=f"soak, lost % {way}",
+                summary=Percentiles(direction.loss_percent, None, None),
+            )
 
     def shown(self, value: float | None) -> str:
         return _share(value)
@@ -556,22 +559,28 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
                 )
                 yield Drawing(svg(figure, name), what, what)
 
-    def quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
-        deviation = record.critical_load.deviation if record.critical_load else 0.0
-        yield Quantity("critical load", "fps", [_estimate(record)], True, resolution=deviation,
-                       limited=record.limited, at=f"{record.target_percent:g} % loss")  # fmt: skip
-
-    def headlines(self, record: CriticalLoadRecord) -> Iterator[Headline]:
-        load = record.critical_load
-        low, high = (load.low, load.high) if load else (None, None)
-        yield Headline(self.name, _estimate(record), low, high)
-
-    def cards(self, record: CriticalLoadRecord) -> Iterator[Card]:
-        beyond = "" if record.critical_load else f": {_above(record)}"
+    def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
+        load, found = record.critical_load, _estimate(record)
+        beyond = "" if load else f": {_above(record)}"
         limit = " - limited by the tester or the medium" if record.limited else ""
-        yield Card(marked(count(_estimate(record)), record.limited), "fps per direction",
-                   f"critical load at {record.target_percent:g} % loss, {record.point}{beyond}{limit}",
-                   )  # fmt: skip
+        loss = f"{record.target_percent:g} % loss"
+        yield Result(
+            "critical load",
+            "fps",
+            [found],
+            resolution=load.deviation if load else 0.0,
+            limited=record.limited,
+            at=loss,
+            headline=self.name,
+            summary=Percentiles(found, load.low, load.high)
+            if load
+            else Percentiles(found, None, None),
+            card=Card(
+                marked(count(found), record.limited),
+                "fps per direction",
+                f"critical load at {loss}, {record.point}{beyond}{limit}",
+            ),
+        )
 
     def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
         if record.critical_load is None:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from pydantic import Field
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import (
-    AT_LEAST,
     Card,
     Clause,
-    Headline,
-    Quantity,
+    Result,
     clause,
 )
 from v6t.analysis.record import FindResult, Model, Number, Record, Row
@@ -30,6 +28,7 @@ from v6t.benchmarks.connections import (
     ConnectionRateRecord,
     OfConnections,
     assumed_most,
+    capacity_result,
     capacity_values,
     connection_rate_values,
     connection_row,
@@ -607,18 +606,20 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         notes += [_by_itself(r.alone) for r in records if r.alone is not None]
         return sheet(records[0].title, names, rows, notes)
 
-    def quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
-        yield Quantity("rate", "connections/s", record.rates, True, record.resolution_cps,
-                       record.limited)  # fmt: skip
-
-    def headlines(self, record: TcpRateRecord) -> Iterator[Headline]:
-        yield Headline(self.name, record.median, record.p1, record.p99)
-
-    def cards(self, record: TcpRateRecord) -> Iterator[Card]:
+    def results(self, record: TcpRateRecord) -> Iterator[Result]:
         limit = " - limited by the tester or the medium" if record.limited else ""
         what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
         number = marked(count(record.median), record.limited)
-        yield Card(number, "TCP connections/s", f"{record.title}, {what}")
+        yield Result(
+            "rate",
+            "connections/s",
+            record.rates,
+            resolution=record.resolution_cps,
+            limited=record.limited,
+            headline=self.name,
+            summary=record,
+            card=Card(number, "TCP connections/s", f"{record.title}, {what}"),
+        )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -774,14 +775,11 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
                 )
             yield _endings(r)
 
-    def headlines(self, record: TcpCapacityRecord) -> Iterator[Headline]:
-        what = AT_LEAST if record.at_least else self.name
-        yield Headline(what, record.capacity, record.capacity, record.capacity)
-
-    def cards(self, record: TcpCapacityRecord) -> Iterator[Card]:
-        least = "at least " if record.at_least else ""
-        yield Card(least + count(record.capacity), "concurrent TCP connections",
-                   f"{record.title}, attempted at {count(_attempted_cps(record))} a second")  # fmt: skip
+    def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
+        number = ("at least " if record.at_least else "") + count(record.capacity)
+        what = f"{record.title}, attempted at {count(_attempted_cps(record))} a second"
+        card = Card(number, "concurrent TCP connections", what)
+        yield replace(capacity_result(self.name, record), card=card)
 
     def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
         if record.overfull is not None:

@@ -14,8 +14,7 @@ from v6t.analysis.marks import marked
 from v6t.analysis.presentation import (
     Card,
     Clause,
-    Headline,
-    Quantity,
+    Result,
     clause,
     split_lines,
 )
@@ -466,16 +465,20 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
 
-    def quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
-        yield Quantity("rate", "fps", record.rates, True, record.resolution_fps, record.limited)
-
-    def headlines(self, record: ThroughputRecord) -> Iterator[Headline]:
-        yield Headline(self.name, record.median, record.p1, record.p99)
-
-    def cards(self, record: ThroughputRecord) -> Iterator[Card]:
+    def results(self, record: ThroughputRecord) -> Iterator[Result]:
         limit = " - limited by the tester or the medium" if record.limited else ""
         what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
-        yield Card(marked(count(record.median), record.limited), "frames/s per direction", what)
+        number = marked(count(record.median), record.limited)
+        yield Result(
+            "rate",
+            "fps",
+            record.rates,
+            resolution=record.resolution_fps,
+            limited=record.limited,
+            headline=self.name,
+            summary=record,
+            card=Card(number, "frames/s per direction", what),
+        )
 
     def remarks(self, record: ThroughputRecord) -> Iterator[str]:
         if record.goal:

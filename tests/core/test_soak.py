@@ -182,10 +182,9 @@ def test_figures_of_earlier_versions_that_nobody_measured_are_not_shown(lossless
         lossless_trials = len(values["trials"]) - lost
         record = known.read({**earlier, "lossless": lossless_trials, "estimate": estimate})
         assert known.of(record) is of
-        assert [q.values for q in of.quantities(record)] == [[found]]
-        assert [h.median for h in of.headlines(record)] == [found]
-        (card,) = of.cards(record)
-        assert card.number == ("30,000 *" if found else "undefined *")
+        (result,) = of.results(record)
+        assert (result.values, result.summary.median) == ([found], found)
+        assert result.card.number == ("30,000 *" if found else "undefined *")
         assert record.limited
 
 

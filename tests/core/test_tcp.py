@@ -85,10 +85,10 @@ def test_a_known_capacity_is_found_to_the_connection(found):
 
 def test_a_campaign_says_where_no_end_of_the_table_was_found(found):
     record = TcpCapacityRecord.model_validate(found[0]["tcp-capacity"])
-    (ended,) = TcpCapacity().headlines(record)
-    (open_,) = TcpCapacity().headlines(record.model_copy(update={"at_least": True}))
-    assert (ended.figure, open_.figure) == ("tcp-capacity", "at least")
-    assert ended.median == open_.median == 23_457
+    (ended,) = TcpCapacity().results(record)
+    (open_,) = TcpCapacity().results(record.model_copy(update={"at_least": True}))
+    assert (ended.headline, open_.headline) == ("tcp-capacity", "at least")
+    assert ended.summary.median == open_.summary.median == 23_457
 
 
 def test_what_a_full_table_does_is_told(found):

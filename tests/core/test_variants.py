@@ -314,7 +314,7 @@ def test_variants_are_compared_one_by_one(tmp_path):
 
     def quantities(values):
         record = presentations().read(values)
-        return presentations().of(record).quantities(record)
+        return presentations().of(record).results(record)
 
     execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Silent())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]
