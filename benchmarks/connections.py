@@ -31,7 +31,7 @@ from v6t.analysis.record import (
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, sheet
+from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, table
 from v6t.analysis.statistics import finite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
@@ -48,7 +48,7 @@ from v6t.procedures.stateful.connection_rate import (
     measure_connection_rate,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
-from v6t.procedures.stateful.teardown import TeardownResult, TeardownSpec, measure_teardown
+from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.trials.codec import connections_to_json
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
@@ -155,37 +155,16 @@ class ConnectionRateRecord(RateRecord):
         yield "", self, "connections/s"
 
 
-def connection_rate_record(
-    result: ConnectionRateResult, find: FindResult, *, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
-) -> ConnectionRateRecord:  # fmt: skip
-    """The record of the maximum connection establishment rate.
-
-    Args:
-        result: the repetitions.
-        find: where counts come from.
-        setup: ranges of the connections and what the technology says of them.
-        conditions: what else the reader must know.
-        capacity_cps: what the tester itself establishes without a device.
-        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
-    """
-    values = connection_rate_values(
-        result, find, title="Maximum connection establishment rate", setup=setup,
-        conditions=conditions, capacity_cps=capacity_cps, selftest_margin=selftest_margin,
-    )  # fmt: skip
-    return ConnectionRateRecord(**values)
-
-
 def connection_rate_values(
-    result: ConnectionRateResult, find: FindResult, *, title: str, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
-) -> dict[str, Any]:  # fmt: skip
-    """The fields of such a record; arguments as of :func:`connection_rate_record`."""
+    result: ConnectionRateResult, point: MeasurementPoint, title: str
+) -> dict[str, Any]:
+    """Return the fields of a record of the connection rate, over UDP or TCP."""
     spec = result.spec
     attempts = [a for r in result.repetitions for a in r.attempts]
     values = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
+    ceiling_cps = point.tester_capacity.rate_fps
     return dict(
-        **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
+        **head(spec.conditions, spec.benchmark, title, attempts, point.said, ANY_DIRECTION),
         **values,
         unit=CPS,
         connections=spec.connections,
@@ -196,32 +175,13 @@ def connection_rate_values(
         upper_bound=spec.upper_bound_cps,
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
-        tester_ceiling=capacity_cps,
-        tester_limited=values["median"] > capacity_cps * (1 - selftest_margin)
+        tester_ceiling=ceiling_cps,
+        tester_limited=values["median"] > ceiling_cps * (1 - point.procedure.selftest_margin)
         or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
-        counts=_counts(attempts, find),
-        setup=dict(setup),
+        counts=_counts(attempts, point.find),
+        setup=setup_of(point.bound.technology),
     )
-
-
-def connection_rate_rows(result: ConnectionRateResult, started: Callable[[str], str]) -> list[Row]:
-    """One row per repetition."""
-    spec = result.spec
-    return [
-        {
-            **connection_row(r.number, spec.conditions),
-            "Connections": spec.connections,
-            "Initial Rate": spec.upper_bound_cps,
-            "Timeout": spec.phase_one.wait_s,
-            "Alpha": "" if spec.phase_one.alpha is None else spec.phase_one.alpha,
-            "Error": r.search.error_fps(spec.resolution_cps),
-            "Date": started(r.attempts[0].trial.key) if r.attempts else "",
-            "Iterations": len(r.attempts),
-            "rate": r.rate_cps,
-        }
-        for r in result.repetitions
-    ]
 
 
 def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
@@ -241,11 +201,6 @@ def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
         gap_s=phase_one.gap_s,
         kept=phase_one.reused,
     )
-
-
-def connection_row(number: int, at: Conditions) -> Row:
-    """What rows of benchmarks without a direction begin with."""
-    return {"No": number, "Size": at.size_label, "Dir": "c"}
 
 
 class EmptyingRecord(Series, Record):
@@ -347,85 +302,15 @@ class CapacityRecord(Record):
     """how the connections were made"""
 
 
-def teardown_record(
-    result: TeardownResult, *, method: str, setup: Mapping[str, Any], conditions: Mapping[str, Any]
-) -> EmptyingRecord:
-    """The record of the tear-down rate; only times where no rate follows from them.
-
-    Args:
-        result: the repetitions.
-        method: how the device empties its table, in words or commands (ST-10).
-        setup: ranges of the connections and what the technology says of them.
-        conditions: what else the reader must know.
-    """
-    spec = result.spec
-    rates = [r.rate_cps(spec.connections) for r in result.repetitions]
-    known = [rate for rate in rates if rate is not None]
-    attempts = [a for r in result.repetitions for a in r.attempts]
-    title = "Connection tear-down rate"
-    values: dict[str, Any] = {
-        **head(spec.conditions, "teardown", title, attempts, conditions, ANY_DIRECTION),
-        "unit": CPS,
-        "repetitions": len(result.repetitions),
-        "rates": rates,
-        "connections": spec.connections,
-        "established_at_cps": spec.rate_cps,
-        "rate_source": spec.rate_source,
-        "method": method,
-        "full_s": [r.full_s for r in result.repetitions],
-        "idle_s": [r.idle_s for r in result.repetitions],
-        "sessions": [r.sessions for r in result.repetitions],
-        "setup": dict(setup),
-    }
-    if not known:
-        why = "emptying a full table took no longer than emptying an empty one"
-        return EmptyingRecord(**values, not_measured=why)
-    summary = rates_found(known, "connections/s")
-    return TeardownRecord(**values, **{k: summary[k] for k in ("median", "p1", "p99", "notes")})
-
-
-def teardown_rows(result: TeardownResult) -> list[Row]:
-    """One row per repetition."""
-    spec = result.spec
-    return [
-        {
-            **connection_row(r.number, spec.conditions),
-            "Connections": spec.connections,
-            "full_s": r.full_s,
-            "idle_s": r.idle_s,
-            "rate": r.rate_cps(spec.connections),
-        }
-        for r in result.repetitions
-    ]
-
-
-def capacity_record(
-    result: CapacityResult, *, setup: Mapping[str, Any], conditions: Mapping[str, Any]
-) -> CapacityRecord:
-    """The record of the table's capacity; arguments as of :func:`teardown_record`."""
-    title = "Connection tracking table capacity"
-    return CapacityRecord(
-        **capacity_values(result, title=title, setup=setup, conditions=conditions)
-    )
-
-
 def capacity_values(
-    result: CapacityResult, *, title: str, setup: Mapping[str, Any], conditions: Mapping[str, Any],
-    also: Sequence[Attempt] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """The fields of such a record.
-
-    Args:
-        result: the search.
-        title: of the record.
-        setup, conditions: as of :func:`teardown_record`.
-        also: further trials behind the record.
-    """
+    result: CapacityResult, point: MeasurementPoint, title: str, also: Sequence[Attempt] = ()
+) -> dict[str, Any]:
+    """Return the fields of a record of the capacity; ``also``: further trials behind it."""
     spec = result.spec
     none = {"not_measured": "not even one connection was established"}
     attempts = [*result.attempts, *also]
     return dict(
-        **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
+        **head(spec.conditions, spec.benchmark, title, attempts, point.said, ANY_DIRECTION),
         **({} if result.capacity else none),
         unit="connections",
         repetitions=1,
@@ -443,30 +328,16 @@ def capacity_values(
         gamma=spec.gamma,
         resolution_cps=spec.resolution_cps,
         steps=[
-            Step(
-                phase=s.phase,
-                connections=s.connections,
-                rate_cps=finite(s.rate_cps),
-                carried=s.carried,
-            )
+            {
+                "phase": s.phase,
+                "connections": s.connections,
+                "rate_cps": finite(s.rate_cps),
+                "carried": s.carried,
+            }
             for s in result.steps
         ],
-        setup=dict(setup),
+        setup=setup_of(point.bound.technology),
     )
-
-
-def capacity_rows(result: CapacityResult) -> list[Row]:
-    """One row per number of connections."""
-    return [
-        {
-            **connection_row(number, result.spec.conditions),
-            "phase": s.phase,
-            "connections": s.connections,
-            "rate": s.rate_cps,
-            "carried": s.carried,
-        }
-        for number, s in enumerate(result.steps, 1)
-    ]
 
 
 _EMPTYING_S = 12e-6
@@ -545,14 +416,6 @@ def rate_search(
         repetitions=p.repetitions,
         phase_one=phase_one,
         benchmark=benchmark,
-    )
-
-
-def search_cost(point: Point, spec: ConnectionRateSpec) -> Cost:
-    """All searches, at half of the highest rate offered."""
-    connections = spec.phase_one.connections(spec.connections, assumed_most(point))
-    return filling_cost(point, spec.conditions.pause_s, [connections]) * (
-        spec.repetitions * spec.steps
     )
 
 
@@ -638,6 +501,49 @@ class OfConnections(Benchmark[C, S]):
         if not bound.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
+    def search_cost(self, point: Point, spec: ConnectionRateSpec) -> Cost:
+        """Return what all searches cost, at half of the highest rate offered."""
+        connections = spec.phase_one.connections(spec.connections, assumed_most(point))
+        one = filling_cost(point, spec.conditions.pause_s, [connections])
+        return one * (spec.repetitions * spec.steps)
+
+
+class CapacitySearch(OfConnections[C, S]):
+    """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
+
+    searches = True
+    fills_table = False
+
+    def most_connections(self, bound: RunContext) -> int:
+        settings: Any = self.own(bound)
+        most, there = settings.most, bound.technology.combinations
+        return there if most is None else min(there, most)
+
+    def least_connections(self, bound: RunContext) -> int:
+        """The search begins with so many; where the table ends is its result."""
+        settings: Any = self.own(bound)
+        return int(settings.first)
+
+    def check(self, bound: RunContext) -> None:
+        """Refuse to begin with more connections than there can be."""
+        super().check(bound)
+        first, most = self.least_connections(bound), self.most_connections(bound)
+        if first > most:
+            raise UsageError(
+                f"the search begins with {first} connections, but may not ask for more than {most}",
+                f"lower {self.section}.first, raise {self.section}.most, or widen the ranges of "
+                "ports and addresses",
+                code="empty-range",
+            )
+
+    def usual_counts(self, spec: CapacitySpec) -> list[int]:
+        """Return the numbers of connections tried if the table holds nearly the most."""
+        counts = [spec.first]
+        while counts[-1] < spec.most:
+            counts.append(min(2 * counts[-1], spec.most))
+        width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
+        return counts + [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
+
 
 class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection is forwarded and stands."""
@@ -652,53 +558,55 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     searches = True
 
     def cost(self, point: Point) -> Cost:
-        return search_cost(point, self._spec(point))
+        return self.search_cost(point, rate_search(point, phase_one_settings(point.procedure)))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        result = measure_connection_rate(self._spec(point), point.measure, point.watch)
-        record = connection_rate_record(
-            result,
-            point.find,
-            setup=setup_of(point.bound.technology),
-            conditions=point.said,
-            capacity_cps=point.tester_capacity.rate_fps,
-            selftest_margin=point.procedure.selftest_margin,
+        spec = rate_search(point, phase_one_settings(point.procedure))
+        result = measure_connection_rate(spec, point.measure, point.watch)
+        rows = [
+            {
+                "Connections": spec.connections,
+                "Initial Rate": spec.upper_bound_cps,
+                "Timeout": spec.phase_one.wait_s,
+                "Alpha": "" if spec.phase_one.alpha is None else spec.phase_one.alpha,
+                "Error": r.search.error_fps(spec.resolution_cps),
+                "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
+                "Iterations": len(r.attempts),
+                "rate": r.rate_cps,
+            }
+            for r in result.repetitions
+        ]
+        return Measured(
+            ConnectionRateRecord(**connection_rate_values(result, point, self.title)),
+            rows_of(spec.conditions, rows),
+            [r.rate_cps for r in result.repetitions],
         )
-        rows = connection_rate_rows(result, lambda key: point.find(key).started)
-        return Measured(record, rows, [r.rate_cps for r in result.repetitions])
-
-    def _spec(self, point: Point) -> ConnectionRateSpec:
-        return rate_search(point, phase_one_settings(point.procedure))
 
     def sheet(self, records: Sequence[ConnectionRateRecord]) -> Sheet:
-        names = [
-            *(SIZES, "connections", "median\nconnections/s", "P1", "P99"),
-            *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
-            *("+DUT\ncounts", "+public\nendpoints", "+DUT\ntimeout s", "+DUT's table\nentries"),
-            *("+connections\nper bucket", "+repetitions", "+search\nends within"),
+        columns: Sequence[tuple[str, Callable[[ConnectionRateRecord], str]]] = [
+            (SIZES, lambda r: r.sizes),
+            ("connections", lambda r: count(r.connections)),
+            ("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
+            ("P1", lambda r: count(r.p1)),
+            ("P99", lambda r: count(r.p99)),
+            ("+dispersion\n%", lambda r: percent(r.dispersion)),
+            ("source\nports", lambda r: _ports(r.setup.initiator_ports)),
+            ("destination\nports", lambda r: _ports(r.setup.responder_ports)),
+            ("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
+            ("+DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None)),
+            ("+public\nendpoints", lambda r: _number(_public(r))),
+            ("+DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s"))),
+            ("+DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max"))),
+            ("+connections\nper bucket", _per_bucket),
+            ("+repetitions", lambda r: str(r.repetitions)),
+            ("+search\nends within", lambda r: count(r.resolution_cps)),
         ]
-        rows = []
-        for r in records:
-            device = (r.counts.device if r.counts else None) or {}
-            buckets = device.get("nf_conntrack_buckets")
-            rows.append(
-                [
-                    *(r.sizes, count(r.connections), marked(count(r.median), r.limited)),
-                    *(count(r.p1), count(r.p99)),
-                    percent(r.dispersion),
-                    *(_ports(r.setup.initiator_ports), _ports(r.setup.responder_ports)),
-                    f"{r.alpha:g} R" if r.validated else "not",
-                    _number(r.counts.sessions if r.counts else None),
-                    _number(r.counts.public_endpoints if r.counts else None),
-                    *(_number(device.get("timeout_s")), _number(device.get("nf_conntrack_max"))),
-                    f"{r.connections / buckets:.3g}" if buckets else "-",
-                    *(str(r.repetitions), count(r.resolution_cps)),
-                ]
-            )
-        return sheet(records[0].title, names, rows)
+        return table(records[0].title, records, columns)
 
     def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
-        yield _rate_result(self.name, record, record.resolution_cps)
+        yield rate_result(
+            self.name, record, f"{record.title}, {record.point}", record.resolution_cps
+        )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -742,7 +650,7 @@ class CapacitySettings(StrictModel):
     """Error of the rate searches on the way; None: as for the connection rate."""
 
 
-class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
+class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
     """How many connections a table holds."""
 
     name = "capacity"
@@ -751,20 +659,10 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
     summary = "How many connections the device's table holds."
     phase = Phase.TABLE
     order = 20
-    searches = True
-    fills_table = False
     one_size = True
     section = "capacity"
     model = CapacitySettings
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
-
-    def most_connections(self, bound: RunContext) -> int:
-        most, there = self.own(bound).most, bound.technology.combinations
-        return there if most is None else min(there, most)
-
-    def least_connections(self, bound: RunContext) -> int:
-        """The search begins with so many; where the table ends is its result."""
-        return self.own(bound).first
 
     def check(self, bound: RunContext) -> None:
         """Refuse shares in the wrong order, and more connections than there can be."""
@@ -775,38 +673,33 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
                 "a table that is too small must be slower than one that is large enough",
                 code="out-of-range",
             )
-        most = self.most_connections(bound)
-        if c.first > most:
-            raise UsageError(
-                f"the capacity search begins with {c.first} connections, but may not ask for more "
-                f"than {most}",
-                "lower capacity.first, raise capacity.most, or widen the "
-                "ranges of ports and addresses",
-                code="empty-range",
-            )
+        super().check(bound)
 
     def cost(self, point: Point) -> Cost:
         """As if the capacity was just below the most connections there are four-tuples for."""
         spec = self._spec(point)
         rate_cps = assumed_most(point)
-        counts = [spec.first]
-        while counts[-1] < spec.most:
-            counts.append(min(2 * counts[-1], spec.most))
-        width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
-        counts += [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
         first = halvings(spec.upper_bound_cps, min(spec.resolution_cps, rate_cps)) + 1
-        smallest, *more = [spec.phase_one.connections(n, rate_cps) for n in counts]
+        connections = [spec.phase_one.connections(n, rate_cps) for n in self.usual_counts(spec)]
         pause_s = spec.conditions.pause_s
         return (
-            filling_cost(point, pause_s, [smallest]) * first
-            + filling_cost(point, pause_s, more) * TRIALS_PER_COUNT
+            filling_cost(point, pause_s, connections[:1]) * first
+            + filling_cost(point, pause_s, connections[1:]) * TRIALS_PER_COUNT
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
         result = measure_capacity(self._spec(point), point.measure, point.watch)
-        setup = setup_of(point.bound.technology)
-        record = capacity_record(result, setup=setup, conditions=point.said)
-        return Measured(record, capacity_rows(result))
+        record = CapacityRecord(**capacity_values(result, point, self.title))
+        rows = [
+            {
+                "phase": s.phase,
+                "connections": s.connections,
+                "rate": s.rate_cps,
+                "carried": s.carried,
+            }
+            for s in result.steps
+        ]
+        return Measured(record, rows_of(result.spec.conditions, rows))
 
     def _spec(self, point: Point) -> CapacitySpec:
         p, own = point.procedure, self.own(point.bound)
@@ -828,21 +721,19 @@ class Capacity(OfConnections[CapacityRecord, CapacitySettings]):
         )
 
     def sheet(self, records: Sequence[CapacityRecord]) -> Sheet:
-        names = [
-            *(SIZES, "capacity\nconnections", "error", "rate at it\nconnections/s"),
-            *("C0", "R0", "alpha", "beta", "gamma", "steps"),
+        columns: Sequence[tuple[str, Callable[[CapacityRecord], str]]] = [
+            (SIZES, lambda r: r.sizes),
+            ("capacity\nconnections", found_capacity),
+            ("error", lambda r: count(r.error)),
+            ("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
+            ("C0", lambda r: count(r.first_connections)),
+            ("R0", lambda r: count(r.r0)),
+            ("alpha", lambda r: "-" if r.alpha is None else f"{r.alpha:g}"),
+            ("beta", lambda r: f"{r.beta:g}"),
+            ("gamma", lambda r: f"{r.gamma:g}"),
+            ("steps", lambda r: str(len(r.steps))),
         ]
-        rows = [
-            [
-                r.sizes,
-                ("at least " if r.at_least else "") + count(r.capacity),
-                *(count(r.error), count(r.rate_cps), count(r.first_connections), count(r.r0)),
-                "-" if r.alpha is None else f"{r.alpha:g}",
-                *(f"{r.beta:g}", f"{r.gamma:g}", str(len(r.steps))),
-            ]
-            for r in records
-        ]
-        return sheet(records[0].title, names, rows)
+        return table(records[0].title, records, columns)
 
     def results(self, record: CapacityRecord) -> Iterator[Result]:
         yield capacity_result(self.name, record)
@@ -889,13 +780,41 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             return self.nothing(point, "no connection rate passed", point.said)
         spec = self._spec(point, rate_cps, source)
         result = measure_teardown(spec, point.measure, point.watch)
-        record = teardown_record(
-            result,
-            method=point.emptying(),
-            setup=setup_of(point.bound.technology),
-            conditions=point.said,
-        )
-        return Measured(record, teardown_rows(result))
+        rates = [r.rate_cps(spec.connections) for r in result.repetitions]
+        attempts = [a for r in result.repetitions for a in r.attempts]
+        values: dict[str, Any] = {
+            **head(spec.conditions, self.name, self.title, attempts, point.said, ANY_DIRECTION),
+            "unit": CPS,
+            "repetitions": len(result.repetitions),
+            "rates": rates,
+            "connections": spec.connections,
+            "established_at_cps": spec.rate_cps,
+            "rate_source": spec.rate_source,
+            "method": point.emptying(),
+            "full_s": [r.full_s for r in result.repetitions],
+            "idle_s": [r.idle_s for r in result.repetitions],
+            "sessions": [r.sessions for r in result.repetitions],
+            "setup": setup_of(point.bound.technology),
+        }
+        known = [rate for rate in rates if rate is not None]
+        record: EmptyingRecord
+        if known:
+            summary = rates_found(known, "connections/s")
+            figures = {k: summary[k] for k in ("median", "p1", "p99", "notes")}
+            record = TeardownRecord(**values, **figures)
+        else:
+            why = "emptying a full table took no longer than emptying an empty one"
+            record = EmptyingRecord(**values, not_measured=why)
+        rows = [
+            {
+                "Connections": spec.connections,
+                "full_s": r.full_s,
+                "idle_s": r.idle_s,
+                "rate": rate,
+            }
+            for r, rate in zip(result.repetitions, rates, strict=True)
+        ]
+        return Measured(record, rows_of(spec.conditions, rows))
 
     def _spec(self, point: Point, rate_cps: float, source: str) -> TeardownSpec:
         p, c = point.procedure, point.procedure.connections
@@ -910,21 +829,20 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         )
 
     def sheet(self, records: Sequence[TeardownRecord]) -> Sheet:
-        names = [
-            *(SIZES, "connections", "median\nconnections/s", "P1", "P99"),
-            *("full table\ns", "empty table\ns", "repetitions"),
+        columns: Sequence[tuple[str, Callable[[TeardownRecord], str]]] = [
+            (SIZES, lambda r: r.sizes),
+            ("connections", lambda r: count(r.connections)),
+            ("median\nconnections/s", lambda r: count(r.median)),
+            ("P1", lambda r: count(r.p1)),
+            ("P99", lambda r: count(r.p99)),
+            ("full table\ns", lambda r: _longest(r.full_s)),
+            ("empty table\ns", lambda r: _longest(r.idle_s)),
+            ("repetitions", lambda r: str(r.repetitions)),
         ]
-        rows = [
-            [
-                *(r.sizes, count(r.connections), count(r.median), count(r.p1), count(r.p99)),
-                *(_longest(r.full_s), _longest(r.idle_s), str(r.repetitions)),
-            ]
-            for r in records
-        ]
-        return sheet(records[0].title, names, rows)
+        return table(records[0].title, records, columns)
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
-        yield _rate_result(self.name, record)
+        yield rate_result(self.name, record, f"{record.title}, {record.point}")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -938,9 +856,14 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         yield repeated(self.name, records)
 
 
-def _rate_result(
-    name: str, record: ConnectionRateRecord | TeardownRecord, resolution_cps: float = 0.0
+def rate_result(
+    name: str,
+    record: ConnectionRateRecord | TeardownRecord,
+    label: str,
+    resolution_cps: float = 0.0,
+    unit: str = "connections/s",
 ) -> Result:
+    """Return the rate of a benchmark; ``label`` and ``unit``: on its card."""
     limit = " - limited by the tester or the medium" if record.limited else ""
     what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
     number = marked(count(record.median), record.limited)
@@ -952,7 +875,7 @@ def _rate_result(
         limited=record.limited,
         headline=name,
         summary=record,
-        card=Card(number, "connections/s", f"{record.title}, {record.point}, {what}"),
+        card=Card(number, unit, f"{label}, {what}"),
     )
 
 
@@ -992,3 +915,26 @@ def _longest(times_s: Sequence[float | None]) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
+
+
+def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
+    """Return rows of a benchmark without a direction, each with its number and frame size."""
+    return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]
+
+
+def found_capacity(record: CapacityRecord) -> str:
+    """Return the capacity as it is printed."""
+    return ("at least " if record.at_least else "") + count(record.capacity)
+
+
+def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
+    return (record.counts.device if record.counts else None) or {}
+
+
+def _public(record: ConnectionRateRecord) -> int | None:
+    return record.counts.public_endpoints if record.counts else None
+
+
+def _per_bucket(record: ConnectionRateRecord) -> str:
+    buckets = _device(record).get("nf_conntrack_buckets")
+    return f"{record.connections / buckets:.3g}" if buckets else "-"

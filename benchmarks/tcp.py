@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
@@ -17,7 +16,7 @@ from v6t.analysis.presentation import (
 )
 from v6t.analysis.record import FindResult, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, sheet
+from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
@@ -25,26 +24,25 @@ from v6t.benchmarks.base import Phase
 from v6t.benchmarks.common import repeated
 from v6t.benchmarks.connections import (
     CapacityRecord,
+    CapacitySearch,
     ConnectionRateRecord,
     OfConnections,
     assumed_most,
     capacity_result,
     capacity_values,
     connection_rate_values,
-    connection_row,
     filling_cost,
+    found_capacity,
     phase_one_settings,
+    rate_result,
     rate_search,
-    search_cost,
-    setup_of,
+    rows_of,
     share_of,
 )
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import (
-    ConnectionRateResult,
-    ConnectionRateSpec,
     measure_connection_rate,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings
@@ -53,13 +51,13 @@ from v6t.procedures.stateful.tcp_capacity import (
 )
 from v6t.procedures.stateful.tcp_capacity import (
     SECOND_TRY,
-    TcpCapacityResult,
     TcpCapacitySpec,
     measure_tcp_capacity,
 )
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import MOST_OCTETS, VERSION, in_segments, response
+from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.tcp import Closing, Tcp, TcpCounts
@@ -75,13 +73,6 @@ _FALTERED = "The tester faltered in this trial: its counts say nothing of the de
 _SYN = SIZES.replace("octets", "SYN's octets")
 
 
-_EXCHANGED = (
-    *("object\noctets", "ms to establish\nmin", "mean", "max", "sum"),
-    *("objects\nrequested", "returned"),
-)
-"""Headings of :func:`_exchanged`."""
-
-
 _TIMES = (
     "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
     "with what the tester itself takes to write a batch of segments and to answer one."
@@ -89,12 +80,6 @@ _TIMES = (
 
 
 _NO_TIMES = "This tester does not tell how long each connection took."
-
-
-RATE_TITLE = "Maximum TCP connection establishment rate"
-
-
-CAPACITY_TITLE = "Concurrent TCP connection capacity"
 
 
 class Exchange(Model):
@@ -231,78 +216,6 @@ class TcpCapacityRecord(CapacityRecord):
     """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
 
 
-def exchange_of(tcp: Tcp) -> Exchange:
-    """The settings of trials."""
-    return Exchange(
-        http=VERSION,
-        object_octets=tcp.object_octets,
-        timeout_s=tcp.timeout_s,
-        retransmissions=tcp.retransmissions,
-        closing=tcp.closing,
-    )
-
-
-def iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
-    """One trial; None: it opened nothing."""
-    phase_one = find(attempt.trial.key).connections
-    if phase_one is None or phase_one.tcp is None:
-        return None
-    figures = {
-        name: getattr(phase_one.tcp, name)
-        for name in Iteration.model_fields
-        if hasattr(phase_one.tcp, name)
-    }
-    return Iteration(
-        **figures,
-        trial=attempt.trial.key,
-        rate_cps=attempt.trial.rate_fps,
-        sessions=phase_one.sessions,
-        passed=attempt.verdict.passed,
-        valid=attempt.verdict.valid,
-    )
-
-
-def iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
-    """Those of several trials."""
-    return [one for one in (iteration(a, find) for a in attempts) if one is not None]
-
-
-def tcp_rate_record(
-    result: ConnectionRateResult, find: FindResult, *, tcp: Tcp, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
-    selftest: Sequence[str] = (),
-) -> TcpRateRecord:  # fmt: skip
-    """The record of the maximum TCP connection establishment rate.
-
-    Args:
-        result: the repetitions.
-        find: where counts come from.
-        tcp: how connections were made.
-        setup, conditions, capacity_cps, selftest_margin: as for the connection rate of UDP.
-        selftest: keys of the trials without a device.
-    """
-    values = connection_rate_values(
-        result,
-        find,
-        title=RATE_TITLE,
-        setup=setup,
-        conditions=conditions,
-        capacity_cps=capacity_cps,
-        selftest_margin=selftest_margin,
-    )
-    each = [iterations(r.attempts, find) for r in result.repetitions]
-    passed = [[one for one in iterations if one.passed] for iterations in each]
-    return TcpRateRecord(
-        **values,
-        exchange=exchange_of(tcp),
-        iterations=[one for iterations in each for one in iterations],
-        decisive=[
-            max(iterations, key=lambda one: one.rate_cps) for iterations in passed if iterations
-        ],
-        alone=_alone(selftest, find),
-    )
-
-
 def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
     """Of the fastest trial without a device that lost nothing."""
     times = []
@@ -322,39 +235,6 @@ def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
     return Alone(rate_cps=rate_cps, fastest_s=fastest_s, mean_s=mean_s, slowest_s=slowest_s)
 
 
-def tcp_capacity_record(
-    result: TcpCapacityResult, find: FindResult, *, rate_source: str, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any],
-) -> TcpCapacityRecord:  # fmt: skip
-    """The record of the concurrent TCP connection capacity.
-
-    Args:
-        result: the search, and what came after it.
-        find: where counts come from.
-        rate_source: of the attempt rate, in words.
-        setup, conditions: as for the capacity with UDP.
-    """
-    search, tcp = result.search, result.tcp
-    tries = iterations(search.attempts, find)
-    passed = [one for one in tries if one.passed]
-    overfull = None if result.overfull is None else iteration(result.overfull, find)
-    values = capacity_values(
-        search, title=CAPACITY_TITLE, setup=setup, conditions=conditions, also=result.after
-    )
-    return TcpCapacityRecord(
-        **values,
-        attempt_rate_cps=search.spec.upper_bound_cps,
-        rate_source=rate_source,
-        exchange=exchange_of(tcp),
-        iterations=tries,
-        decisive=max(passed, key=lambda one: one.attempted, default=None),
-        overfull=overfull,
-        still_answered=None if overfull is None else overfull.answered,
-        endings=[ending for a in result.after if (ending := _ending(a, find)) is not None],
-        tcp_timeouts_s=_timeouts(search.attempts, find),
-    )
-
-
 def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
     connections, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
     if connections is None or connections.tcp is None or phase_one is None or phase_one.tcp is None:
@@ -369,25 +249,6 @@ def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
     )
 
 
-def _timeouts(attempts: Sequence[Attempt], find: FindResult) -> dict[str, float]:
-    for attempt in attempts:
-        phase_one = find(attempt.trial.key).connections
-        if phase_one is not None and phase_one.device:
-            return {name: s for name, s in phase_one.device.items() if "tcp" in name}
-    return {}
-
-
-def iteration_rows(tries: Sequence[Iteration], at: Any) -> list[Row]:
-    """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
-    return [
-        {
-            **connection_row(number, at),
-            **{name: getattr(one, name) for name in Iteration.model_fields},
-        }
-        for number, one in enumerate(tries, 1)
-    ]
-
-
 FRAMES_EACH = 2
 """That a client sends to open a connection: SYN and acknowledgement."""
 
@@ -400,8 +261,7 @@ _IP_OCTETS = {4: 20, 6: 40}
 
 def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     """Octets of a SYN on both sides, as the technology makes them of a listed size."""
-    least = min(plugin.ip_versions)
-    octets = _ETHERNET_OCTETS + _IP_OCTETS[least] + OPENING_OCTETS + FCS_OCTETS
+    octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
     return plugin.frame_pair(octets + plugin.overhead)
@@ -427,7 +287,7 @@ def opening(bound: RunContext, measure: Measure) -> Measure:
     settings: Any = bound.settings.procedure
     tcp = settings.tcp.for_trials
 
-    def measured(trial: Trial) -> TrialResult:
+    def measure_opening(trial: Trial) -> TrialResult:
         connections = Connections(
             trial.frames,
             trial.rate_fps,
@@ -436,18 +296,9 @@ def opening(bound: RunContext, measure: Measure) -> Measure:
             purpose="establish",
             tcp=tcp,
         )
-        return _worse(measure(_with(trial, connections)))
+        return _worse(measure(replace(trial, key=f"tcp-{trial.key}", connections=connections)))
 
-    return measured
-
-
-def opening_key(key: str) -> str:
-    """What a trial of the self-test is called in the journal where it opens connections."""
-    return f"tcp-{key}"
-
-
-def _with(trial: Trial, connections: Connections) -> Trial:
-    return replace(trial, key=opening_key(trial.key), connections=connections)
+    return measure_opening
 
 
 def _worse(result: TrialResult) -> TrialResult:
@@ -463,12 +314,7 @@ def _worse(result: TrialResult) -> TrialResult:
     return replace(result, directions={"forward": result.directions[worst]})
 
 
-RATE = "tcp-rate"
-
-
-_STEPS_PER_FAILURE = 2
-
-
+E = TypeVar("E", bound="TcpRateRecord | TcpCapacityRecord")
 R = TypeVar("R", bound=Record)
 
 
@@ -533,11 +379,7 @@ class OfTcp(OfConnections[R, S]):
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
     def _on_tester(self, bound: RunContext) -> Iterator[str]:
-        """What the tester has to say of such connections.
-
-        Raises:
-            UsageError: it cannot make them.
-        """
+        """What the tester has to say of such connections; an error if it cannot make them."""
         return bound.tester.conversations(
             bound.technology,
             self.most_connections(bound),
@@ -549,76 +391,70 @@ class OfTcp(OfConnections[R, S]):
         tcp = self.tcp(point.bound).for_trials
         return replace(phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp)
 
+    def _exchange(self, bound: RunContext) -> Exchange:
+        tcp = self.tcp(bound).for_trials
+        return Exchange(
+            http=VERSION,
+            object_octets=tcp.object_octets,
+            timeout_s=tcp.timeout_s,
+            retransmissions=tcp.retransmissions,
+            closing=tcp.closing,
+        )
+
 
 class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     """The highest rate at which every connection of TCP is established and brings its object."""
 
     name = "tcp-rate"
-    title = RATE_TITLE
+    title = "Maximum TCP connection establishment rate"
     record = TcpRateRecord
     summary = (
         "The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."
     )
     order = 10
-    quick = None
 
     def cost(self, point: Point) -> Cost:
-        return search_cost(point, self._spec(point))
+        return self.search_cost(point, rate_search(point, self._phase_one(point), self.name))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        result = measure_connection_rate(self._spec(point), point.measure, point.watch)
-        record = tcp_rate_record(
-            result,
-            point.find,
-            tcp=self.tcp(point.bound).for_trials,
-            setup=setup_of(point.bound.technology),
-            conditions=point.said,
-            capacity_cps=point.tester_capacity.rate_fps,
-            selftest_margin=point.procedure.selftest_margin,
-            selftest=[opening_key(key) for key in point.tester_capacity.keys],
+        spec = rate_search(point, self._phase_one(point), self.name)
+        result = measure_connection_rate(spec, point.measure, point.watch)
+        each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
+        passed = [[one for one in tries if one.passed] for tries in each]
+        record = TcpRateRecord(
+            **connection_rate_values(result, point, self.title),
+            exchange=self._exchange(point.bound),
+            iterations=[one for tries in each for one in tries],
+            decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
+            alone=_alone([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
-        rows = iteration_rows(record.iterations, point.conditions())
-        return Measured(record, rows, [r.rate_cps for r in result.repetitions])
-
-    def _spec(self, point: Point) -> ConnectionRateSpec:
-        return rate_search(point, self._phase_one(point), RATE)
+        rates = [r.rate_cps for r in result.repetitions]
+        return Measured(record, _rows(record.iterations, spec.conditions), rates)
 
     def sheet(self, records: Sequence[TcpRateRecord]) -> Sheet:
-        names = [
-            *(_SYN, "connections", "median\nconnections/s", "P1", "P99", "+dispersion\n%"),
-            *(*_EXCHANGED, "+DUT\ncounts", "+repetitions"),
+        def last(record: TcpRateRecord) -> Iteration | None:
+            return record.decisive[-1] if record.decisive else None
+
+        columns: Sequence[tuple[str, Callable[[TcpRateRecord], str]]] = [
+            (_SYN, lambda r: r.sizes),
+            ("connections", lambda r: count(r.connections)),
+            ("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
+            ("P1", lambda r: count(r.p1)),
+            ("P99", lambda r: count(r.p99)),
+            ("+dispersion\n%", lambda r: percent(r.dispersion)),
+            *_exchange_columns(last),
+            ("+DUT\ncounts", lambda r: _sessions(last(r))),
+            ("+repetitions", lambda r: str(r.repetitions)),
         ]
-        rows = []
-        for r in records:
-            last = r.decisive[-1] if r.decisive else None
-            rows.append(
-                [
-                    *(r.sizes, count(r.connections), marked(count(r.median), r.limited)),
-                    *(count(r.p1), count(r.p99), percent(r.dispersion)),
-                    *_exchanged(r, last),
-                    "-" if last is None or last.sessions is None else count(last.sessions),
-                    str(r.repetitions),
-                ]
-            )
         notes = [_how(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
         notes += [_by_itself(r.alone) for r in records if r.alone is not None]
-        return sheet(records[0].title, names, rows, notes)
+        return table(records[0].title, records, columns, notes)
 
     def results(self, record: TcpRateRecord) -> Iterator[Result]:
-        limit = " - limited by the tester or the medium" if record.limited else ""
-        what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
-        number = marked(count(record.median), record.limited)
-        yield Result(
-            "rate",
-            "connections/s",
-            record.rates,
-            resolution=record.resolution_cps,
-            limited=record.limited,
-            headline=self.name,
-            summary=record,
-            card=Card(number, "TCP connections/s", f"{record.title}, {what}"),
+        yield rate_result(
+            self.name, record, record.title, record.resolution_cps, "TCP connections/s"
         )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
@@ -648,81 +484,65 @@ class TcpCapacitySettings(StrictModel):
     """Longest wait for the device to forget connections that ended [s]; 0: none."""
 
 
-class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
+class TcpCapacity(
+    CapacitySearch[TcpCapacityRecord, TcpCapacitySettings],
+    OfTcp[TcpCapacityRecord, TcpCapacitySettings],
+):
     """How many connections of TCP are open at a time."""
 
     name = "tcp-capacity"
-    title = CAPACITY_TITLE
+    title = "Concurrent TCP connection capacity"
     record = TcpCapacityRecord
     summary = "How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."
     order = 20
-    fills_table = False
     section = "tcp_capacity"
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        return () if self.tcp(bound).rate_cps is not None else (RATE,)
-
-    def most_connections(self, bound: RunContext) -> int:
-        most, there = self.own(bound).most, bound.technology.combinations
-        return there if most is None else min(there, most)
-
-    def least_connections(self, bound: RunContext) -> int:
-        """The search begins with so many; where the table ends is its result."""
-        return self.own(bound).first
-
-    def check(self, bound: RunContext) -> None:
-        """Refuse more connections than there can be."""
-        super().check(bound)
-        first, most = self.own(bound).first, self.most_connections(bound)
-        if first > most:
-            raise UsageError(
-                f"the search begins with {first} connections, but may not ask for more than {most}",
-                "lower tcp_capacity.first, raise tcp_capacity.most, or widen the ranges of ports "
-                "and addresses",
-                code="empty-range",
-            )
+        """The establishment rate, unless the attempt rate is given."""
+        return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
 
     def cost(self, point: Point) -> Cost:
         """As if the capacity was just below the most connections there are four-tuples for."""
         tcp = self.tcp(point.bound)
         spec = self._spec(point, tcp.rate_cps or tcp.rate_share * assumed_most(point))
         search = spec.search
-        counts = [search.first]
-        while counts[-1] < search.most:
-            counts.append(min(2 * counts[-1], search.most))
-        width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
-        counts += [search.most] * math.ceil(math.log2(max(1.0, width / search.error)))
+        counts = self.usual_counts(search)
         connections = [search.phase_one.connections(n, search.upper_bound_cps) for n in counts]
-        aging = replace(spec.tcp, aging_s=spec.aging_s)
-        last = [replace(connections[-1], tcp=aging)] * 2
+        last = replace(connections[-1], tcp=replace(spec.tcp, aging_s=spec.aging_s))
         pause_s = search.conditions.pause_s
         # every other number is tried a second time
-        return filling_cost(point, pause_s, connections) * _STEPS_PER_FAILURE + filling_cost(
-            point, pause_s, last
-        )
+        tries = filling_cost(point, pause_s, connections) * 2
+        return tries + filling_cost(point, pause_s, [last] * 2)
 
     def run(self, point: MeasurementPoint) -> Measured:
-        rate_cps, source = self._rate(point)
+        tcp = self.tcp(point.bound)
+        rate_cps, source = share_of(
+            point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
+        )
         if not rate_cps:
             return self.nothing(point, "no TCP connection rate passed", point.said)
         result = measure_tcp_capacity(self._spec(point, rate_cps), point.measure, point.watch)
-        record = tcp_capacity_record(
-            result,
-            point.find,
+        search, find = result.search, point.find
+        tries = find_iterations(search.attempts, find)
+        overfull = None if result.overfull is None else find_iteration(result.overfull, find)
+        found = [find(a.trial.key).connections for a in search.attempts]
+        device: Mapping[str, Any] = next((c.device for c in found if c and c.device), {})
+        record = TcpCapacityRecord(
+            **capacity_values(search, point, self.title, result.after),
+            attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
-            setup=setup_of(point.bound.technology),
-            conditions=point.said,
+            exchange=self._exchange(point.bound),
+            iterations=tries,
+            decisive=max((o for o in tries if o.passed), key=lambda o: o.attempted, default=None),
+            overfull=overfull,
+            still_answered=None if overfull is None else overfull.answered,
+            endings=[ending for a in result.after if (ending := _ending(a, find)) is not None],
+            tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
-        attempts = [*result.search.attempts, *result.after]
-        rows = iteration_rows(iterations(attempts, point.find), point.conditions())
-        return Measured(record, rows)
-
-    def _rate(self, point: MeasurementPoint) -> tuple[float, str]:
-        """The attempt rate, and where it comes from."""
-        tcp = self.tcp(point.bound)
-        return share_of(point, RATE, "TCP connection rate", tcp.rate_share, tcp.rate_cps)
+        after = find_iterations(result.after, find)
+        return Measured(record, _rows([*tries, *after], point.conditions()))
 
     def _spec(self, point: Point, rate_cps: float) -> TcpCapacitySpec:
         own = self.own(point.bound)
@@ -744,20 +564,15 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
         return TcpCapacitySpec(search, own.beyond, own.aging_s)
 
     def sheet(self, records: Sequence[TcpCapacityRecord]) -> Sheet:
-        names = [
-            *(_SYN, "maximum\nconnections", "error", "attempt rate\nconnections/s"),
-            *(*_EXCHANGED, "+steps"),
+        columns: Sequence[tuple[str, Callable[[TcpCapacityRecord], str]]] = [
+            (_SYN, lambda r: r.sizes),
+            ("maximum\nconnections", found_capacity),
+            ("error", lambda r: count(r.error)),
+            ("attempt rate\nconnections/s", lambda r: count(_attempted_cps(r))),
+            *_exchange_columns(lambda r: r.decisive),
+            ("+steps", lambda r: str(len(r.steps))),
         ]
-        rows = [
-            [
-                r.sizes,
-                ("at least " if r.at_least else "") + count(r.capacity),
-                *(count(r.error), count(_attempted_cps(r))),
-                *(*_exchanged(r, r.decisive), str(len(r.steps))),
-            ]
-            for r in records
-        ]
-        return sheet(records[0].title, names, rows, [_how(records[0])])
+        return table(records[0].title, records, columns, [_how(records[0])])
 
     def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
@@ -776,9 +591,8 @@ class TcpCapacity(OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
             yield _endings(r)
 
     def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
-        number = ("at least " if record.at_least else "") + count(record.capacity)
         what = f"{record.title}, attempted at {count(_attempted_cps(record))} a second"
-        card = Card(number, "concurrent TCP connections", what)
+        card = Card(found_capacity(record), "concurrent TCP connections", what)
         yield replace(capacity_result(self.name, record), card=card)
 
     def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
@@ -810,43 +624,35 @@ def _attempted_cps(record: TcpCapacityRecord) -> float:
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
     """A row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
-    names = [
-        *("attempted\nper second", "attempted", "completed", "%", "refused\nby reset"),
-        *("by ICMP", "timed out", "requested", "returned", "%", "+closed"),
-        *("ms to establish\nmin", "mean", "max", "sum", "<result"),
+    columns: Sequence[tuple[str, Callable[[Iteration], str]]] = [
+        ("attempted\nper second", lambda o: count(o.rate_cps)),
+        ("attempted", lambda o: count(o.attempted)),
+        ("completed", lambda o: count(o.established)),
+        ("%", lambda o: _percent(o.established, o.attempted)),
+        ("refused\nby reset", lambda o: count(o.reset_refused)),
+        ("by ICMP", lambda o: count(o.icmp_refused)),
+        ("timed out", lambda o: count(o.timed_out + o.half_open)),
+        ("requested", lambda o: count(o.requested)),
+        ("returned", lambda o: count(o.answered)),
+        ("%", lambda o: _percent(o.answered, o.requested)),
+        ("+closed", lambda o: count(o.closed)),
+        *_TIME_COLUMNS,
+        ("<result", lambda o: "passed" if o.passed else "failed" if o.valid else "invalid"),
     ]
-    rows = [
-        [
-            *(count(o.rate_cps), count(o.attempted), count(o.established)),
-            _percent(o.established, o.attempted),
-            *(count(o.reset_refused), count(o.icmp_refused), count(o.timed_out + o.half_open)),
-            *(count(o.requested), count(o.answered), _percent(o.answered, o.requested)),
-            *(count(o.closed), *_times(o)),
-            "passed" if o.passed else "failed" if o.valid else "invalid",
-        ]
-        for o in iterations
-    ]
-    return sheet(title, names, rows, notes)
+    return table(title, iterations, columns, notes)
 
 
 def _endings(record: TcpCapacityRecord) -> Sheet:
-    names = [
-        *("<ended by", "connections", "closed on\nboth sides", "DUT counts\nafterwards"),
-        "forgotten\nafter",
-    ]
-    rows = [
-        [
-            e.closing.upper(),
-            count(e.connections),
-            count(e.closed),
-            "-" if e.sessions_after is None else count(e.sessions_after),
-            _forgotten(e),
-        ]
-        for e in record.endings
+    columns: Sequence[tuple[str, Callable[[Ending], str]]] = [
+        ("<ended by", lambda e: e.closing.upper()),
+        ("connections", lambda e: count(e.connections)),
+        ("closed on\nboth sides", lambda e: count(e.closed)),
+        ("DUT counts\nafterwards", lambda e: _counted(e.sessions_after)),
+        ("forgotten\nafter", _forgotten),
     ]
     timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
     notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
-    return sheet("Ends of connections", names, rows, notes)
+    return table("Ends of connections", record.endings, columns, notes)
 
 
 def _forgotten(ending: Ending) -> str:
@@ -885,21 +691,10 @@ def _by_itself(alone: Alone) -> str:
     )
 
 
-def _times(one: Iteration | None) -> list[str]:
-    if one is None:
-        return ["-"] * 4
-    taken = (one.fastest_s, one.mean_s, one.slowest_s, one.sum_s)
-    return ["-" if value is None else _milliseconds(value) for value in taken]
-
-
-def _milliseconds(value_s: float) -> str:
+def _milliseconds(value_s: float | None) -> str:
+    if value_s is None:
+        return "-"
     return f"{1000 * value_s:,.3g}" if value_s < 0.1 else f"{1000 * value_s:,.0f}"
-
-
-def _exchanged(record: TcpRateRecord | TcpCapacityRecord, one: Iteration | None) -> list[str]:
-    """What was asked for in each connection, and a trial's times and objects."""
-    objects = ["-", "-"] if one is None else [count(one.requested), count(one.answered)]
-    return [count(record.exchange.object_octets), *_times(one), *objects]
 
 
 def _percent(part: int, whole: int) -> str:
@@ -912,3 +707,62 @@ def _validated(section: str, iterations: Sequence[Iteration]) -> Clause:
                   f"{sum(o.answered for o in iterations):,} objects for "
                   f"{sum(o.requested for o in iterations):,} requests",
                   all(right) if right else None)  # fmt: skip
+
+
+def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
+    """Return the trials that opened connections."""
+    return [one for a in attempts if (one := find_iteration(a, find)) is not None]
+
+
+def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
+    """Return a trial by what became of its connections; None: it opened none."""
+    phase_one = find(attempt.trial.key).connections
+    if phase_one is None or phase_one.tcp is None:
+        return None
+    fields = Iteration.model_fields
+    counts = {k: getattr(phase_one.tcp, k) for k in fields if hasattr(phase_one.tcp, k)}
+    return Iteration(
+        **counts,
+        trial=attempt.trial.key,
+        rate_cps=attempt.trial.rate_fps,
+        sessions=phase_one.sessions,
+        passed=attempt.verdict.passed,
+        valid=attempt.verdict.valid,
+    )
+
+
+def _rows(tries: Sequence[Iteration], at: Conditions) -> list[Row]:
+    """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    return rows_of(at, [{k: getattr(one, k) for k in Iteration.model_fields} for one in tries])
+
+
+_TAG_OCTETS = 4
+
+
+def _counted(value: int | None) -> str:
+    return "-" if value is None else count(value)
+
+
+def _sessions(one: Iteration | None) -> str:
+    return _counted(one.sessions if one else None)
+
+
+_TIME_COLUMNS: Sequence[tuple[str, Callable[[Iteration], str]]] = (
+    ("ms to establish\nmin", lambda one: _milliseconds(one.fastest_s)),
+    ("mean", lambda one: _milliseconds(one.mean_s)),
+    ("max", lambda one: _milliseconds(one.slowest_s)),
+    ("sum", lambda one: _milliseconds(one.sum_s)),
+)
+
+
+def _exchange_columns(
+    iteration: Callable[[E], Iteration | None],
+) -> Iterator[tuple[str, Callable[[E], str]]]:
+    """Yield columns of what was asked for in each connection, and of a trial's times and objects."""
+    yield "object\noctets", lambda record: count(record.exchange.object_octets)
+    objects: Sequence[tuple[str, Callable[[Iteration], str]]] = (
+        ("objects\nrequested", lambda one: count(one.requested)),
+        ("returned", lambda one: count(one.answered)),
+    )
+    for name, cell in (*_TIME_COLUMNS, *objects):
+        yield name, lambda r, cell=cell: "-" if (one := iteration(r)) is None else cell(one)
