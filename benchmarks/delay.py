@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
@@ -16,19 +16,16 @@ from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of, head
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, milliseconds, sheet, significant
+from v6t.analysis.sheet import SIZES, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.common import (
-    POINT,
+    COUNTED_BY,
     TRIAL_S,
-    at,
     at_least,
     at_throughput,
-    counted_cells,
-    counted_column,
     interval,
     repeated,
 )
@@ -44,8 +41,8 @@ from v6t.procedures.timing import (
     measure_timing,
 )
 from v6t.trials.delays import Distribution
-from v6t.trials.result import DirectionResult, Measure, TrialResult
-from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, Trial, list_directions
+from v6t.trials.result import DirectionResult
+from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
@@ -245,7 +242,7 @@ def timing_record(
     stamps: str = "",
     tester_error: str = "",
 ) -> DelayRecord:
-    """The record of one latency, PDV or IPDV point.
+    """Make the record of one latency, PDV or IPDV point.
 
     Args:
         result: the repetitions.
@@ -254,19 +251,17 @@ def timing_record(
         stamps: when the tester stamps a frame, and how finely (LAT-03).
         tester_error: documented error of the tester's delays.
     """
-    spec = result.spec
+    spec, tags = result.spec, result.spec.request.tags
     kind = _KINDS[spec.benchmark]
     ways = list_directions(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
     attempts = [a for r in result.repetitions for a in r.attempts]
-    tags = spec.request.tags
-    further: dict[str, Any] = {}
-    if tags:
-        further |= {
-            "tags": tags,
-            "first_tag_s": spec.request.first_tag_s,
-            "below_rfc_tags": tags < RFC_MIN_TAGS,
-        }
+    alone = [r for r in loopback.repetitions if r.valid] if loopback else []
+    further: dict[str, Any] = {
+        "tags": tags,
+        "first_tag_s": spec.request.first_tag_s,
+        "below_rfc_tags": (tags or 0) < RFC_MIN_TAGS,
+    }
     return kind(
         **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
         unit="ms",
@@ -279,33 +274,35 @@ def timing_record(
         sampled=result.sampled,
         share=result.share,
         directions={way: _direction(kind.names, valid, way) for way in ways},
-        loopback=None if loopback is None else _loopback(loopback, ways),
+        loopback={
+            way: {k: _ms(v) for k, v in alone[0].directions[way].figures.items()} for way in ways
+        }
+        if alone
+        else None,
         tester_error=tester_error,
-        **further,
+        **(further if tags else {}),
     )
 
 
 def timing_rows(result: TimingResult) -> list[Row]:
     """One row per repetition and direction, milliseconds; undefined figures are empty."""
     spec = result.spec
-    rows = []
-    for r in result.repetitions:
-        for way, timed in r.directions.items():
-            rows.append(
-                {
-                    "No": r.number,
-                    "Size": spec.conditions.size_label,
-                    "Dir": spec.conditions.mode[0],
-                    "direction": way,
-                    "rate": result.rate_fps,
-                    "duration_s": spec.duration_s,
-                    **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
-                    "frames": timed.frames,
-                    "lost": timed.lost,
-                    "clamped": timed.clamped,
-                }
-            )
-    return rows
+    return [
+        {
+            "No": r.number,
+            "Size": spec.conditions.size_label,
+            "Dir": spec.conditions.mode[0],
+            "direction": way,
+            "rate": result.rate_fps,
+            "duration_s": spec.duration_s,
+            **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
+            "frames": timed.frames,
+            "lost": timed.lost,
+            "clamped": timed.clamped,
+        }
+        for r in result.repetitions
+        for way, timed in r.directions.items()
+    ]
 
 
 def _title(result: TimingResult) -> str:
@@ -322,13 +319,11 @@ def _title(result: TimingResult) -> str:
 
 def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
     classes = sorted({name for r in valid for name in r.classes[way]})
-    return {
-        **_figures([r.directions[way] for r in valid], names),
-        "classes": {
-            name: _figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
-            for name in classes
-        },
+    of_classes = {
+        name: _figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
+        for name in classes
     }
+    return {**_figures([r.directions[way] for r in valid], names), "classes": of_classes}
 
 
 def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
@@ -338,13 +333,6 @@ def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, A
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
     }
-
-
-def _loopback(result: TimingResult, ways: Sequence[str]) -> dict[str, Any] | None:
-    valid = [r for r in result.repetitions if r.valid]
-    if not valid:
-        return None
-    return {way: {k: _ms(v) for k, v in valid[0].directions[way].figures.items()} for way in ways}
 
 
 def _ms(value_ns: float) -> float | None:
@@ -391,20 +379,22 @@ LOWER_SHARES = (0.75, 0.5, 0.25)
 D = TypeVar("D", bound=DelaySettings)
 
 
+class Shown(NamedTuple):
+    """Where a figure of a record is shown, and under which names; empty: not there."""
+
+    key: str
+    column: str
+    has_spread: bool = False
+    """with percentiles and interval"""
+    compared: str = ""
+    headline: str = ""
+    card: str = ""
+
+
 class Delay(Benchmark[DelayRecord, D]):
     """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
 
     record = DelayRecord
-    words: ClassVar[Mapping[str, str]]
-    """figures of the table"""
-    spread: ClassVar[Sequence[str]] = ()
-    """those of them with percentiles and interval"""
-    compared: ClassVar[Mapping[str, str]]
-    """figures that runs are compared in"""
-    carded: ClassVar[Mapping[str, str]] = {}
-    """figures one would advertise"""
-    headed: ClassVar[Mapping[str, str]]
-    """figures of a campaign's summary"""
     source: ClassVar[str] = "RFC 8219 section 7.3"
     connections = "also"
     heeds = frozenset({"rate_from"})
@@ -471,12 +461,19 @@ class Delay(Benchmark[DelayRecord, D]):
         except ValueError as exc:
             return self.nothing(point, str(exc), point.said)
         if fixed_fps is None:
-            spec = replace(spec, shares=self._shares(point, spec))
+            shares = []
+            for share in LOWER_SHARES:
+                with contextlib.suppress(ValueError):  # there can be no such trial
+                    self.spec(point, rate_fps * share, source)
+                    shares.append(share)
+            spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
-        own, rate_fps, alone = None, result.rate_fps, point.loopback
-        if alone is not None and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
+        own, rate_fps, loopback = None, result.rate_fps, point.loopback
+        if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
-            own = measure_timing(once, _apart(alone), None)
+            own = measure_timing(
+                once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
+            )
         record = timing_record(
             result,
             loopback=own,
@@ -486,48 +483,31 @@ class Delay(Benchmark[DelayRecord, D]):
         )
         return Measured(record, timing_rows(result))
 
-    def _shares(self, point: Point, spec: TimingSpec) -> tuple[float, ...]:
-        """Lower rates at which there can be such a trial."""
-        possible = []
-        for share in LOWER_SHARES:
-            with contextlib.suppress(ValueError):
-                self.spec(point, spec.rate_fps * share, spec.rate_source)
-                possible.append(share)
-        return tuple(possible)
-
     def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         """Size, rate, one row per stream (LAT-08)."""
-        names = [*POINT, "fps per\ndirection"]
-        for key, word in self.words.items():
-            names.append(f"{word}\nms")
-            if key in self.spread:
-                names += ["P1", "P99", "+95 % interval"]
-        rows, counted = [], counted_column(records)
-        for record in records:
-            for way, direction in record.directions.items():
-                cells = [*at(record, way), offered(record, record.rate)]
-                for key in self.words:
-                    figure = direction.figures[key]
-                    cells.append(milliseconds(figure.median))
-                    if key in self.spread:
-                        cells += [milliseconds(figure.p1), milliseconds(figure.p99)]
-                        cells.append(interval(figure.median_interval, milliseconds))
-                # without a valid trial nothing is known, not even that nothing was lost
-                frames = [count(sum(n) if n else None) for n in (direction.lost, direction.timed)]
-                rows.append(
-                    [*cells, *frames, str(record.repetitions), *counted_cells(record, counted)]
-                )
-        return sheet(
-            f"{records[0].title}, milliseconds",
-            [*names, "lost", "+timed", "+repetitions", *counted],
-            rows,
-            dict.fromkeys(
-                note
-                for record in records
-                for note in (*_lowered(record), record.tester_error)
-                if note
-            ),
-        )
+        columns: list[tuple[str, Callable[[_Line], str]]] = [
+            (SIZES, lambda line: line.record.sizes),
+            ("<direction", lambda line: line.record.way(line.way)),
+            ("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
+        ]
+        for s in self.shown_figures:
+            columns += _figure_columns(s)
+        columns += [
+            ("lost", lambda line: count(_total(line.figures.lost))),
+            ("+timed", lambda line: count(_total(line.figures.timed))),
+            ("+repetitions", lambda line: str(line.record.repetitions)),
+        ]
+        if any(r.counted_by for r in records):
+            columns.append(COUNTED_BY)
+        lines = [_Line(r, way, d) for r in records for way, d in r.directions.items()]
+        notes = [
+            f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
+            "section 7 asks: there the tester could not carry out its trials"
+            for r in records
+            if r.lowered
+        ]
+        notes += [r.tester_error for r in records if r.tester_error]
+        return table(f"{records[0].title}, milliseconds", lines, columns, dict.fromkeys(notes))
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -557,38 +537,34 @@ class Delay(Benchmark[DelayRecord, D]):
     def results(self, record: DelayRecord) -> Iterator[Result]:
         for way, direction in record.directions.items():
             both = f", {way}" if way != record.direction else ""
-            for key in dict.fromkeys((*self.compared, *self.headed)):
-                figure = direction.figures[key]
-                what = (
-                    f"{self.carded.get(key)}, {record.point}{both}, median of {record.repetitions}"
-                )
+            for s in self.shown_figures:
+                figure = direction.figures[s.key]
+                what = f"{s.card}, {record.point}{both}, median of {record.repetitions}"
                 yield Result(
-                    f"{self.compared[key]} {way}" if key in self.compared else "",
+                    s.compared and f"{s.compared} {way}",
                     "ms",
                     figure.values,
                     more_is_better=False,
                     limited=bool(record.above_usable),
                     at=f"{record.rate:,.0f} fps",
-                    headline=f"{self.headed[key]} {way}" if key in self.headed else "",
+                    headline=s.headline and f"{s.headline} {way}",
                     summary=figure,
                     uncovered=bool(record.above_usable),
-                    card=Card(milliseconds(figure.median), "ms", what)
-                    if key in self.carded
-                    else None,
+                    card=Card(milliseconds(figure.median), "ms", what) if s.card else None,
                 )
 
     def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
         """The first of them, of the trial in loopback at the same rate (LAT-09)."""
-        key, word = next(iter(self.headed.items()))
+        first = next(s for s in self.shown_figures if s.headline)
         loopback = record.loopback or {}
-        return {f"{word} {way}": figures.get(key) for way, figures in loopback.items()}
+        return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
 
     def shown(self, value: float | None) -> str:
         return significant(value)
 
     def remarks(self, record: DelayRecord) -> Iterator[str]:
         for way, direction in record.directions.items():
-            for key in self.spread:
+            for key in (s.key for s in self.shown_figures if s.has_spread):
                 yield from (f"{way} {key.upper()}: {n}" for n in direction.figures[key].notes)
             if sum(direction.clamped):
                 yield f"{way}: {sum(direction.clamped)} negative delays counted as 0"
@@ -608,6 +584,8 @@ class Delay(Benchmark[DelayRecord, D]):
         yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
                      enough and not sampled)  # fmt: skip
 
+    shown_figures: ClassVar[Sequence[Shown]]
+
 
 class Latency(Delay[LatencySettings]):
     """Typical and worst case delay of tagged frames."""
@@ -616,11 +594,6 @@ class Latency(Delay[LatencySettings]):
     title = "Latency"
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
-    words: ClassVar = {"tl": "TL", "wcl": "WCL"}
-    spread = ("tl", "wcl")
-    compared = words
-    headed = words
-    carded: ClassVar = {"tl": "Typical latency"}
     summary = "Typical and worst case delay of tagged frames at the throughput."
     order = 60
     section = "latency"
@@ -695,12 +668,17 @@ class Latency(Delay[LatencySettings]):
                          f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
                          False)  # fmt: skip
         tagged = [f for r in self.measured(data) for f in r.directions.values()]
-        undefined = sum(None in f.figures[key].values for f in tagged for key in self.words)
+        undefined = sum(None in f.figures[key].values for f in tagged for key in ("tl", "wcl"))
         yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
                      f"TL and WCL by nearest rank; undefined in {undefined} of "
-                     f"{len(self.words) * len(tagged)} figures, their tags were lost"
+                     f"{2 * len(tagged)} figures, their tags were lost"
                      if undefined else "TL and WCL by nearest rank",
                      not undefined if tagged else None)  # fmt: skip
+
+    shown_figures = (
+        Shown("tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"),
+        Shown("wcl", "WCL", has_spread=True, compared="WCL", headline="WCL"),
+    )
 
 
 class DelayVariation(Delay[DelayVariationSettings]):
@@ -737,15 +715,17 @@ class Pdv(DelayVariation):
     title = "PDV"
     record = PdvRecord
     metrics: ClassVar = {"PDV": "pdv"}
-    words: ClassVar = {"pdv": "PDV", "min": "Dmin", "p99_9": "D99.9", "max": "Dmax"}
-    spread = ("pdv",)
-    compared: ClassVar = {"pdv": "PDV"}
-    headed = compared
-    carded = compared
     source = "RFC 8219 section 7.3.1 (PDV-01)"
     summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
     capabilities = frozenset({"every-frame"})
+
+    shown_figures = (
+        Shown("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
+        Shown("min", "Dmin"),
+        Shown("p99_9", "D99.9"),
+        Shown("max", "Dmax"),
+    )
 
 
 class Ipdv(DelayVariation):
@@ -754,22 +734,11 @@ class Ipdv(DelayVariation):
     name = "ipdv"
     title = "IPDV"
     record = IpdvRecord
-    words: ClassVar = {"min": "min", "med": "median", "max": "max"}
-    compared: ClassVar = {"max": "IPDV max"}
-    headed: ClassVar = {"med": "median"}
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
     summary = "How much the delay changes from one frame to the next."
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
     request = DelayRequest(ipdv=True)
-
-    def reported(self, record: DelayRecord) -> Iterator[Result]:
-        """The three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
-        for way, direction in record.directions.items():
-            for key, word in self.words.items():
-                values = direction.figures[key].values
-                load = f"{record.rate:,.0f} fps"
-                yield Result(f"IPDV {word} {way}", "ms", values, more_is_better=False, at=load)
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
         """Differences of consecutive delays."""
@@ -782,6 +751,20 @@ class Ipdv(DelayVariation):
         caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
         return delays.variation_figure(distributions, name), caption
 
+    shown_figures = (
+        Shown("min", "min"),
+        Shown("med", "median", headline="median"),
+        Shown("max", "max", compared="IPDV max"),
+    )
+
+    def reported(self, record: DelayRecord) -> Iterator[Result]:
+        """The three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
+        for way, direction in record.directions.items():
+            for s in self.shown_figures:
+                values = direction.figures[s.key].values
+                load = f"{record.rate:,.0f} fps"
+                yield Result(f"IPDV {s.column} {way}", "ms", values, more_is_better=False, at=load)
+
 
 def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
     """Every frame size of a run, its larger frame, and what the medium carries of it [fps]."""
@@ -792,24 +775,6 @@ def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
             sizes.label if sizes.mix else f"{size}",
             octets,
             max_frame_rate_fps(bound.settings.line_rate_bps, octets),
-        )
-
-
-def _apart(measure: Measure) -> Measure:
-    """The same trials without a device have keys of their own."""
-
-    def measured(trial: Trial) -> TrialResult:
-        return measure(replace(trial, key=f"loopback-{trial.key}"))
-
-    return measured
-
-
-def _lowered(record: DelayRecord) -> Iterator[str]:
-    """That the rate is not the throughput."""
-    if record.lowered:
-        yield (
-            f"{record.point}: at {record.share_of_rate:.0%} of the {record.rate_source}, not at it as "
-            "RFC 8219 section 7 asks: there the tester could not carry out its trials"
         )
 
 
@@ -825,3 +790,25 @@ def _merged(
             by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
     whole = {way: Distribution((), ()).merge(*parts) for way, parts in by_direction.items()}
     return {way: one for way, one in whole.items() if one.values_ns}
+
+
+class _Line(NamedTuple):
+    record: DelayRecord
+    way: str
+    figures: Delays
+
+
+def _figure_columns(s: Shown) -> Iterator[tuple[str, Callable[[_Line], str]]]:
+    def figure(line: _Line) -> Figure:
+        return line.figures.figures[s.key]
+
+    yield f"{s.column}\nms", lambda line: milliseconds(figure(line).median)
+    if s.has_spread:
+        yield "P1", lambda line: milliseconds(figure(line).p1)
+        yield "P99", lambda line: milliseconds(figure(line).p99)
+        yield "+95 % interval", lambda line: interval(figure(line).median_interval, milliseconds)
+
+
+def _total(numbers: Sequence[int]) -> int | None:
+    """The sum; without a valid trial nothing is known, not even that nothing was lost."""
+    return sum(numbers) if numbers else None
