@@ -451,19 +451,14 @@ def with_phase_one(point: Point, cost: Cost) -> Cost:
     c = point.procedure.connections
     settings = replace(phase_one_settings(point.procedure), alpha=None)
     connections = settings.connections(c.count, assumed_rate(point))
-    own_s, beyond_s = connections.total_s + c.gap_ms / 1000, emptying_s(point, c.count)
-    if c.keep:
-        once_s = own_s + beyond_s
-        return cost + Cost(0, once_s, beyond_s=once_s, once_s=once_s)
-    return cost.with_each(own_s, beyond_s)
+    filling_s = connections.total_s + c.gap_ms / 1000 + emptying_s(point, c.count)
+    return cost + Cost(0, filling_s) if c.keep else cost.with_each(filling_s)
 
 
 def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections]) -> Cost:
     """Trials that are phase 1 and nothing else, each after the table was emptied."""
-    fillings = list(connections)
-    beyond_s = sum(emptying_s(point, one.count) for one in fillings)
-    own_s = sum(pause_s + one.total_s for one in fillings)
-    return Cost(len(fillings), own_s + beyond_s, beyond_s=beyond_s)
+    times_s = [pause_s + one.total_s + emptying_s(point, one.count) for one in connections]
+    return Cost(len(times_s), sum(times_s))
 
 
 def emptying_s(point: Point, connections: int) -> float:
