@@ -1,6 +1,5 @@
 """What goes before a measurement, and the numbers procedures begin with: self-test, preflight, defaults."""
 
-import re
 from dataclasses import replace
 
 import pytest
