@@ -186,7 +186,7 @@ class CustomerTechnology(StatelessTechnology):
             headers = headers[1:]
         elif self.overhead == 20:  # translated, not tunnelled
             headers = headers[:1]
-        ports = {}
+        ports: dict[str, Any] = {}
         for field in ("sport", "dport"):
             value = getattr(p, f"fw_{field}" if forward else f"rv_{field}")
             if isinstance(value, PortRange):
