@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error
 from v6t.intent.binding_table import read_softwires
+from v6t.packets.address_layouts import GeneratedSoftwires
+from v6t.packets.arrays import I64, U8, U64, Mask
 from v6t.packets.headers import to_octets
+from v6t.plugins.audit_views import Softwire
 from v6t.plugins.reference_device import has_forwardable_address
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.address_layouts import GeneratedSoftwires
-    from v6t.packets.arrays import U8, U64
+from v6t.plugins.tunnels import address_octets
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,22 +45,15 @@ class BindingTable:
         return len(self.ipv4)
 
     def __post_init__(self) -> None:
-        keys = self.ipv4 << np.uint64(16) | self.psid
         first = np.flatnonzero(np.append(True, self.ipv4[1:] != self.ipv4[:-1]))
-        object.__setattr__(self, "_keys", keys)
-        object.__setattr__(self, "_first", first)
-        object.__setattr__(self, "_addresses", self.ipv4[first])
+        keys = self.ipv4 << np.uint64(16) | self.psid
+        object.__setattr__(self, "_index", (first, self.ipv4[first], keys))
 
-    def find(self, ipv4: U64, port: U64) -> NDArray[np.int64]:
-        """Row of each address and port, -1 for none.
-
-        Args:
-            ipv4: ``(n,)``.
-            port: ``(n,)``.
-        """
-        addresses, keys = self._addresses, self._keys  # type: ignore[attr-defined]
+    def find(self, ipv4: U64, port: U64) -> I64:
+        """Return the row of each address ``(n,)`` and port ``(n,)``, -1 for none."""
+        first, addresses, keys = self._index  # type: ignore[attr-defined]
         place = np.minimum(np.searchsorted(addresses, ipv4), len(addresses) - 1)
-        row = self._first[place]  # type: ignore[attr-defined]
+        row = first[place]
         length, offset = self.psid_len[row], self.psid_offset[row]
         shared = length > 0
         low = np.where(shared, np.uint64(16) - offset - length, np.uint64(16))
@@ -73,27 +64,31 @@ class BindingTable:
         hit = (addresses[place] == ipv4) & (keys[index] == wanted) & ~excluded
         return np.where(hit, index, -1).astype(np.int64)
 
-    def softwire(self, row: int) -> tuple[IPv4Address, int, IPv6Address, IPv6Address]:
-        """IPv4 address, PSID, lwB4 and lwAFTR of a row."""
-        return (
+    def find_b4(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
+        """Return the lwB4 that has an address and port, or None."""
+        row = int(self.find(np.array([int(ipv4)], np.uint64), np.array([port], np.uint64))[0])
+        return None if row < 0 else self.softwire(row).b4
+
+    def softwire(self, row: int) -> Softwire:
+        """Return a row."""
+        return Softwire(
             IPv4Address(int(self.ipv4[row])),
             int(self.psid[row]),
+            int(self.psid_len[row]),
+            int(self.psid_offset[row]),
             IPv6Address(self.b4[row].tobytes()),
             IPv6Address(self.br[row].tobytes()),
         )
+
+    def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
+        """Return the rows of an address."""
+        return [self.softwire(int(row)) for row in np.flatnonzero(self.ipv4 == int(ipv4))]
 
 
 def generate_table(
     softwires: GeneratedSoftwires, count: int, psid_offset: int, br: IPv6Address
 ) -> BindingTable:
-    """Generate the rows of the first softwires.
-
-    Args:
-        softwires: how rows follow from their numbers.
-        count: number of rows.
-        psid_offset: of all rows.
-        br: the lwAFTR's address.
-    """
+    """Generate the rows of the first ``count`` softwires of a lwAFTR with one address and PSID offset."""
     number = np.arange(count, dtype=np.uint64)
     return BindingTable(
         softwires.ipv4_layout.encode_words(softwire=number)[0],
@@ -101,7 +96,7 @@ def generate_table(
         np.full(count, softwires.psid_len, dtype=np.uint64),
         np.full(count, psid_offset, dtype=np.uint64),
         softwires.b4_layout.encode_octets(softwire=number),
-        np.broadcast_to(np.frombuffer(br.packed, dtype=np.uint8), (count, 16)),
+        np.broadcast_to(address_octets(br), (count, 16)),
     )
 
 
@@ -128,26 +123,28 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
         raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
-    numbers = numbers[order]
-    same = numbers[1:, 0] == numbers[:-1, 0]
-    twice = same & (numbers[1:, 1] == numbers[:-1, 1])
-    if twice.any():
-        _complain(path, numbers, int(twice.argmax()), "is bound twice")
-    mixed = same & (numbers[1:, 2:4] != numbers[:-1, 2:4]).any(axis=1)
-    if mixed.any():
-        _complain(path, numbers, int(mixed.argmax()), "has several PSID lengths or offsets")
-    b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
-    brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
-    columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
-    for name, addresses in (("IPv4", to_octets(columns[0], 4)), ("lwB4", b4), ("lwAFTR", brs)):
-        dropped = ~has_forwardable_address(addresses)
-        if dropped.any():
-            row = int(dropped.argmax())
-            shown = ip_address(addresses[row].tobytes())
-            _complain(
-                path, numbers, row, f"has the {name} address {shown}, which no device forwards"
+    ipv4, psid, length, offset = (np.ascontiguousarray(c) for c in numbers[order].T)
+    ends = np.frombuffer(b"".join(row[4] + row[5] for row in rows), np.uint8).reshape(-1, 32)
+    b4, brs = np.ascontiguousarray(ends[order, :16]), np.ascontiguousarray(ends[order, 16:])
+    same = ipv4[1:] == ipv4[:-1]
+    mixed = (length[1:] != length[:-1]) | (offset[1:] != offset[:-1])
+    problems: list[tuple[Mask, str, U8 | None]] = [
+        (same & (psid[1:] == psid[:-1]), "is bound twice", None),
+        (same & mixed, "has several PSID lengths or offsets", None),
+    ]
+    for name, addresses in (("IPv4", to_octets(ipv4, 4)), ("lwB4", b4), ("lwAFTR", brs)):
+        problem = f"has the {name} address {{}}, which no device forwards"
+        problems.append((~has_forwardable_address(addresses), problem, addresses))
+    for wrong, problem, addresses in problems:
+        if wrong.any():
+            row = int(wrong.argmax())
+            shown = "" if addresses is None else ip_address(addresses[row].tobytes())
+            raise UsageError(
+                f"{path}: {IPv4Address(int(ipv4[row]))} (PSID {psid[row]}) {problem.format(shown)}",
+                "correct the binding table",
+                code="invalid-table-row",
             )
-    return BindingTable(columns[0], columns[1], columns[2], columns[3], b4, brs)
+    return BindingTable(ipv4, psid, length, offset, b4, brs)
 
 
 def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
@@ -166,12 +163,3 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
             )
         own = br if row.br is None else row.br
         yield (int(row.ipv4), row.psid, k, a, row.b4.packed, own.packed)
-
-
-def _complain(path: Path, numbers: NDArray[np.uint64], row: int, what: str) -> None:
-    address, psid = IPv4Address(int(numbers[row, 0])), int(numbers[row, 1])
-    raise UsageError(
-        f"{path}: {address} (PSID {psid}) {what}",
-        "correct the binding table",
-        code="invalid-table-row",
-    )

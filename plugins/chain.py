@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import IPv4Interface
 from typing import Any, TypeVar
 
+from v6t.base.errors import UsageError
 from v6t.intent.families import ChainConfig, DeviceConfig
 from v6t.plugins.base import DeviceIntent, Link, Links, Part, PluginParams
+from v6t.plugins.params import Mixture
 
 _Params = TypeVar("_Params", bound=PluginParams)
 
@@ -22,6 +25,10 @@ CHAIN = "chain"
 """The driver that combines the drivers of the parts."""
 
 CONFIGURATION = ChainConfig()
+
+INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
+INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
+"""The cable between two parts of one device."""
 
 
 def chain_intent(
@@ -57,23 +64,25 @@ def shared_names(model: type[PluginParams], whole: PluginParams) -> list[str]:
 
 
 def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
-    """Make the parameters of a part: every one that the whole has by the same name, and its own.
+    """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
+    return model(**{**{name: getattr(whole, name) for name in shared_names(model, whole)}, **own})
 
-    Args:
-        model: of the part.
-        whole: parameters of all parts together.
-        own: parameters that replace those of the whole or are added.
-    """
-    shared = {name: getattr(whole, name) for name in shared_names(model, whole)}
-    return model(**{**shared, **own})
+
+def refuse_background(params: Mixture, reason: str) -> None:
+    """Refuse background traffic for a reason, and settings of it, which would have no effect."""
+    if params.n != params.m:
+        raise UsageError(reason, "set n = m", code="no-background")
+    for name in ("bg_sport", "bg_dport"):
+        if getattr(params, name) != Mixture.model_fields[name].get_default():
+            raise UsageError(
+                f"{name} has no effect: {reason}",
+                f"leave {name} out",
+                path=(name,),
+                code="setting-without-effect",
+            )
 
 
 def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
-    """One cable between two parts, as the left one and as the right one sees it."""
+    """Describe one cable between two parts, as the left one and as the right one sees it."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
     return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
-
-
-def without_ipv6(intent: DeviceIntent) -> DeviceIntent:
-    """Return an intent without IPv6 addresses and neighbors."""
-    return replace(intent, left=intent.left.select_version(4), right=intent.right.select_version(4))

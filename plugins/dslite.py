@@ -6,226 +6,214 @@ customers with the same IPv4 address, so the inner four-tuples of two B4s are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
-from typing import TYPE_CHECKING, Any, ClassVar
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import AftrTunnelConfig, DsLiteAftrConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
-from v6t.packets.headers import IPV4, IPV6, read_hops, to_octets, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason, ReferenceTranslation
+from v6t.packets.headers import IPV4, IPV6, to_octets, view
+from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
-from v6t.plugins.audit_views import Nat, TunnelEnd, first_hosts
-from v6t.plugins.base import DeviceIntent, Links, Part
-from v6t.plugins.chain import CHAIN, between, chain_intent, part_params, without_ipv6
+from v6t.plugins import chain, stateful, tunnels
+from v6t.plugins.audit_views import AuditView, Nat, TunnelEnd, first_hosts
+from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.four_tuples import TupleField, consecutive
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.map_ce import CustomerTunnel
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
-from v6t.plugins.ports import PortSet
-from v6t.plugins.reference_device import DROP_ALL, Answer, ReferenceDevice, route_all
-from v6t.plugins.stateful import (
-    Enumeration,
-    NatPackets,
-    PoolParams,
-    Ports,
-    StatefulDrop,
-    StatefulTechnology,
-    learned_source,
-    networks,
-    rewrite,
-    source_of,
-    span,
-)
+from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.traffic import ipv4, ipv6
-from v6t.plugins.tunnels import (
-    PORTED,
-    UNMARKABLE,
-    carries_ports,
-    decapsulate,
-    encapsulate,
-    has_ports,
-    unmarkable,
-)
+from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Layer
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
-    from v6t.packets.direction import Direction
-    from v6t.packets.reference import Expected
-    from v6t.plugins.audit_views import AuditView
-
-_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
-_TUNNELS, _NAT = "192.168.20.1/30", "192.168.20.2/30"
-"""Addresses of both parts on the link between them."""
+_LOW = (1 << 64) - 1
+"""The lower half of an IPv6 address."""
 
 
 class SoftwireDrop(DropReason):
     """Why the end of a softwire drops a frame."""
 
     UNMARKED = UNMARKABLE
+    TOO_BIG = "too big for the IPv6 link"
 
 
-class SoftwireReference(ReferenceTranslation):
-    """Reference translation of a part that ends softwires; left is IPv6, right is IPv4."""
-
-    def expect(self, direction: Direction, frames: U8) -> Expected:
-        return self._device.expect(direction, frames)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
-
-    @cached_property
-    def _device(self) -> ReferenceDevice:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class B4(SoftwireReference):
-    """A B4 of DS-Lite; its customer is on the right."""
-
-    local: IPv6Address
-    aftr: IPv6Address
-    links: Links
-
-    @cached_property
-    def _device(self) -> ReferenceDevice:
-        everybody, ports = IPv4Network("0.0.0.0/0"), PortSet(0, 0, 0)
-        tunnel = CustomerTunnel(
-            everybody, ports, self.local, self.aftr, self.links.left.mtu, uniform=True
-        )
-        return ReferenceDevice(
-            self.links, {6: tunnel.forward}, {4: tunnel.reverse, 6: route_all(6)}
-        )
-
-
-@dataclass(frozen=True)
-class SoftwireEnd(SoftwireReference):
-    """An AFTR without its NAT, which is on the right.
+@dataclass(eq=False)
+class SoftwireEnd(TunnelDevice, ReferenceTranslation):
+    """A B4, or an AFTR without its NAT; left is IPv6, right is IPv4.
 
     An AFTR distinguishes equal inner four-tuples of several B4s (RFC 6333, section 6.6). As the NAT has IPv4
     only, each of several B4s gets an IPv4 address; with a single B4 the inner addresses stay.
 
     Attributes:
-        aftr: its tunnel address.
-        first_b4, count: consecutive addresses of the B4s.
-        inner: the customers' address, the same behind each B4.
-        first_internal: consecutive addresses that stand for the B4s on the right.
+        config: both ends of the tunnels; of a B4 with the roles of B4 and AFTR exchanged.
         links: both cables.
     """
 
-    aftr: IPv6Address
-    first_b4: IPv6Address
-    count: int
-    inner: IPv4Address
-    first_internal: IPv4Address
+    drops: ClassVar[type[DropReason]] = SoftwireDrop
+    transports = PORTED
+    uniform = True
+
+    config: AftrTunnelConfig
     links: Links
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        return self._device.expect(direction, frames)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.config, self.links)
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        return ReferenceDevice(
-            self.links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)}
-        )
+        return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
 
-    def _from_ipv6(self, packets: U8) -> Answer:
-        if packets.shape[1] < 60:
-            return DROP_ALL
-        outer, inner = view(packets, IPV6), view(packets, IPV4, 40)
-        first = int(self.first_b4)
-        number = outer["src_low"].astype(np.uint64) - np.uint64(first & (1 << 64) - 1)
-        known = (outer["dst_octets"] == _octets(self.aftr)).all(axis=1) & carries_ports(packets)
-        known &= (outer["src_high"] == np.uint64(first >> 64)) & (number < np.uint64(self.count))
-        if self.count > 1:
-            known &= inner["src"] == int(self.inner)
-        drops = [
-            (NOT_FORWARDED, ~known),
-            (SoftwireDrop.UNMARKED, unmarkable(packets)),
-            (EXHAUSTED, inner["ttl"] <= 1),
-        ]
+    @property
+    def _several(self) -> bool:
+        return self.config.b4_count > 1
+
+    def _number(self, outer: Any) -> Any:
+        """Return the numbers of the B4s that IPv6 packets come from."""
+        return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
+
+    def select_own(self, outer: Any) -> Mask:
+        config = self.config
+        own: Mask = match_address(outer["dst_octets"], config.aftr)
+        own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
+        own &= self._number(outer) < np.uint64(config.b4_count)
+        return own
+
+    def select_native(self, outer: Any, own: Mask) -> None:
+        """Route nothing: the right link has no IPv6."""
+
+    def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
+        return [(NOT_FORWARDED, self._several & (inner["src"] != int(self.config.customer)))]
+
+    def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
+        config, number = self.config, np.zeros(len(header), dtype=np.uint64)
+        if self._several:
+            number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
+
+        def addresses(rows: Mask) -> tuple[U8, U8]:
+            b4 = np.tile(address_octets(config.first_b4), (int(rows.sum()), 1))
+            b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
+            return address_octets(config.aftr), b4
+
+        return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], addresses
+
+    def forward(self, packets: U8) -> Answer:
+        """Decapsulate packets, and let IPv4 addresses stand for several B4s."""
+        answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
-            out = decapsulate(packets[rows], uniform=True)
-            if self.count > 1:
-                view(out, IPV4)["src"] = number[rows] + np.uint64(int(self.first_internal))
-                _write_checksums(out)
+            number = self._number(view(packets[rows], IPV6))
+            return _rewrite(answer.build(rows), "src", number + internal)
+
+        return replace(answer, build=build) if self._several else answer
+
+    def reverse(self, packets: U8) -> Answer:
+        """Encapsulate packets, with the customer's address if there are several B4s."""
+        answer = super().reverse(packets)
+
+        def build(rows: Mask) -> U8:
+            out = answer.build(rows)
+            _rewrite(out[:, 40:], "dst", int(self.config.customer))
             return out
 
-        return Answer(drops, build, version=4)
-
-    def _from_ipv4(self, packets: U8) -> Answer:
-        if packets.shape[1] < 28 or packets.shape[1] + 40 > self.links.left.mtu:
-            return DROP_ALL
-        number = np.zeros(len(packets), dtype=np.uint64)
-        if self.count > 1:
-            first = np.uint64(int(self.first_internal))
-            number = view(packets, IPV4)["dst"].astype(np.uint64) - first
-        drops = [
-            (NOT_FORWARDED, ~has_ports(packets) | (number >= np.uint64(self.count))),
-            (EXHAUSTED, read_hops(packets, 4) <= 1),
-        ]
-
-        def build(rows: Mask) -> U8:
-            inner = packets[rows]
-            if self.count > 1:
-                view(inner, IPV4)["dst"] = int(self.inner)
-                _write_checksums(inner)
-            b4 = np.empty((len(inner), 16), dtype=np.uint8)
-            b4[:] = _octets(self.first_b4)
-            low = np.uint64(int(self.first_b4) & (1 << 64) - 1) + number[rows]
-            b4[:, 8:] = to_octets(low, 8)
-            return encapsulate(inner, _octets(self.aftr), b4)
-
-        return Answer(drops, build)
+        return replace(answer, build=build) if self._several else answer
 
 
-def _octets(address: IPv6Address) -> U8:
-    return np.frombuffer(address.packed, dtype=np.uint8)
+def aftr_parts(
+    device: str,
+    config: AftrTunnelConfig,
+    left: LinkIntent,
+    links: Links,
+    whole: PluginParams,
+    servers: Sequence[Any] = (),
+    **nat: Any,
+) -> tuple[Part, Part]:
+    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 behind it.
+
+    Args:
+        device: name of the AFTR.
+        config: the tunnels.
+        left: the link of the tunnels.
+        links: both cables of the AFTR.
+        whole: parameters that the NAT has by the same names; ``nat`` are further ones.
+        servers: networks that the tunnels' end routes to the NAT; none: all.
+    """
+    near, far = chain.between(*chain.INNER_MACS, links.right.mtu)
+    own = Links(links.left, near)
+    routes = dict.fromkeys(servers, chain.INNER_RIGHT.ip)
+    inner = LinkIntent.describe(near, [chain.INNER_LEFT], set(routes.values()), routes)
+    nat |= {"dut_left_ipv4": chain.INNER_RIGHT, "tester_left_ipv4": chain.INNER_LEFT.ip}
+    nat44 = nat44_intent(whole, Links(far, links.right), **nat)
+    softwire = DeviceIntent("softwire", config, own, left, inner)
+    return (
+        Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
+        Part("nat", device, nat44, "nftables", stateful=True),
+    )
 
 
-def _write_checksums(packets: U8) -> None:
+def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
+    """Return the configuration of an AFTR in one piece in place of both parts."""
+    ends: Any = softwire.intent.configuration
+    nat44 = nat.intent.configuration
+    values = {name: getattr(nat44, name) for name in nat44.model_fields_set}
+    values |= {name: getattr(ends, name) for name in ("aftr", "first_b4", "b4_count")}
+    if ends.b4_count > 1:
+        values["inside4"] = tuple(stateful.networks(ends.customer, 1))
+    return DsLiteAftrConfig(**values)
+
+
+def nat44_intent(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
+    """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
+    intent = Nat44(chain.part_params(Nat44Params, whole, **fields), links).dut_intent()
+    left, right = intent.left.select_version(4), intent.right.select_version(4)
+    return replace(intent, left=left, right=right)
+
+
+def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
+    """Write addresses and valid checksums into IPv4 packets with ports, and return the packets."""
+    header = view(packets, IPV4)
+    header[field] = addresses
     write_ipv4_checksum(packets)
     for protocol in PORTED:
-        rows = view(packets, IPV4)["proto"] == protocol
+        rows = header["proto"] == protocol
         if rows.any():
             part = packets[rows]
             locate_endpoints(part[0], "IPv4").write_checksum(part)
             packets[rows] = part
+    return packets
 
 
-class DsLiteParams(PoolParams):
+class DsLiteParams(stateful.PoolParams):
     """Parameters of ``dslite-aftr``."""
 
     measured: ClassVar[str] = "DS-Lite"
     ranges: ClassVar[Mapping[str, str]] = {
-        **PoolParams.ranges,
+        **stateful.PoolParams.ranges,
         "b4_ipv6": "initiator_count",
         "internal_ipv4": "initiator_count",
     }
 
-    initiator_ports: Ports = Field(
-        Ports(min=4096, max=5119), description="inner source ports of the Initiator"
+    initiator_ports: stateful.Ports = Field(
+        stateful.Ports(min=4096, max=5119), description="inner source ports of the Initiator"
     )
-    responder_ports: Ports = Field(
-        Ports(min=1, max=125), description="destination ports, those of the Responder"
+    responder_ports: stateful.Ports = Field(
+        stateful.Ports(min=1, max=125), description="destination ports, those of the Responder"
     )
     initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
     responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")
-    enumerate_ips: Enumeration = Field(
+    enumerate_ips: stateful.Enumeration = Field(
         3, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
     )
     initiator_ipv4: IPv4Address = address(
@@ -244,16 +232,11 @@ class DsLiteParams(PoolParams):
     @property
     def b4_network(self) -> IPv6Network:
         """The smallest network of all B4s."""
-        return span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
+        return stateful.span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
 
     @model_validator(mode="after")
     def _softwires(self) -> DsLiteParams:
-        if self.n != self.m:
-            raise UsageError(
-                "background traffic is impossible: native IPv6 does not cross an AFTR to an IPv4 network",
-                "set n = m",
-                code="no-background",
-            )
+        chain.refuse_background(self, "native IPv6 does not cross an AFTR to an IPv4 network")
         if self.aftr_ipv6.ip in self.b4_network or self.tester_left_ipv6 in self.b4_network:
             raise UsageError(
                 f"the AFTR or the tester has an address of the B4s {self.b4_network}",
@@ -263,7 +246,7 @@ class DsLiteParams(PoolParams):
         return self
 
 
-class DsLiteAftr(StatefulTechnology):
+class DsLiteAftr(stateful.StatefulTechnology):
     """Decapsulates and translates forward, translates and encapsulates in reverse."""
 
     name = "dslite-aftr"
@@ -272,7 +255,7 @@ class DsLiteAftr(StatefulTechnology):
     params_model = DsLiteParams
     overhead = 40
     ip_versions = (6, 4)
-    default_driver = CHAIN
+    default_driver = chain.CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
@@ -298,67 +281,39 @@ class DsLiteAftr(StatefulTechnology):
             ipv4(p, p.initiator_ipv4, p.responder_ipv4),
         )
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> stateful.NatPackets:
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
-            inner = decapsulate(packets, uniform=True)
-            outgoing = rewrite(inner, source=learned_source(learned), hops=0)
-            return NatPackets(outgoing, 4, [(StatefulDrop.UNMARKED, unmarkable(packets))])
-        inner = rewrite(packets, destination=source_of(initial[:, 40:]), hops=0)
-        aftr, b4 = _octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
-        return NatPackets(encapsulate(inner, aftr, b4), 6)
+            inner = tunnels.decapsulate(packets, uniform=True)
+            outgoing = stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
+            drops = [(stateful.StatefulDrop.UNMARKED, tunnels.unmarkable(packets))]
+            return stateful.NatPackets(outgoing, 4, drops)
+        inner = stateful.rewrite(packets, destination=stateful.source_of(initial[:, 40:]), hops=0)
+        aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
+        return stateful.NatPackets(tunnels.encapsulate(inner, aftr, b4), 6)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part, Part]:
         """The tunnels' end, and a NAT44 behind it."""
-        p, links = self.params, self.links
-        near, far = between(*_MACS, links.right.mtu)
-        own = Links(links.left, near)
-        first = p.internal_ipv4 if p.initiator_count > 1 else p.initiator_ipv4
-        tunnels = DeviceIntent(
-            "softwire",
-            AftrTunnelConfig(
-                aftr=p.aftr_ipv6.ip,
-                first_b4=p.b4_ipv6,
-                b4_count=p.initiator_count,
-                customer=p.initiator_ipv4,
-                internal=first,
-            ),
-            own,
-            LinkIntent.describe(
-                links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {p.b4_network: p.tester_left_ipv6}
-            ),
-            LinkIntent.describe(near, [_TUNNELS], []),
-        )
-        end = SoftwireEnd(
-            p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own
-        )
-        nat = part_params(
-            Nat44Params,
-            p,
-            initiator_ipv4=first,
-            dut_left_ipv4=_NAT,
-            tester_left_ipv4=_TUNNELS.partition("/")[0],
-        )
-        intent = without_ipv6(Nat44(nat, Links(far, links.right)).dut_intent())
-        return (
-            Part("softwire", self.name, tunnels, reference=end),
-            Part("nat", self.name, intent, "nftables", stateful=True),
-        )
-
-    def dut_intent(self) -> DeviceIntent:
-        """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
         p = self.params
-        configuration = DsLiteAftrConfig(
+        first = p.internal_ipv4 if p.initiator_count > 1 else p.initiator_ipv4
+        tunnels = AftrTunnelConfig(
             aftr=p.aftr_ipv6.ip,
             first_b4=p.b4_ipv6,
             b4_count=p.initiator_count,
-            inside4=tuple(networks(p.initiator_ipv4, 1)),
-            pool4=p.pool,
-            ports=p.public.span,
-            **p.limits,
+            customer=p.initiator_ipv4,
+            internal=first,
         )
-        return chain_intent(self.name, self.parts, self.links, configuration=configuration)
+        routes = {p.b4_network: p.tester_left_ipv6}
+        left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
+        return aftr_parts(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
+        configuration = aftr_config(*self.parts)
+        return chain.chain_intent(self.name, self.parts, self.links, configuration=configuration)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params

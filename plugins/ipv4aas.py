@@ -17,82 +17,58 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import Address, LinkIntent, Network, PartIntent
-from v6t.intent.families import (
-    AftrTunnelConfig,
-    B4Config,
-    ClatConfig,
-    DsLiteAftrConfig,
-    Nat44Config,
-)
+from v6t.intent.device import LinkIntent, PartIntent
+from v6t.intent.families import AftrTunnelConfig, B4Config, ClatConfig
+from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
+from v6t.plugins import (
+    chain,
+    dslite,
+    frame_sizes,
+    lwaftr,
+    map_ce,
+    map_domains,
+    mape_br,
+    mapt_br,
+    stateful,
+)
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
-from v6t.plugins.chain import (
-    CHAIN,
-    TAYGA,
-    between,
-    chain_intent,
-    part_params,
-    shared_names,
-    without_ipv6,
-)
-from v6t.plugins.dslite import B4, SoftwireEnd
-from v6t.plugins.frame_sizes import (
-    IPV6_SIZES,
-    LOWEST_IPV6_MTU,
-    TUNNEL_SIZES,
-    check_whole,
-    tag_octets,
-    translated_pair,
-)
-from v6t.plugins.lwaftr import ALL, LightweightAftr, LwAftrParams
-from v6t.plugins.map_ce import LwB4, MapECe, MapTCe, check_ports
-from v6t.plugins.map_domains import ALL_CES, RuleParams
-from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
-from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
-from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.customers import ALL
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import (
-    LOWEST_PORT,
-    ConnectionParams,
-    NatPackets,
-    Ports,
-    PublicPool,
-    StatefulTechnology,
-    networks,
-    rewrite_endpoint,
-)
+from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, Ports, networks
 from v6t.plugins.translation import DF_FROM
 from v6t.profiles.model import FramePair
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-
-Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
+CE, PE = "CE", "PE"
+_DEVICES = 2
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
+TUNNELLED = ("ds-lite", "lw4o6", "map-e")
+"""Variants whose packets cross the middle link within IPv6."""
 HEADROOM = 0.9
 """Share of a port set above which a NAPT was seen to degrade."""
-_DEVICES = 2
 WIDEST = 96
 """Length of the prefixes that hold a whole IPv4 address in their last bits."""
-
-
 DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
 
 
-class Ipv4aasParams(ConnectionParams, RuleParams):
+def _mac(default: str, device: str) -> Any:
+    description = f"the {device}'s MAC address on the middle link"
+    return Field(default, pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$", description=description)
+
+
+class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     """Parameters of ``ipv4aas``."""
 
     ranges: ClassVar[Mapping[str, str]] = {
@@ -101,7 +77,9 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         "public_ipv4": "public_count",
     }
 
-    variant: Variant = Field("464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t")
+    variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
+        "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
+    )
     initiator_ports: Ports = Field(
         Ports(min=4096, max=8191), description="source ports of the Initiator"
     )
@@ -139,23 +117,14 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:6::9/64"), description="the CE's address on the middle link"
+    ce_middle_ipv6: IPv6Interface = address(
+        "2001:db8:6::9/64", "the CE's address on the middle link"
     )
-    pe_middle_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:6::1/64"),
-        description="the PE's address on the middle link; also its tunnel's",
+    pe_middle_ipv6: IPv6Interface = address(
+        "2001:db8:6::1/64", "the PE's address on the middle link; also its tunnel's"
     )
-    ce_mac: str = Field(
-        "02:00:00:00:03:01",
-        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
-        description="the CE's MAC address on the middle link",
-    )
-    pe_mac: str = Field(
-        "02:00:00:00:03:02",
-        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
-        description="the PE's MAC address on the middle link",
-    )
+    ce_mac: str = _mac("02:00:00:00:03:01", CE)
+    pe_mac: str = _mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
     dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
@@ -176,28 +145,12 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         return self.variant in CE_STATEFUL
 
     @property
-    def public_first(self) -> IPv4Address:
-        """First public address."""
-        if self.public_ipv4 is not None:
-            return self.public_ipv4
-        return IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
-
-    @property
-    def publics(self) -> int:
-        """Number of public addresses."""
-        return 1 if self.ce_stateful else self.public_count
-
-    @property
-    def outside(self) -> Ports:
-        """Ports that connections leave from."""
+    def public(self) -> stateful.PublicPool:
+        first = self.public_ipv4 or IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
         if not self.ce_stateful:
-            return self.public_ports
-        first, last = self.port_set.ranges[0]
-        return Ports(min=max(first, 1), max=last)  # port 0 is reserved
-
-    @property
-    def public(self) -> PublicPool:
-        return PublicPool(self.public_first, self.publics, self.outside)
+            return stateful.PublicPool(first, self.public_count, self.public_ports)
+        low, high = self.port_set.ranges[0]
+        return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
     def initiator(self) -> IPv4Address:
@@ -212,40 +165,28 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         return self.psid
 
     @property
-    def softwire_psid_len(self) -> int:
-        """PSID length of lw4o6."""
-        return DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
-        if self.variant == "lw4o6":
-            return check_ports(self.psid_offset, self.softwire_psid_len, self.psid)
-        return self.rule.port_set(self.psid)
+        if self.variant != "lw4o6":
+            return self.rule.port_set(self.psid)
+        bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
+        return PortSet(self.psid_offset, bits, self.psid)
 
     @property
-    def plat_prefix(self) -> IPv6Network:
-        """The checked prefix of the PLAT."""
-        return check_prefix(network6(self.prefix, "prefix"))
-
-    @property
-    def clat_prefix(self) -> IPv6Network:
-        """The checked prefix of the CLAT."""
-        return network6(self.clat_ipv6, "clat_ipv6")
+    def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
+        """The checked prefixes of PLAT and CLAT."""
+        plat = check_prefix(network6(self.prefix, "prefix"))
+        return plat, network6(self.clat_ipv6, "clat_ipv6")
 
     @property
     def used_ports(self) -> float:
         """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
-        return self.endpoints / self.outside.count if self.ce_stateful else 0.0
+        return self.endpoints / self.public.ports.count if self.ce_stateful else 0.0
 
     @model_validator(mode="after")
     def _possible(self) -> Ipv4aasParams:
-        if self.m != self.n:
-            raise UsageError(
-                "background between two IPv4 networks cannot be distinguished from the foreground",
-                "set n = m",
-                code="no-background",
-            )
+        reason = "background between two IPv4 networks cannot be distinguished from the foreground"
+        chain.refuse_background(self, reason)
         if self.variant == "464xlat":
             self._check_prefixes()
         if self.ce_stateful:
@@ -254,14 +195,15 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
         return self
 
     def _check_prefixes(self) -> None:
-        for name, net in (("prefix", self.plat_prefix), ("clat_ipv6", self.clat_prefix)):
+        plat, clat = self.translation_prefixes
+        for name, net in (("prefix", plat), ("clat_ipv6", clat)):
             if net.prefixlen != WIDEST:
                 raise UsageError(
                     f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
                     f"use a /{WIDEST}",
                     code="not-a-prefix",
                 )
-        if self.plat_prefix == self.clat_prefix:
+        if plat == clat:
             raise UsageError(
                 "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
             )
@@ -269,18 +211,18 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if self.public_first not in rule.ipv4_prefix:
-                raise UsageError(
-                    f"public_ipv4 {self.public_first} is outside the rule's IPv4 prefix "
-                    f"{rule.ipv4_prefix}",
-                    "choose one within it",
-                    code="outside-prefix",
-                )
             if rule.prefix_ce:
                 raise UsageError(
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
                     code="conflict",
+                )
+            if self.public.first not in rule.ipv4_prefix:
+                raise UsageError(
+                    f"public_ipv4 {self.public.first} is outside the rule's IPv4 prefix "
+                    f"{rule.ipv4_prefix}",
+                    "choose one within it",
+                    code="outside-prefix",
                 )
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
@@ -290,36 +232,25 @@ class Ipv4aasParams(ConnectionParams, RuleParams):
                 "choose another psid, or set low_ports to true",
                 code="out-of-range",
             )
-        if self.endpoints > self.outside.count:
+        if self.endpoints > self.public.ports.count:
             ranges = len(self.port_set.ranges)
             of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
             raise UsageError(
-                f"{self.endpoints} source ports do not fit the {of} of {self.outside.count}",
+                f"{self.endpoints} source ports do not fit the {of} of {self.public.ports.count}",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
                 "(ea_len, psid_len, psid_offset)",
                 code="not-enough-addresses",
             )
 
     @property
-    def tunnel_ipv6(self) -> IPv6Address:
-        """Address at which the PE's tunnels end."""
-        return self.pe_middle_ipv6.ip
-
-    @property
     def middle(self) -> tuple[Link, Link]:
         """The middle link as the CE and as the PE sees it."""
-        return between(self.ce_mac, self.pe_mac, self.middle_mtu)
+        return chain.between(self.ce_mac, self.pe_mac, self.middle_mtu)
 
     @property
     def servers(self) -> list[IPv4Network]:
         """Networks that hold exactly the Responder's addresses."""
         return networks(self.responder_ipv4, self.responder_count)
-
-
-CE, PE = "CE", "PE"
-_INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
-_INNER_LEFT, _INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
-"""The cable between two parts of one device."""
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -333,177 +264,107 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
     if p.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
-    nat44 = cast(Nat44Config, nat.intent.configuration)
-    intent = DeviceIntent(
-        "dslite-aftr",
-        DsLiteAftrConfig(
-            aftr=p.tunnel_ipv6,
-            first_b4=p.ce_middle_ipv6.ip,
-            b4_count=1,
-            **{name: getattr(nat44, name) for name in nat44.model_fields_set},
-        ),
-        Links(p.middle[1], links.right),
-        softwire.intent.left,
-        nat.intent.right,
-    )
+    both = Links(p.middle[1], links.right)
+    config, left, right = dslite.aftr_config(softwire, nat), softwire.intent.left, nat.intent.right
+    intent = DeviceIntent("dslite-aftr", config, both, left, right)
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
 def _pool(p: Ipv4aasParams) -> dict[str, Any]:
     """Return the public addresses and ports as parameters of a NAT."""
-    return {"pool_first": p.public_first, "pool_count": p.publics, "pool_ports": p.outside}
+    pool = p.public
+    return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
 
-def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DeviceIntent:
-    """Describe the NAT44 of either device; IPv4 only."""
-    params = part_params(Nat44Params, p, **_pool(p), **fields)
-    return without_ipv6(Nat44(params, links).dut_intent())
-
-
-def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Link]:
-    """Return the CE's NAPT to its port set, and the cable behind it as the next part sees it."""
-    here, there = between(*_INNER, links.left.mtu)
-    inner = Links(links.left, here)
-    intent = _nat44(p, inner, dut_right_ipv4=_INNER_LEFT, tester_right_ipv4=_INNER_RIGHT.ip)
-    return Part("napt", CE, intent, "nftables", stateful=True), there
-
-
-def _ce(
-    p: Ipv4aasParams,
-    inner: Link,
-    technology: type[Technology],
-    *,
-    routes: Mapping[Network, Address] | None = None,
-    to_ipv4: Direction | None = None,
-    **fields: Any,
+def _stateless_part(
+    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
-    """Return the CE without its NAPT, which is the plugin mirrored: its IPv6 is on the right here.
-
-    Args:
-        p: of both devices.
-        inner: the cable from the NAPT.
-        technology: the plugin.
-        routes: of its IPv6 side in place of the plugin's.
-        to_ipv4: see :class:`Part`.
-        fields: parameters of the plugin in place of those of both devices.
-    """
-    near, model = p.middle[0], technology.params_model
-    params = part_params(
-        model,
-        p,
-        server_ipv4=p.responder_ipv4,
-        dut_left_ipv6=p.ce_middle_ipv6,
-        tester_left_ipv6=p.pe_middle_ipv6.ip,
-        dut_right_ipv4=_INNER_RIGHT,
-        tester_right_ipv4=_INNER_LEFT.ip,
-        **fields,
+    """Return a stateless CE or PE, whose left is the middle link; ``fields`` are further parameters of it."""
+    model = technology.params_model
+    own, peer = p.ce_middle_ipv6, p.pe_middle_ipv6
+    if name != "ce":
+        own, peer = peer, own
+    ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
+    plugin = technology(chain.part_params(model, p, **ends, **fields), links)
+    names = {name: name for name in chain.shared_names(model, p)}
+    return Part(
+        name, CE if name == "ce" else PE, plugin.dut_intent(), reference=plugin, params=names
     )
-    plugin = technology(params, Links(near, inner))
-    single = plugin.dut_intent()
+
+
+def _stateful_ce(
+    p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
+) -> tuple[Part, Part]:
+    """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
+    near, (here, inner) = p.middle[0], chain.between(*chain.INNER_MACS, links.left.mtu)
+    left, right = chain.INNER_LEFT, chain.INNER_RIGHT
+    ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
+    napt = dslite.nat44_intent(p, Links(links.left, here), **_pool(p), **ends)
+    ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
+    part = _stateless_part(p, Links(near, inner), technology, "ce", **ends, **fields)
+    single = part.intent
     intent = replace(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public_first): _INNER_LEFT.ip}),
-        right=replace(single.left, routes=routes or single.left.routes),
+        left=replace(single.right, routes={IPv4Network(p.public.first): left.ip}),
+        right=single.left,
     )
-    named = {name: name for name in shared_names(model, p)}
-    return Part("ce", CE, intent, reference=plugin, mirrored=True, to_ipv4=to_ipv4, params=named)
+    return (
+        Part("napt", CE, napt, "nftables", stateful=True),
+        replace(part, intent=intent, mirrored=True),
+    )
 
 
-def _pe(
-    p: Ipv4aasParams,
-    links: Links,
-    name: str,
-    plugin: Technology,
-    to_ipv4: Direction | None = None,
+def _stateless_pe(
+    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
-    """Return a stateless PE."""
-    intent = replace(plugin.dut_intent(), right=describe_link(p, links, "right", p.servers))
-    named = {name: name for name in shared_names(plugin.params_model, p)}
-    return Part(name, PE, intent, reference=plugin, to_ipv4=to_ipv4, params=named)
+    part = _stateless_part(p, Links(p.middle[1], links.right), technology, name, **fields)
+    right = describe_link(p, links, "right", p.servers)
+    return replace(part, intent=replace(part.intent, right=right))
 
 
 def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
-    napt, inner = _napt(p, links)
-    own: dict[str, Any] = {"ce_ipv4": p.public_first, "ce_psid": p.psid}
-    relay = {
-        "ces": ALL_CES,
-        "psid": 0 if p.ea_len else p.psid,
-        "server_ipv4": p.responder_ipv4,
-        "tester_left_ipv6": p.ce_middle_ipv6.ip,
-        "dut_left_ipv6": p.pe_middle_ipv6,
-    }
-    far = Links(p.middle[1], links.right)
+    own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
+    relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
-        end = {"br_address": p.tunnel_ipv6}
-        br = MapEBorderRelay(part_params(MapEParams, p, **relay, **end), far)
-        return napt, _ce(p, inner, MapECe, **own, **end), _pe(p, links, "br", br)
-    params = part_params(MapTParams, p, **relay)
+        end = {"br_address": p.pe_middle_ipv6.ip}
+        br = _stateless_pe(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
+        return *_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
+    br = _stateless_pe(p, links, mapt_br.MapTBorderRelay, "br", **relay)
+    napt, ce = _stateful_ce(p, links, map_ce.MapTCe, **own)
     # the servers behind the DMR, rather than all of it: a translator may take that for itself
-    routes: dict[Network, Address] = {
-        embed_network(params.dmr_prefix, net): p.pe_middle_ipv6.ip for net in p.servers
-    }
-    return (
-        napt,
-        _ce(p, inner, MapTCe, routes=routes, to_ipv4="reverse", **own),
-        _pe(p, links, "br", MapTBorderRelay(params, far), to_ipv4="forward"),
-    )
+    dmr = network6(p.dmr, "dmr")
+    routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
+    intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
+    return napt, replace(ce, intent=intent, to_ipv4="reverse"), replace(br, to_ipv4="forward")
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    napt, inner = _napt(p, links)
-    both = {"psid_len": p.softwire_psid_len, "br_address": p.tunnel_ipv6}
-    params = part_params(
-        LwAftrParams,
-        p,
-        **both,
-        server_ipv4=p.responder_ipv4,
-        softwires=1 << p.softwire_psid_len,
-        simulated=ALL,
-        ipv4_pool=f"{p.public_first}/32",
-        dut_left_ipv6=p.pe_middle_ipv6,
-        tester_left_ipv6=p.ce_middle_ipv6.ip,
-    )
-    _, _, b4, _ = params.table().softwire(p.psid)
-    aftr = LightweightAftr(params, Links(p.middle[1], links.right))
-    return (
-        napt,
-        _ce(p, inner, LwB4, **both, b4_address=b4, ipv4_address=p.public_first),
-        _pe(p, links, "lwaftr", aftr),
-    )
+    bits = p.port_set.psid_len
+    both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
+    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
+    aftr = _stateless_pe(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+    reference: Any = aftr.reference
+    b4 = reference.params.table().softwire(p.psid).b4
+    own = {"b4_address": b4, "ipv4_address": p.public.first}
+    return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
 def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
-    here, there = between(*_INNER, links.right.mtu)
-    b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
+    b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
     middle_ce, middle_pe = _describe_middle(p)
-    customers = networks(p.initiator_ipv4, p.initiator_count)
-    b4_intent = DeviceIntent(
-        "b4",
-        B4Config(aftr=aftr, b4=b4, ipv6_side="right"),
-        Links(links.left, near),
-        describe_link(p, links, "left", customers),
-        middle_ce,
-    )
-    tunnels = AftrTunnelConfig(
-        aftr=aftr, first_b4=b4, b4_count=1, customer=p.initiator_ipv4, internal=p.initiator_ipv4
-    )
-    own = Links(far, here)
-    to_servers = dict.fromkeys(p.servers, _INNER_RIGHT.ip)
-    inner = LinkIntent.describe(here, [_INNER_LEFT], [_INNER_RIGHT.ip], to_servers)
-    nat_links = Links(there, links.right)
-    nat = _nat44(p, nat_links, dut_left_ipv4=_INNER_RIGHT, tester_left_ipv4=_INNER_LEFT.ip)
-    b4_reference = B4(b4, aftr, Links(near, links.left))
-    end = SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own)
-    softwire = DeviceIntent("softwire", tunnels, own, middle_pe, inner)
-    return (
-        Part("b4", CE, b4_intent, reference=b4_reference, mirrored=True),
-        Part("softwire", PE, softwire, reference=end),
-        Part("nat", PE, nat, "nftables", stateful=True),
-    )
+    customers = describe_link(p, links, "left", networks(customer, p.initiator_count))
+    b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
+    intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
+    ends = {"b4_count": 1, "customer": customer, "internal": customer}
+    mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
+    reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
+    tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
+    pe = dslite.aftr_parts(PE, tunnels, middle_pe, outer, p, p.servers, **_pool(p))
+    return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
 def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
@@ -515,45 +376,36 @@ def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
 
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
+    plat, clat = p.translation_prefixes
     first = int(p.initiator_ipv4)
     bits = (first ^ first + p.initiator_count - 1).bit_length()
     inside = IPv4Network((first >> bits << bits, 32 - bits))
-    clients = embed_network(p.clat_prefix, inside)
-    to_servers = {embed_network(p.plat_prefix, net): p.pe_middle_ipv6.ip for net in p.servers}
-    clat = DeviceIntent(
-        "clat",
-        ClatConfig(
-            eam=((inside, clients),),
-            prefix=p.plat_prefix,
-            ipv6_side="right",
-            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-        ),
-        Links(links.left, near),
-        describe_link(p, links, "left", [inside]),
-        replace(_describe_middle(p)[0], routes=to_servers),
-    )
-    plat = part_params(
-        Nat64Params,
-        p,
-        **_pool(p),
-        initiator_ipv6=clients[first - int(inside.network_address)],
-        dut_left_ipv6=p.pe_middle_ipv6,
-        tester_left_ipv6=p.ce_middle_ipv6.ip,
-    )
-    nat64 = Nat64(plat, Links(far, links.right)).dut_intent()
-    prefix = {"plat_prefix": "prefix"}
+    clients = embed_network(clat, inside)
+    mtu = frame_sizes.LOWEST_IPV6_MTU
+    eam = ((inside, clients),)
+    config = ClatConfig(eam=eam, prefix=plat, ipv6_side="right", lowest_ipv6_mtu=mtu)
+    to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
+    left = describe_link(p, links, "left", [inside])
+    right = replace(_describe_middle(p)[0], routes=to_servers)
+    ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
+    client = clients[first - int(inside.network_address)]
+    ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
+    params = chain.part_params(Nat64Params, p, **_pool(p), **ends, initiator_ipv6=client)
+    pe = Nat64(params, Links(far, links.right)).dut_intent()
+    plat_part = Part("plat", PE, pe, "tayga-nftables", chain.TAYGA, stateful=True)
+    ce_params, pe_params = {"plat_prefix": "prefix"}, {"prefix": "prefix"}
     return (
-        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse", params=prefix),
-        Part(
-            *("plat", PE, nat64, "tayga-nftables", TAYGA),
-            stateful=True,
-            to_ipv4="forward",
-            params={"prefix": "prefix"},
-        ),
+        Part("clat", CE, ce, "tayga", chain.TAYGA, to_ipv4="reverse", params=ce_params),
+        replace(plat_part, to_ipv4="forward", params=pe_params),
     )
 
 
-class Ipv4aas(StatefulTechnology):
+def _intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
+    parts = list_parts(params, links)
+    return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
+
+
+class Ipv4aas(stateful.StatefulTechnology):
     """CE and PE of one of five technologies, measured together."""
 
     name = "ipv4aas"
@@ -565,14 +417,14 @@ class Ipv4aas(StatefulTechnology):
     params_model = Ipv4aasParams
     overhead = 20
     ip_versions = (4, 4)
-    default_driver = CHAIN
+    default_driver = chain.CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
-    rfc_frame_sizes: ClassVar[tuple[int, ...]] = IPV6_SIZES
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
         """Create an :class:`Ipv4aasTunnelled` for variants that encapsulate."""
-        tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
+        tunnels = params is not None and params.variant in TUNNELLED
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
 
     def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
@@ -580,38 +432,29 @@ class Ipv4aas(StatefulTechnology):
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
-        """Refuse parameters of other variants: what changes no part of either device has no effect.
-
-        Raises:
-            UsageError: naming the parameter.
-        """
-        p = self.params
-        given = {name: getattr(p, name) for name in p.model_fields_set}
-        own = None
-        for name in given.keys() - ConnectionParams.model_fields.keys() - {"variant"}:
-            if given[name] == type(p).model_fields[name].get_default(call_default_factory=True):
+        """Refuse parameters of other variants: what changes no part of either device has no effect."""
+        p, common = self.params, {*ConnectionParams.model_fields, "variant"}
+        given = {n: getattr(p, n) for n in type(p).model_fields if n in p.model_fields_set}
+        own: list[PartIntent] = []
+        for name, value in given.items():
+            if name in common or value == type(p).model_fields[name].get_default():
                 continue
-            own = own or self._part_intents(p)
-            rest = {n: value for n, value in given.items() if n != name}
+            own = own or _intents(p, self.links)
+            rest = {n: v for n, v in given.items() if n != name}
             changed = [rest]
-            if isinstance(given[name], (IPv4Address, IPv6Address)):
+            if isinstance(value, (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
-                changed.append({**rest, name: given[name] + 1})
+                changed.append({**rest, name: value + 1})
             try:
-                alike = all(self._part_intents(type(p)(**params)) == own for params in changed)
+                alike = all(_intents(type(p)(**params), self.links) == own for params in changed)
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
                 raise UsageError(
-                    f"{name} {given[name]} has no effect on the variant {p.variant}",
+                    f"{name} {value} has no effect on the variant {p.variant}",
                     f"leave {name} out, or set variant",
                     code="setting-without-effect",
                 )
-
-    def _part_intents(self, params: Ipv4aasParams) -> list[PartIntent]:
-        parts = list_parts(params, self.links)
-        alternatives = list_alternatives(params, parts, self.links)
-        return [part.part_intent for part in (*parts, *alternatives)]
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -637,14 +480,14 @@ class Ipv4aas(StatefulTechnology):
         if p.used_ports > HEADROOM:
             cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.outside.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                f"port set of {p.public.ports.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
                 "down"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
             cautions.append(
-                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.outside.min} to "
-                f"{p.outside.max}"
+                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.public.ports.min} to "
+                f"{p.public.ports.max}"
             )
         cautions.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
@@ -654,25 +497,26 @@ class Ipv4aas(StatefulTechnology):
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = self.links.left, self.links.right
-        return sizes.ipv4 + tag_octets(left), sizes.ipv4 + tag_octets(right)
+        return sizes.ipv4 + frame_sizes.tag_octets(left), sizes.ipv4 + frame_sizes.tag_octets(right)
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""
-        middle = self.params.middle[0]
+        p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
-            plain = replace(link, vlan=None)
-            pair = translated_pair(
-                ipv6_frame_size, self.overhead, middle, plain, self.params.variant
-            )
+            sides = p.middle[0], replace(link, vlan=None)
+            pair = frame_sizes.translated_pair(size, self.overhead, *sides, p.variant)
         return pair
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        check_whole(self.params.df, sizes.ipv6, self.params.middle[0], LOWEST_IPV6_MTU)
+        p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
+        frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+    def translate(
+        self, direction: Direction, packets: U8, initial: U8, learned: U8
+    ) -> stateful.NatPackets:
         packets = self._cross_middle(packets)
-        out = rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
-        return NatPackets(out, 4)
+        out = stateful.rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
+        return stateful.NatPackets(out, 4)
 
     def _cross_middle(self, packets: U8) -> U8:
         """Change what translation to IPv6 and back loses: identification and DF (RFC 7915, section 5.1)."""
@@ -685,14 +529,14 @@ class Ipv4aas(StatefulTechnology):
     def dut_intent(self) -> DeviceIntent:
         """Describe both devices, part by part."""
         alternatives = list_alternatives(self.params, self.parts, self.links)
-        return chain_intent(self.name, self.parts, self.links, alternatives)
+        return chain.chain_intent(self.name, self.parts, self.links, alternatives)
 
 
 class Ipv4aasTunnelled(Ipv4aas):
     """Variants whose packets cross the middle link within IPv6: nothing is fragmented or changed."""
 
     overhead = 40
-    rfc_frame_sizes = TUNNEL_SIZES
+    rfc_frame_sizes = frame_sizes.TUNNEL_SIZES
 
     @property
     def header_policy(self) -> HeaderPolicy:

@@ -7,44 +7,42 @@ the IPv4 address and the PSID. Rows from a file are lists of equal length.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from functools import cached_property, partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.address_layouts import SOFTWIRE, GeneratedSoftwires
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import IPV4, IPV6, PROTOCOL_IPIP, UDP, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
-from v6t.plugins.audit_views import PSID_OFFSETS, Customer, SharedAddressRelay, Softwire
+from v6t.packets.headers import PROTOCOL_IPIP
+from v6t.packets.reference import DropReason
+from v6t.plugins import audit_views
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
+from v6t.plugins.customers import ALL, CustomerFlow, Relay, TunnelRelayParams, read_all, view_tunnel
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.params import address
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import hosts4, network6
-from v6t.plugins.reference_device import DROP_ALL, Answer
-from v6t.plugins.relay import CustomerFlow, Relay, TunnelRelayParams, customer_tunnel
-from v6t.plugins.traffic import negative_like
-from v6t.plugins.tunnels import (
-    UNMARKABLE,
-    carries_udp,
-    decapsulate,
-    encapsulate,
-    is_udp,
-    unmarkable,
-)
+from v6t.plugins.reference_device import Checks
+from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice
 from v6t.profiles.compiler.instructions import MAX_LIST
-from v6t.profiles.model import Expression, Kind, TrafficClass, Variable, list_ipv6_addresses
+from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, list_ipv6_addresses
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
-    from v6t.plugins.audit_views import AuditView
+GENERATED_TABLE = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
+"""Settings of the table that v6t generates where no file is given."""
+_MOST_ROUTES = 256
+"""Above that, one prefix that holds all lwB4s stands for theirs."""
+_MAX_GROUPS = 56
+"""Classes of foreground; a direction has 64 streams."""
+_ROWS_EXAMINED = 256
+"""Rows in which audits look for customers."""
 
 
 class LwAftrDrop(DropReason):
@@ -56,22 +54,8 @@ class LwAftrDrop(DropReason):
     UNMARKED = UNMARKABLE
 
 
-_MOST_ROUTES = 256
-"""Above that, one prefix that holds all lwB4s stands for theirs."""
-
-GENERATED_TABLE = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
-"""Settings of the table that v6t generates where no file is given."""
-
-ALL = 0
-"""``simulated`` value for "every row of the table"."""
-
-
-def _simulated(value: Any) -> Any:
-    return ALL if value == "all" else value
-
-
 class LwAftrParams(TunnelRelayParams):
-    """Everything ``lwaftr`` can be told."""
+    """Parameters of ``lwaftr``."""
 
     measured: ClassVar[str] = "lw4o6"
 
@@ -87,7 +71,7 @@ class LwAftrParams(TunnelRelayParams):
     binding_table: Path | None = Field(
         None, description="file with the rows, instead of a generated table"
     )
-    simulated: Annotated[int, BeforeValidator(_simulated)] = Field(
+    simulated: Annotated[int, BeforeValidator(read_all)] = Field(
         ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
     )
     br_address: IPv6Address = address(
@@ -96,24 +80,10 @@ class LwAftrParams(TunnelRelayParams):
     )
 
     @cached_property
-    def pool(self) -> IPv4Network:
-        """The checked pool."""
-        return hosts4(self.ipv4_pool, "ipv4_pool")
-
-    @cached_property
-    def b4_network(self) -> IPv6Network:
-        """The checked prefix."""
-        return network6(self.b4_prefix, "b4_prefix")
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of a generated row's number."""
-        return (self.softwires - 1).bit_length()
-
-    @cached_property
     def generated(self) -> GeneratedSoftwires:
         """The softwires of the generated table."""
-        return GeneratedSoftwires(self.pool, self.b4_network, self.psid_len, self.index_bits)
+        pool, b4s = hosts4(self.ipv4_pool, "ipv4_pool"), network6(self.b4_prefix, "b4_prefix")
+        return GeneratedSoftwires(pool, b4s, self.psid_len, (self.softwires - 1).bit_length())
 
     def table(self) -> BindingTable:
         """Return all rows; from the file, or generated."""
@@ -125,7 +95,7 @@ class LwAftrParams(TunnelRelayParams):
     def customers(self) -> list[str]:
         """IPv6 prefixes that hold the lwB4s."""
         if self.binding_table is None:
-            return [str(self.b4_network)]
+            return [str(self.generated.b4_prefix)]
         high = sorted({int.from_bytes(b4[:8].tobytes(), "big") for b4 in self.table().b4})
         if len(high) > _MOST_ROUTES:
             length = 64 - (high[0] ^ high[-1]).bit_length()
@@ -145,10 +115,17 @@ class LwAftrParams(TunnelRelayParams):
     def _possible(self) -> LwAftrParams:
         if self.binding_table is None:
             self._check_generated()
-            rows = self.softwires
+            rows, bound = self.softwires, self.server_ipv4 in self.generated.ipv4_pool
         else:
-            self._refuse_generated_settings()
-            rows = len(self.table())
+            unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE))
+            if unused:
+                raise UsageError(
+                    f"binding_table names a file with all rows, so {unused} cannot be set",
+                    f"delete {unused}, or delete binding_table to generate a table",
+                    code="setting-without-effect",
+                )
+            table = self.table()
+            rows, bound = len(table), int(self.server_ipv4) in table.ipv4
             if (self.simulated or rows) > MAX_LIST:
                 raise UsageError(
                     f"the binding table has {rows} rows; of a table from a file at most "
@@ -161,72 +138,43 @@ class LwAftrParams(TunnelRelayParams):
                 f"{self.simulated} simulated softwires are more than the table's {rows} rows",
                 code="not-enough-addresses",
             )
-        self._check_server()
-        return self
-
-    def _refuse_generated_settings(self) -> None:
-        """Refuse settings of a generated table next to a table from a file."""
-        unused = sorted(self.model_fields_set & GENERATED_TABLE)
-        if unused:
-            raise UsageError(
-                f"binding_table names a file with all rows, so {' and '.join(unused)} cannot be set",
-                f"delete {' and '.join(unused)}, or delete binding_table to generate a table",
-                code="setting-without-effect",
-            )
-
-    def _check_generated(self) -> None:
-        if self.psid_len and self.psid_offset + self.psid_len > 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} plus psid_len {self.psid_len} is more than the "
-                "16 bits of a port",
-                f"set psid_offset to at most {16 - self.psid_len}",
-                code="out-of-range",
-            )
-        if self.psid_len == 16 and not self.psid_offset:
-            raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
-                "shorten the PSID",
-                code="not-enough-addresses",
-            )
-        needed = (self.softwires - 1 >> self.psid_len) + 1
-        if needed > self.pool.num_addresses:
-            raise UsageError(
-                f"{self.softwires} softwires, {1 << self.psid_len} to an address, need {needed} "
-                f"addresses; {self.pool} has {self.pool.num_addresses}",
-                "widen ipv4_pool, or lengthen psid_len",
-                code="not-enough-addresses",
-            )
-        if self.b4_network.prefixlen + self.index_bits > 64:
-            raise UsageError(
-                f"{self.b4_network} has no /64 for each of {self.softwires} lwB4s",
-                f"use a prefix of at most /{64 - self.index_bits}",
-                code="not-enough-addresses",
-            )
-        if self.br_address in self.b4_network:
-            raise UsageError(
-                "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
-            )
-
-    def _check_server(self) -> None:
-        if self.binding_table is None:
-            bound = self.server_ipv4 in self.pool
-        else:
-            bound = bool((self.table().ipv4 == int(self.server_ipv4)).any())
         if bound:
             raise UsageError(
                 "server_ipv4 is an address of the binding table, and hairpinning is off",
                 "choose one outside",
                 code="address-conflict",
             )
+        return self
+
+    def _check_generated(self) -> None:
+        PortSet(self.psid_offset, self.psid_len, 0)  # raises errors
+        if self.psid_len == 16 and not self.psid_offset:
+            raise UsageError(
+                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
+                "shorten the PSID",
+                code="not-enough-addresses",
+            )
+        table, needed = self.generated, (self.softwires - 1 >> self.psid_len) + 1
+        if needed > table.ipv4_pool.num_addresses:
+            raise UsageError(
+                f"{self.softwires} softwires, {1 << self.psid_len} to an address, need {needed} "
+                f"addresses; {table.ipv4_pool} has {table.ipv4_pool.num_addresses}",
+                "widen ipv4_pool, or lengthen psid_len",
+                code="not-enough-addresses",
+            )
+        if table.b4_prefix.prefixlen + table.index_bits > 64:
+            raise UsageError(
+                f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s",
+                f"use a prefix of at most /{64 - table.index_bits}",
+                code="not-enough-addresses",
+            )
+        if self.br_address in table.b4_prefix:
+            raise UsageError(
+                "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
+            )
 
 
-_MAX_GROUPS = 56
-"""Classes of foreground; a direction has 64 streams."""
-_ROWS_EXAMINED = 256
-"""Rows in which audits look for customers."""
-
-
-class LightweightAftr(Relay):
+class LightweightAftr(TunnelDevice, Relay):
     """Decapsulates forward, encapsulates in reverse; stateless but for the table."""
 
     name = "lwaftr"
@@ -248,24 +196,24 @@ class LightweightAftr(Relay):
             return [_generated_flow(self.params, direction, seed)]
         return list(_listed_flows(self.params, self._table, direction, seed))
 
-    def spoofed_classes(self, flow: CustomerFlow, good: TrafficClass) -> list[TrafficClass]:
-        """Return classes with one thing wrong that a lwAFTR must notice."""
+    def negative_layers(
+        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+    ) -> dict[str, tuple[Layer, ...]]:
+        """Change what a lwAFTR must check of forward frames."""
+        if direction == "reverse":
+            return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
-        changes = {
-            "b4": good.replace_fields("IPv6", src=wrong),
-            "ipv4": good.replace_fields("IP", src=str(self.params.server_ipv4)),
+        changed = {
+            "spoof-b4": good.replace_fields("IPv6", src=wrong),
+            "spoof-ipv4": good.replace_fields("IP", src=str(self.params.server_ipv4)),
         }
-        psids = {bits.variable.name: bits.variable for bits in flow.psid.bits} if flow.psid else {}
-        if self._has_one_softwire_each() and all(v.kind is Kind.LIST for v in psids.values()):
-            good_port: Any = good.layer("UDP").fields["sport"]
-            port = good_port
-            for name in psids:  # the next PSID belongs to another softwire or to none
-                port = port.plus(1, name)
-            if port != good_port:
-                changes["port"] = good.replace_fields("UDP", sport=port)
-        return [
-            negative_like(good, f"spoof-{kind}", layers=layers) for kind, layers in changes.items()
-        ]
+        bits = flow.psid.bits if flow.psid else ()
+        if bits and bits[0].variable.kind is Kind.LIST and self._has_one_softwire_each():
+            # the next PSID belongs to another softwire or to none
+            port: Any = good.layer("UDP").fields["sport"]
+            port = port.plus(1, bits[0].variable.name)
+            changed["spoof-port"] = good.replace_fields("UDP", sport=port)
+        return changed
 
     def _has_one_softwire_each(self) -> bool:
         """Return whether no lwB4 has a second softwire, whose ports would be right after all."""
@@ -278,59 +226,37 @@ class LightweightAftr(Relay):
     def _relay_addresses(self) -> np.ndarray:
         return np.unique(_join_octets(self._table.br))
 
-    def forward(self, packets: U8) -> Answer:
-        """Decapsulate packets whose addresses and port are those of a softwire (RFC 7596, section 6.2)."""
-        outer = view(packets, IPV6)
-        ours = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
-        # a tunnel of another AFTR is not native traffic
-        native = ~ours & (outer["nh"] != PROTOCOL_IPIP)
-        if packets.shape[1] < 68:
-            return Answer(DROP_ALL.drops, native=native)
-        table, inner, udp = self._table, view(packets, IPV4, 40), view(packets, UDP, 60)
+    def select_own(self, outer: Any) -> Mask:
+        own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
+        return own
+
+    def select_native(self, outer: Any, own: Mask) -> Mask:
+        """Exclude the tunnels of another AFTR."""
+        native: Mask = ~own & (outer["nh"] != PROTOCOL_IPIP)
+        return native
+
+    def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
+        """Check that addresses and port are those of a softwire (RFC 7596, section 6.2)."""
+        table = self._table
         row = table.find(inner["src"].astype(np.uint64), udp["sport"].astype(np.uint64))
         right = (table.b4[row] == outer["src_octets"]).all(axis=1)
         right &= (table.br[row] == outer["dst_octets"]).all(axis=1)
-        return Answer(
-            [
-                (NOT_FORWARDED, ~ours | ~carries_udp(packets)),
-                (LwAftrDrop.NO_SOFTWIRE, row < 0),
-                (LwAftrDrop.WRONG_OUTER, ~right),
-                (EXHAUSTED, inner["ttl"] <= 1),
-                (LwAftrDrop.UNMARKED, unmarkable(packets)),
-            ],
-            lambda rows: decapsulate(packets[rows]),
-            version=4,
-            native=native,
-        )
+        return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
 
-    def reverse(self, packets: U8) -> Answer:
-        """Encapsulate packets for a softwire; hairpinning is off."""
-        if packets.shape[1] < 28:
-            return DROP_ALL
-        table, header, udp = self._table, view(packets, IPV4), view(packets, UDP, 20)
+    def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
+        """Choose the softwire of the IPv4 destination and port; hairpinning is off."""
+        table = self._table
         row = table.find(header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64))
-
-        def build(rows: Mask) -> U8:
-            chosen = row[rows]
-            return encapsulate(packets[rows], table.br[chosen], table.b4[chosen])
-
-        return Answer(
-            [
-                (NOT_FORWARDED, ~is_udp(packets)),
-                (LwAftrDrop.NO_SOFTWIRE, row < 0),
-                (EXHAUSTED, header["ttl"] <= 1),
-                (LwAftrDrop.TOO_BIG, packets.shape[1] + 40 > self.links.left.mtu),
-            ],
-            build,
-        )
+        softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
+        return softwires, lambda rows: (table.br[row[rows]], table.b4[row[rows]])
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
         p = self.params
         table: GeneratedTable | TableFile = GeneratedTable(
             softwires=p.softwires,
-            ipv4_pool=p.pool,
-            b4_prefix=p.b4_network,
+            ipv4_pool=p.generated.ipv4_pool,
+            b4_prefix=p.generated.b4_prefix,
             psid_len=p.psid_len,
             psid_offset=p.psid_offset,
         )
@@ -338,47 +264,41 @@ class LightweightAftr(Relay):
             table = TableFile(file=str(p.binding_table))
         return LwAftrConfig(table=table, br_address=p.br_address)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
-        relay = self._relay_view()
-        return relay, customer_tunnel(relay)
-
-    def _relay_view(self) -> SharedAddressRelay:
-        table, p = self._table, self.params
-
-        def customer(row: int) -> Customer:
-            ipv4, psid, b4, _ = table.softwire(row)
-            ports = PortSet(int(table.psid_offset[row]), int(table.psid_len[row]), psid)
-            return Customer(b4, ipv4, ports)
-
-        numbers = range(min(len(table), _ROWS_EXAMINED))
-        first = min(1, numbers[-1])
-        chosen, relay = customer(first), table.softwire(first)[3]
+    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+        rows = [self._table.softwire(n) for n in range(min(len(self._table), _ROWS_EXAMINED))]
+        chosen = rows[min(1, len(rows) - 1)]
+        customer = _customer(chosen)
         # further rows of the same lwB4 and other addresses of the lwAFTR are left out
-        rows = [customer(row) for row in numbers if table.softwire(row)[3] == relay]
-        others = [c for c in rows if c.ipv6 != chosen.ipv6]
+        others = [_customer(r) for r in rows if r.aftr == chosen.aftr and r.b4 != chosen.b4]
         sharing = [c for c in others if c.ipv4 == chosen.ipv4]
-        sibling = next((c for c in sharing if c.ports.psid > chosen.ports.psid), None)
-        return SharedAddressRelay(
-            "lw4o6",
-            relay,
-            frozenset(map(IPv6Address, p.br_addresses)),
-            p.server_ipv4,
-            chosen,
+        sibling = next((c for c in sharing if c.ports.psid > chosen.psid), None)
+        relay = audit_views.SharedAddressRelay(
+            self.kind,
+            chosen.aftr,
+            frozenset(map(IPv6Address, self.params.br_addresses)),
+            self.params.server_ipv4,
+            customer,
             sibling or next(iter(sharing), None),
             next((c for c in others if c.ipv4 != chosen.ipv4), None),
-            partial(_find_owner, table),
-            softwires=partial(_list_softwires, table),
+            self._table.find_b4,
+            softwires=self._table.list_softwires,
         )
+        return relay, view_tunnel(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         """Return every PSID offset, with a PSID that leaves room for it."""
         p, variants = self.params, {}
         if p.binding_table is not None or not p.psid_len:
             return {}
-        for offset, name in enumerate(PSID_OFFSETS):
+        for offset, name in enumerate(audit_views.PSID_OFFSETS):
             length = min(p.psid_len, 16 - offset, 5)
             variants[name] = {"psid_offset": offset, "psid_len": length, "softwires": 2 << length}
         return variants
+
+
+def _customer(row: audit_views.Softwire) -> audit_views.Customer:
+    ports = PortSet(row.psid_offset, row.psid_len, row.psid)
+    return audit_views.Customer(row.b4, row.ipv4, ports)
 
 
 def _join_octets(addresses: U8) -> np.ndarray:
@@ -386,27 +306,8 @@ def _join_octets(addresses: U8) -> np.ndarray:
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
-def _find_owner(table: BindingTable, ipv4: IPv4Address, port: int) -> IPv6Address | None:
-    row = int(table.find(np.array([int(ipv4)], np.uint64), np.array([port], np.uint64))[0])
-    return None if row < 0 else table.softwire(row)[2]
-
-
-def _list_softwires(table: BindingTable, ipv4: IPv4Address) -> list[Softwire]:
-    """Return the rows of an address."""
-    return [
-        Softwire(
-            ipv4,
-            int(table.psid[row]),
-            int(table.psid_len[row]),
-            int(table.psid_offset[row]),
-            *table.softwire(row)[2:],
-        )
-        for row in map(int, np.flatnonzero(table.ipv4 == int(ipv4)))
-    ]
-
-
 def _generated_flow(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
-    width, table = params.index_bits, params.generated
+    table, width = params.generated, params.generated.index_bits
     count = params.simulated or params.softwires
     number = None
     if width and count <= MAX_LIST:
@@ -414,15 +315,10 @@ def _generated_flow(params: LwAftrParams, direction: Direction, seed: int) -> Cu
         number = Variable(SOFTWIRE, width, Kind.LIST, values=tuple(rows))
     elif width:
         number = Variable(SOFTWIRE, width, Kind.PERMUTATION, low=0, high=count - 1)
+    b4, ipv4 = IPv6Address(table.b4_layout.encode(softwire=0)), table.ipv4_pool.network_address
     return CustomerFlow(
-        Expression.from_layout(
-            table.b4_layout, str(IPv6Address(table.b4_layout.encode(softwire=0))), softwire=number
-        ),
-        Expression.from_layout(
-            table.ipv4_layout,
-            str(IPv4Address(table.ipv4_layout.encode(softwire=0))),
-            softwire=number,
-        ),
+        Expression.from_layout(table.b4_layout, str(b4), softwire=number),
+        Expression.from_layout(table.ipv4_layout, str(ipv4), softwire=number),
         params.br_address,
         PortSet(params.psid_offset, params.psid_len, 0),
         Expression.from_layout(table.psid_layout, 0, softwire=number),
@@ -451,13 +347,13 @@ def _listed_flows(
         ipv4 = Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())
         psid = Variable("psid", length, Kind.LIST, values=table.psid[chosen].tolist())
         parts, b4 = list_ipv6_addresses("b4", [octets.tobytes() for octets in table.b4[chosen]])
-        address, first_psid, first_b4, _ = table.softwire(members[0])
+        first = table.softwire(members[0])
         yield CustomerFlow(
-            Expression.from_layout(b4, str(first_b4), **{part.name: part for part in parts}),
-            ipv4.at(0, str(address)),
+            Expression.from_layout(b4, str(first.b4), **{part.name: part for part in parts}),
+            ipv4.at(0, str(first.ipv4)),
             IPv6Address(br),
-            PortSet(offset, length, first_psid),
-            psid.at(0, first_psid) if length else None,
+            PortSet(offset, length, first.psid),
+            psid.at(0, first.psid) if length else None,
             ("ipv4", "psid", *(part.name for part in parts)),
             len(members),
         )

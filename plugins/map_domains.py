@@ -10,39 +10,26 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapRuleConfig
 from v6t.packets.address_layouts import EA, HOST, IidFormat
 from v6t.packets.direction import Direction
-from v6t.plugins.address_mappings import check_prefix
-from v6t.plugins.audit_views import (
-    NESTED_RULE,
-    PREFIX_CUSTOMERS,
-    PSID_OFFSETS,
-    Customer,
-    SharedAddressRelay,
-)
-from v6t.plugins.base import Embedded, PluginParams
-from v6t.plugins.frame_sizes import LOWEST_IPV6_MTU
+from v6t.plugins import audit_views
+from v6t.plugins.audit_views import Customer, SharedAddressRelay
+from v6t.plugins.base import PluginParams
+from v6t.plugins.customers import ALL, CustomerFlow, Relay, RelayParams, read_all
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
-from v6t.plugins.prefixes import hosts4, network6
-from v6t.plugins.relay import CustomerFlow, Relay, RelayParams
-from v6t.plugins.traffic import negative_like
-from v6t.profiles.model import Expression, Kind, TrafficClass, Variable
-
-ALL_CES = 0
-"""``ces`` value for "drawn uniformly from the whole rule"."""
+from v6t.plugins.prefixes import hosts4
+from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
 LISTED_CES = 65535
-"""So many CEs fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
-
-
-def _ces(value: Any) -> Any:
-    return ALL_CES if value == "all" else value
+"""Most CEs that fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
+_NESTED_BITS, _PREFIX_BITS = 4, 2
+"""IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
 
 
 class RuleParams(PluginParams):
@@ -60,6 +47,10 @@ class RuleParams(PluginParams):
     @cached_property
     def rule(self) -> MapRule:
         """The checked rule."""
+        return self.make_rule(self.only_psid)
+
+    def make_rule(self, psid: int | None) -> MapRule:
+        """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
         return rule_from_text(
             self.rule_ipv6,
             self.rule_ipv4,
@@ -67,12 +58,12 @@ class RuleParams(PluginParams):
             self.psid_offset,
             psid_len=self.psid_len,
             iid_format=self.iid_format,
-            psid=self.only_psid,
+            psid=psid,
         )
 
     @property
     def only_psid(self) -> int:
-        """Return the PSID of the one CE that a rule without EA bits has."""
+        """PSID of the one CE that a rule without EA bits has."""
         return 0
 
 
@@ -80,7 +71,7 @@ class Domain(RuleParams):
     """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
-    ces: Annotated[int, BeforeValidator(_ces)] = Field(
+    ces: Annotated[int, BeforeValidator(read_all)] = Field(
         1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
     )
     exclude_network_broadcast: bool = Field(
@@ -90,7 +81,6 @@ class Domain(RuleParams):
 
     @property
     def only_psid(self) -> int:
-        """Return the domain's own PSID."""
         return self.psid
 
     @property
@@ -136,61 +126,34 @@ class Domain(RuleParams):
         return self
 
 
-class DmrParams(PluginParams):
-    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
-
-    if TYPE_CHECKING:
-        server_ipv4: IPv4Address
-
-    dmr: str = Field(
-        "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
-    )
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
-
-    @cached_property
-    def dmr_prefix(self) -> IPv6Network:
-        """The checked prefix."""
-        return check_prefix(network6(self.dmr, "dmr"))
-
-    @property
-    def embedded_addresses(self) -> Embedded:
-        """Return the host beyond the relay."""
-        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
-
-    def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix lies within, or around it."""
-        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
-            raise UsageError(
-                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose disjoint prefixes",
-                code="address-conflict",
-            )
-
-
 class MapParams(RelayParams, Domain):
     """Parameters of a MAP relay; ``domains`` holds the domains after the first."""
 
     domains: tuple[Domain, ...] = Field((), description="further MAP domains")
 
     @model_validator(mode="after")
-    def _domains(self) -> MapParams:
-        nets = [d.rule.ipv6_prefix for d in self.all_domains]
-        if len(set(nets)) != len(nets):
+    def _check_domains(self) -> MapParams:
+        if len({rule.ipv6_prefix for rule in self.rules}) < len(self.rules):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
-        if any(self.server_ipv4 in d.rule.ipv4_prefix for d in self.all_domains):
+        if any(self.server_ipv4 in rule.ipv4_prefix for rule in self.rules):
             raise UsageError(
                 "server_ipv4 lies within a rule IPv4 prefix",
                 "choose one outside",
                 code="address-conflict",
             )
         for domain in self.all_domains:
-            self._check_overlap(domain)
+            low, high = domain.ea_bounds
+            room = sum(map(len, self.find_served_ea(domain, low)))
+            most, lost = min(room, LISTED_CES), high - low + 1 - room
+            if lost and not 0 < domain.ces <= most:
+                fewer = f"set the domain's ces to at most {most}, or " if room else ""
+                raise UsageError(
+                    f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
+                    f"{lost} of its CEs",
+                    f"{fewer}choose disjoint prefixes",
+                    code="not-enough-addresses",
+                )
         return self
 
     def _check_addresses(self) -> None:
@@ -198,15 +161,14 @@ class MapParams(RelayParams, Domain):
         taken: dict[IPv4Network, set[int]] = {}
         for domain in self.all_domains:
             rule, prefix = domain.rule, domain.rule.ipv4_prefix
-            ports = rule.port_set(domain.psid)
-            own = {port for low, high in ports.ranges for port in range(low, high + 1)}
             if rule.ea_len and prefix in taken:
                 raise UsageError(
-                    "two domains have the same rule IPv4 prefix, so the BR cannot "
-                    "distinguish their CEs",
+                    "two domains have the same rule IPv4 prefix, so the BR cannot distinguish their CEs",
                     "give each domain an IPv4 prefix of its own; one may lie within another",
                     code="duplicate",
                 )
+            ranges = rule.port_set(domain.psid).ranges
+            own = {port for low, high in ranges for port in range(low, high + 1)}
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
@@ -217,22 +179,6 @@ class MapParams(RelayParams, Domain):
                     code="conflict",
                 )
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
-
-    def _check_overlap(self, domain: Domain) -> None:
-        low, high = domain.ea_bounds
-        room = sum(map(len, self.find_served_ea(domain, low)))
-        if room == high - low + 1:
-            return
-        most = min(room, LISTED_CES)
-        if not 0 < domain.ces <= most:
-            raise UsageError(
-                f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
-                f"{high - low + 1 - room} of its CEs",
-                f"set the domain's ces to at most {most}, or choose disjoint prefixes"
-                if room
-                else "choose disjoint prefixes",
-                code="not-enough-addresses",
-            )
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
         """Find the EA values from ``low`` on whose CEs no rule of another domain takes over."""
@@ -245,13 +191,14 @@ class MapParams(RelayParams, Domain):
         return (self, *self.domains)
 
     @property
+    def rules(self) -> tuple[MapRule, ...]:
+        """The rules of all domains."""
+        return tuple(domain.rule for domain in self.all_domains)
+
+    @property
     def customers(self) -> list[str]:
         """IPv6 prefixes that hold the CEs."""
-        return [str(d.rule.ipv6_prefix) for d in self.all_domains]
-
-
-_NESTED_BITS, _PREFIX_BITS = 4, 2
-"""IPv4 suffix bits of the nested rule, and of a CE's prefix."""
+        return [str(rule.ipv6_prefix) for rule in self.rules]
 
 
 class MapRelay(Relay):
@@ -265,115 +212,105 @@ class MapRelay(Relay):
     @cached_property
     def rules(self) -> RuleTable:
         """The rules of all domains."""
-        return RuleTable((d.rule for d in self.params.all_domains), whole_host=self.whole_host)
-
-    @property
-    def relay_address(self) -> IPv6Address:
-        """The address to which CEs send for the server."""
-        raise NotImplementedError
+        return RuleTable(self.params.rules)
 
     def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         return [self._ce_flow(domain, direction, seed) for domain in self.params.all_domains]
 
     def _ce_flow(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
-        layouts = rule.ce_layouts
         address, psid = rule.decode_ea(domain.ea_bounds[0])
         ea = _ea_variable(self.params, domain, direction, seed)
         host = Variable(HOST, rule.host_bits) if rule.host_bits else None
-        ipv4 = Expression.from_layout(layouts.ipv4, str(address), ea=ea, host=host)
-        psids = Expression.from_layout(layouts.psid, psid, ea=ea)
+        ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
+        psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
+        layout = rule.host_address_layout if self.whole_host else rule.address_layout
+        ce = str(rule.map_address(address, psid))
         return CustomerFlow(
-            Expression.from_layout(
-                rule.host_address_layout if self.whole_host else rule.address_layout,
-                str(rule.map_address(address, psid)),
-                ipv4=ipv4,
-                psid=psids,
-            ),
+            Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids),
             ipv4,
-            self.relay_address,
+            self.params.relay_address,
             rule.port_set(psid),
             psids if ea else None,
             (EA, HOST),
             domain.share,
         )
 
-    def spoofed_classes(self, flow: CustomerFlow, good: TrafficClass) -> list[TrafficClass]:
-        """Return classes with one thing wrong that a relay must notice (RFC 7597, section 8.1)."""
+    def negative_layers(
+        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+    ) -> dict[str, tuple[Layer, ...]]:
+        """Change what a relay must check of forward frames (RFC 7597, section 8.1)."""
+        if direction == "reverse":
+            return {}
         p, rule = self.params, self.params.rule
         outside = replace(flow.ipv6, base=str(_outside(p, IPv6Address(str(flow.ipv6.base)))))
-        changes = {"prefix": good.replace_fields("IPv6", src=outside)}
+        changed = {"spoof-prefix": good.replace_fields("IPv6", src=outside)}
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
             end = 112 if rule.iid_format == "rfc7597" else 104
             other = flow.ipv6.plus(1 << rule.psid_len, EA, range(64, end))
-            changes["address"] = good.replace_fields("IPv6", src=other)
+            changed["spoof-address"] = good.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
             port: Any = good.layer("UDP").fields["sport"]
-            changes["port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
-        return [
-            negative_like(good, f"spoof-{kind}", layers=layers) for kind, layers in changes.items()
-        ]
+            changed["spoof-port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
+        return changed
 
     def rule_configs(self) -> tuple[MapRuleConfig, ...]:
         """Return the rules of all domains for a device intent."""
-        return tuple(rule_config(d.rule) for d in self.params.all_domains)
+        return tuple(map(rule_config, self.params.rules))
 
-    def relay_view(self, kind: Literal["MAP-E", "MAP-T"], **translation: Any) -> SharedAddressRelay:
-        """Return the audit view of the relay.
-
-        Args:
-            kind: its technology.
-            translation: ``dmr`` and ``lowest_ipv6_mtu`` of a MAP-T relay.
-        """
-        rules = tuple(domain.rule for domain in self.params.all_domains)
+    def relay_view(self, **translation: Any) -> SharedAddressRelay:
+        """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
+        p, relay = self.params, self.params.relay_address
         return SharedAddressRelay(
-            kind,
-            self.relay_address,
-            frozenset() if translation else frozenset({self.relay_address}),
-            self.params.server_ipv4,
-            *_customers(self.params),
-            partial(owner, rules),
-            rules,
+            self.kind,
+            relay,
+            frozenset() if translation else frozenset({relay}),
+            p.server_ipv4,
+            *_customers(p),
+            partial(owner, p.rules),
+            p.rules,
             **translation,
         )
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         """Return the further rules that fit the relay's first one."""
-        params, rule = self.params, self.params.rule
-        variants: dict[str, dict[str, Any]] = {}
-        if params.domains or not rule.suffix_len:
-            return variants
-        room = 64 - rule.ipv6_prefix.prefixlen - rule.suffix_len
-        for offset, name in enumerate(PSID_OFFSETS if room > 0 else ()):
+        rule, suffix = self.params.rule, self.params.rule.suffix_len
+        n, variants = rule.ipv6_prefix.prefixlen, {}
+        if self.params.domains or not suffix:
+            return {}
+        room = 64 - n - suffix
+        for offset, name in enumerate(audit_views.PSID_OFFSETS if room > 0 else ()):
             length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
-            variants[name] = {"psid_offset": offset, "ea_len": rule.suffix_len + length, "ces": 2}
-        if rule.shared and rule.suffix_len > _NESTED_BITS and rule.ipv6_prefix.prefixlen:
-            variants[NESTED_RULE] = {"ces": 2, "domains": [_nested_rule(rule)]}
-        if _PREFIX_BITS < rule.suffix_len <= 64 + _PREFIX_BITS - rule.ipv6_prefix.prefixlen:
-            variants[PREFIX_CUSTOMERS] = {"ea_len": rule.suffix_len - _PREFIX_BITS, "ces": 2}
+            variants[name] = {"psid_offset": offset, "ea_len": suffix + length, "ces": 2}
+        if rule.shared and suffix > _NESTED_BITS and n:
+            nested = {"ces": 2, "domains": [_nested_rule(rule)]}
+            variants[audit_views.NESTED_RULE] = nested
+        if _PREFIX_BITS < suffix <= 64 + _PREFIX_BITS - n:
+            prefixes = {"ea_len": suffix - _PREFIX_BITS, "ces": 2}
+            variants[audit_views.PREFIX_CUSTOMERS] = prefixes
         return variants
 
 
 def _ea_variable(
     params: MapParams, domain: Domain, direction: Direction, seed: int
 ) -> Variable | None:
-    """Return the EA bits of the simulated CEs (MAP-14); both directions have the same CEs."""
-    if not domain.rule.ea_len:
+    """Return the EA bits of the simulated CEs; both directions have the same CEs."""
+    rule = domain.rule
+    if not rule.ea_len:
         return None
-    width = domain.rule.ea_len
     low, high = domain.ea_bounds
-    if _has_port_zero_ce(domain.rule):
-        low = max(low, 1)
-    if domain.ces == ALL_CES:
-        return Variable(EA, width, Kind.UNIFORM, low=low, high=high)
+    if rule.psid_len == 16 and not rule.psid_offset and not rule.suffix_len:
+        low = max(low, 1)  # the CE with EA value 0 has port 0 and no other
+    if domain.ces == ALL:
+        return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
     served = params.find_served_ea(domain, low)
     count = min(domain.ces, sum(map(len, served)))
     if count <= LISTED_CES:
-        rule = domain.rule_ipv6
-        values = _draw_ea(tuple(served), count, f"{seed}/ces/{rule}", f"{seed}/{direction}/{rule}")
-        return Variable(EA, width, Kind.LIST, values=values)
-    return Variable(EA, width, Kind.PERMUTATION, low=low, high=low + count - 1)
+        name = domain.rule_ipv6
+        values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
+        return Variable(EA, rule.ea_len, Kind.LIST, values=values)
+    return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
 
 
 @lru_cache(maxsize=32)  # every frame size has the same
@@ -396,16 +333,11 @@ def value_at(ranges: Iterable[range], place: int) -> int:
     raise IndexError(place)
 
 
-def _has_port_zero_ce(rule: MapRule) -> bool:
-    """Whether EA value 0 belongs to a CE that has port 0 and no other."""
-    return rule.psid_len == 16 and rule.psid_offset == 0 and rule.suffix_len == 0
-
-
 def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
     """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
-        if not any(flipped in d.rule.ipv6_prefix for d in params.all_domains):
+        if not any(flipped in rule.ipv6_prefix for rule in params.rules):
             return flipped
     raise UsageError(
         "no address lies outside all rules, so none can be spoofed",
@@ -416,15 +348,8 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
 
 def rule_config(rule: MapRule) -> MapRuleConfig:
     """Convert a rule for a device intent."""
-    return MapRuleConfig(
-        ipv6_prefix=rule.ipv6_prefix,
-        ipv4_prefix=rule.ipv4_prefix,
-        ea_len=rule.ea_len,
-        psid_offset=rule.psid_offset,
-        psid_len=rule.psid_len,
-        iid_format=rule.iid_format,
-        **({} if rule.psid is None else {"psid": rule.psid}),
-    )
+    values = {name: getattr(rule, name) for name in MapRuleConfig.model_fields}
+    return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
 def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:
@@ -459,20 +384,22 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     belong to other customers. No other domain serves their addresses.
     """
     rule = params.rule
+    ratio = rule.sharing_ratio if rule.ea_len else 1
+    served = params.find_served_ea(params, 0)
 
-    def customer(ea: int) -> Customer:
-        ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (base, params.psid)
+    def find_customer(*values: int) -> Customer | None:
+        """Return the first of these CEs that is served."""
+        ea = next((ea for ea in values if any(ea in some for some in served)), None)
+        return None if ea is None else make_customer(ea)
+
+    def make_customer(ea: int) -> Customer:
+        ipv4, psid = rule.decode_ea(ea)
         return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
 
-    base, ratio = rule.ipv4_prefix.network_address, rule.sharing_ratio if rule.ea_len else 1
-    served = params.find_served_ea(params, 0)
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
     chosen = next((ea for ea in candidates if any(ea in some for some in served)), preferred)
-
-    def first_served(*values: int) -> Customer | None:
-        return next((customer(ea) for ea in values if any(ea in some for some in served)), None)
-
     number, psid = divmod(chosen, ratio)
     shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
-    return customer(chosen), first_served(*shared), first_served(chosen + ratio, chosen - ratio)
+    others = find_customer(*shared), find_customer(chosen + ratio, chosen - ratio)
+    return make_customer(chosen), *others

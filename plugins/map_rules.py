@@ -6,30 +6,21 @@ Notation of RFC 7597: rule prefixes IPv6 ``/n`` and IPv4 ``/r``, EA length ``o``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.packets.address_layouts import (
-    IPV4,
-    PSID,
-    CeLayouts,
-    IidFormat,
-    ce_layouts,
-    end_user_prefix_layout,
-    map_address_layout,
-)
+from v6t.packets import address_layouts
+from v6t.packets.address_layouts import IPV4, PSID, CeLayouts, IidFormat
+from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.headers import to_octets
 from v6t.plugins.ports import PortSet, PortSharing
 from v6t.plugins.prefixes import network4, network6
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, U64, Mask
 
 MAX_EA_LEN = 48
 DEFAULT_PSID_OFFSET = 6
@@ -37,17 +28,15 @@ DEFAULT_PSID_OFFSET = 6
 
 @dataclass(frozen=True)
 class MapRule:
-    """A mapping rule, checked when it is made (MAP-01 to MAP-04).
+    """A mapping rule, checked when it is made.
 
     Attributes:
         ipv6_prefix, ipv4_prefix: the rule prefixes.
         ea_len: ``o``, bits embedded in the end-user prefix.
         psid_offset: ``a``.
-        psid_len: ``k``; set only where ``ea_len`` does not determine it (RFC 7597, example 5: PSID
-            provisioned by DHCPv6), otherwise derived.
+        psid_len: ``k``; given only where ``ea_len`` does not determine it (RFC 7597, example 5).
         iid_format: format of the interface identifier.
-        psid: of the one CE of a shared address without EA bits (RFC 7597, section 5.2); None where
-            EA bits hold it, or where it is not known.
+        psid: of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
     """
 
     ipv6_prefix: IPv6Network
@@ -59,60 +48,56 @@ class MapRule:
     psid: int | None = None
 
     def __post_init__(self) -> None:
-        n, r, o = self.ipv6_prefix.prefixlen, self.ipv4_prefix.prefixlen, self.ea_len
-        if not 0 <= o <= MAX_EA_LEN:
-            raise UsageError(f"ea_len {o} is outside 0..{MAX_EA_LEN}", code="out-of-range")
-        if n + o > 64:
-            raise UsageError(
+        n, r, o, p = self.ipv6_prefix.prefixlen, 32 - self.suffix_len, self.ea_len, self.suffix_len
+        derived = max(0, o - p)
+        given, k = self.psid_len, derived if self.psid_len == -1 else self.psid_len
+        object.__setattr__(self, "psid_len", k)
+        problems = (
+            (
+                not 0 <= o <= MAX_EA_LEN,
+                f"ea_len {o} is outside 0..{MAX_EA_LEN}",
+                "",
+                "out-of-range",
+            ),
+            (
+                n + o > 64,
                 f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n} plus {o} EA bits",
                 f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}",
-                code="out-of-range",
-            )
-        if not 0 <= self.psid_offset <= 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} is outside 0..16", code="out-of-range"
-            )
-        derived = max(0, o - self.suffix_len)
-        if self.psid_len == -1:
-            object.__setattr__(self, "psid_len", derived)
-        elif o and self.psid_len != derived:
-            raise UsageError(
-                f"psid_len {self.psid_len} contradicts {o} EA bits, of which {self.suffix_len} are "
-                f"IPv4 suffix",
+                "out-of-range",
+            ),
+            (
+                o and k != derived,
+                f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix",
                 f"leave psid_len out or set it to {derived}",
-                code="conflict",
-            )
-        elif not o and self.psid_len and r != 32:
-            raise UsageError(
-                f"psid_len {self.psid_len} with no EA bits needs a rule for one IPv4 address, "
-                f"not /{r}",
+                "conflict",
+            ),
+            (
+                not o and k and r != 32,
+                f"psid_len {given} with no EA bits needs a rule for one IPv4 address, not /{r}",
                 "use an IPv4 prefix of /32 or set ea_len",
-                code="conflict",
-            )
-        if not 0 <= self.psid_len <= 16:
-            raise UsageError(
-                f"{o} EA bits leave a PSID of {self.psid_len} bits, at most 16 fit a port",
-                f"shorten ea_len to {self.suffix_len + 16} or lengthen the IPv4 prefix",
-                code="out-of-range",
-            )
-        if self.psid_len and self.psid_offset + self.psid_len > 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} plus PSID length {self.psid_len} is more than "
-                f"the 16 bits of a port",
-                f"set psid_offset to at most {16 - self.psid_len}",
-                code="out-of-range",
-            )
-        if self.psid is not None and o:
-            raise UsageError(
+                "conflict",
+            ),
+            (
+                not 0 <= k <= 16,
+                f"{o} EA bits leave a PSID of {k} bits, at most 16 fit a port",
+                f"shorten ea_len to {p + 16} or lengthen the IPv4 prefix",
+                "out-of-range",
+            ),
+            (
+                o and self.psid is not None,
                 f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID",
-                code="setting-without-effect",
-            )
-        if self.psid is not None:
-            self.port_set(self.psid)
+                "",
+                "setting-without-effect",
+            ),
+        )
+        for is_wrong, problem, hint, code in problems:
+            if is_wrong:
+                raise UsageError(problem, hint, code=code)
+        _ = self.ports if self.psid is None else self.port_set(self.psid)  # raises errors
 
     @property
     def suffix_len(self) -> int:
-        """``p``: bits of the IPv4 address the rule leaves open."""
+        """``p``: bits of the IPv4 address that the rule leaves open."""
         return 32 - self.ipv4_prefix.prefixlen
 
     @property
@@ -142,7 +127,7 @@ class MapRule:
 
     @property
     def ce_count(self) -> int:
-        """CEs the rule has room for: ``2 ** o`` (MAP-14)."""
+        """CEs the rule has room for."""
         return 1 << self.ea_len
 
     @cached_property
@@ -153,42 +138,34 @@ class MapRule:
     @cached_property
     def ce_layouts(self) -> CeLayouts:
         """IPv4 address and PSID of a CE from its EA bits, and the way back."""
-        return ce_layouts(self)
+        return address_layouts.ce_layouts(self)
 
     @cached_property
     def address_layout(self) -> BitLayout:
         """IPv4 address and PSID in a MAP-E address."""
-        return map_address_layout(self)
+        return address_layouts.map_address_layout(self)
 
     @cached_property
     def host_address_layout(self) -> BitLayout:
         """IPv4 address and PSID in a MAP-T address, which holds a host's complete address."""
-        return map_address_layout(self, whole_host=True)
+        return address_layouts.map_address_layout(self, whole_host=True)
 
     def port_set(self, psid: int) -> PortSet:
-        """Return the ports of a PSID.
-
-        Raises:
-            UsageError: no such PSID.
-        """
-        if not 0 <= psid < self.sharing_ratio:
-            raise UsageError(
-                f"PSID {psid} does not fit the {self.psid_len} bits of this rule",
-                code="out-of-range",
-            )
+        """Return the ports of a PSID; raise :class:`~v6t.base.errors.UsageError` if it is too large."""
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def find_psid(self, port: int) -> int | None:
-        """Find the PSID that has a port, or None for a port that no CE of the rule has (MAP-05)."""
+        """Find the PSID that has a port, or None for a port that no CE of the rule has."""
         psid = self.ports.find_psid(port)
         return psid if self.psid in (None, psid) else None
 
-    def encode_ea(self, ipv4: IPv4Address, psid: int) -> int:
-        """Compute the EA bits of a CE: IPv4 suffix, then PSID (MAP-02).
+    def find_psids(self, ports: U64) -> tuple[U64, Mask]:
+        """Find the PSID of each port, and whether a CE of the rule has the port."""
+        psids, owned = self.ports.find_psids(ports)
+        return psids, owned if self.psid is None else owned & (psids == self.psid)
 
-        Raises:
-            UsageError: the address is outside the rule.
-        """
+    def encode_ea(self, ipv4: IPv4Address, psid: int) -> int:
+        """Compute the EA bits of a CE: IPv4 suffix, then PSID."""
         self._check_ipv4(ipv4)
         return self.ce_layouts.ea.encode(ipv4=int(ipv4), psid=psid)
 
@@ -203,11 +180,11 @@ class MapRule:
 
     def end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
         """Compute the prefix delegated to the CE, of length ``n + o``."""
-        value = end_user_prefix_layout(self).encode(ea=self.encode_ea(ipv4, psid))
+        value = address_layouts.end_user_prefix_layout(self).encode(ea=self.encode_ea(ipv4, psid))
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the CE's MAP IPv6 address (MAP-07, MAP-08) with subnet ID 0.
+        """Compute the CE's MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
 
         Args:
             ipv4: the CE's IPv4 address or one of its prefix.
@@ -220,7 +197,7 @@ class MapRule:
         return IPv6Address(layout.encode(ipv4=int(ipv4), psid=psid))
 
     def decode_address(self, address: IPv6Address) -> tuple[IPv4Address, int] | None:
-        """Read IPv4 address and PSID in a MAP address; None if it is inconsistent (MAP-09)."""
+        """Read IPv4 address and PSID in a MAP address; None if it is inconsistent."""
         values = self.host_address_layout.decode(int(address))
         ipv4, psid = IPv4Address(values[IPV4]), values[PSID]
         if ipv4 not in self.ipv4_prefix or self.psid not in (None, psid):
@@ -245,14 +222,7 @@ def rule_from_text(
     iid_format: IidFormat = "rfc7597",
     psid: int | None = None,
 ) -> MapRule:
-    """Make a rule from what a user writes.
-
-    Args:
-        psid: of the one CE of a shared address; a rule with EA bits has none.
-
-    Raises:
-        UsageError: a prefix is invalid or has host bits, or the rule is impossible.
-    """
+    """Make a rule from what a user writes; a ``psid`` for a rule with EA bits is ignored."""
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
     return MapRule(
@@ -267,7 +237,7 @@ def rule_from_text(
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over (MAP-13).
+    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over.
 
     A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse. A CE
     whose addresses lie in a rule within its own would lose its frames in one direction.
@@ -277,184 +247,108 @@ def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule])
     """
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
-        for lost in _find_lost_ea(rule, narrow):
-            cut = (
+        for outer, inner in (
+            (rule.ipv6_prefix, narrow.ipv6_prefix),
+            (rule.ipv4_prefix, narrow.ipv4_prefix),
+        ):
+            more = inner.prefixlen - outer.prefixlen
+            if more <= 0 or inner.network_address not in outer:
+                continue
+            beyond = int(inner.network_address) << rule.ea_len
+            first = beyond >> outer.max_prefixlen - outer.prefixlen & rule.ce_count - 1
+            end = first + (1 << max(0, rule.ea_len - more))
+            parts = (
                 part
                 for r in free
-                for part in (
-                    range(r.start, min(r.stop, lost.start)),
-                    range(max(r.start, lost.stop), r.stop),
-                )
+                for part in (range(r.start, min(r.stop, first)), range(max(r.start, end), r.stop))
             )
-            free = [part for part in cut if part]
+            free = [part for part in parts if part]
     return free
 
 
-def _find_lost_ea(rule: MapRule, narrow: MapRule) -> Iterator[range]:
-    """Find the EA values of a rule that a narrower rule takes over."""
-    pairs: tuple[tuple[IPv6Network | IPv4Network, IPv6Network | IPv4Network], ...] = (
-        (rule.ipv6_prefix, narrow.ipv6_prefix),
-        (rule.ipv4_prefix, narrow.ipv4_prefix),
-    )
-    for outer, inner in pairs:
-        more = inner.prefixlen - outer.prefixlen
-        if more <= 0 or inner.network_address not in outer:
-            continue
-        beyond = int(inner.network_address) << rule.ea_len >> outer.max_prefixlen - outer.prefixlen
-        first = beyond & (rule.ce_count - 1)
-        yield range(first, first + (1 << max(0, rule.ea_len - more)))
+class MapSources(NamedTuple):
+    """CEs that IPv6 sources and ports claim, ``(n,)`` each."""
+
+    known: Mask  # a rule contains the source
+    consistent: Mask  # the parts of the address agree
+    owned: Mask  # the port belongs to the CE
+    ipv4: U64  # IPv4 address in the source
+    mask: U64  # netmask of the CE's IPv4 prefix
 
 
-class RuleArray:
-    """Addresses and ports of many CEs of a rule at once.
+class MapDestinations(NamedTuple):
+    """MAP addresses of IPv4 destinations and ports."""
 
-    Attributes:
-        rule: the rule.
-        ce_mask: netmask of a CE's IPv4 prefix.
-    """
-
-    def __init__(self, rule: MapRule, *, whole_host: bool = False) -> None:
-        """Choose the layout of addresses.
-
-        Args:
-            rule: the rule.
-            whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`.
-        """
-        self.rule = rule
-        self._layout = rule.host_address_layout if whole_host else rule.address_layout
-        self.ce_mask = np.uint64(~((1 << rule.host_bits) - 1) & (1 << 32) - 1)
-        self._net6 = np.uint64(int(rule.ipv6_prefix.network_address) >> 64)
-        self._mask6 = np.uint64(int(rule.ipv6_prefix.netmask) >> 64)
-        self._net4 = np.uint64(int(rule.ipv4_prefix.network_address))
-        self._mask4 = np.uint64(int(rule.ipv4_prefix.netmask))
-
-    def contains_ipv6(self, high: U64) -> Mask:
-        """Select the IPv6 addresses within the rule by their high halves."""
-        inside: Mask = (high & self._mask6) == self._net6
-        return inside
-
-    def contains_ipv4(self, ipv4: U64) -> Mask:
-        """Select the IPv4 addresses within the rule."""
-        inside: Mask = (ipv4 & self._mask4) == self._net4
-        return inside
-
-    def map_address(self, ipv4: U64, port: U64) -> tuple[U64, U64, Mask]:
-        """Compute both halves of MAP addresses, and whether a CE has the port."""
-        psid, owned = self.find_psids(port)
-        high, low = self._layout.encode_words(ipv4=ipv4, psid=psid)
-        return high, low, owned
-
-    def find_psids(self, port: U64) -> tuple[U64, Mask]:
-        """Find the PSID of each port, and whether a CE has the port."""
-        psid, owned = self.rule.ports.find_psids(port)
-        return psid, owned if self.rule.psid is None else owned & (psid == self.rule.psid)
-
-    def decode_address(self, high: U64, low: U64) -> tuple[U64, U64, Mask]:
-        """Read IPv4 addresses and PSIDs in MAP addresses, and whether these are consistent."""
-        values = self._layout.decode_words((high, low))
-        right_high, right_low = self._layout.encode_words(**values)
-        consistent = self.contains_ipv4(values[IPV4]) & (right_high == high) & (right_low == low)
-        if self.rule.psid is not None:
-            consistent &= values[PSID] == self.rule.psid
-        return values[IPV4], values[PSID], consistent
-
-
-@dataclass(frozen=True)
-class MapSources:
-    """CEs that IPv6 sources and ports claim.
-
-    Attributes:
-        known: ``(n,)``, a rule contains the source.
-        consistent: ``(n,)``, the parts of the address agree.
-        owned: ``(n,)``, the port belongs to the CE.
-        ipv4: ``(n,)``, IPv4 address in the source.
-        mask: ``(n,)``, netmask of the CE's IPv4 prefix.
-    """
-
-    known: Mask
-    consistent: Mask
-    owned: Mask
-    ipv4: U64
-    mask: U64
-
-    def have_address(self, ipv4: U64) -> Mask:
-        """Select the CEs that have an IPv4 address."""
-        same: Mask = (self.ipv4 ^ ipv4) & self.mask == 0
-        return same
-
-
-@dataclass(frozen=True)
-class MapDestinations:
-    """MAP addresses of IPv4 destinations and ports.
-
-    Attributes:
-        ipv6: ``(n, 16)`` MAP addresses.
-        known: ``(n,)``, a rule contains the destination.
-        owned: ``(n,)``, the port belongs to a CE of that rule.
-    """
-
-    ipv6: U8
-    known: Mask
-    owned: Mask
+    ipv6: U8  # (n, 16)
+    known: Mask  # (n,), a rule contains the destination
+    owned: Mask  # (n,), the port belongs to a CE of that rule
 
 
 class RuleTable:
-    """The rules of a border relay, looked up by the longest prefix."""
+    """The rules of a border relay or CE, looked up by the longest prefix.
+
+    Rules have different IPv6 prefixes; those of one IPv4 prefix have different PSIDs.
+    """
 
     def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
-        """Sort the rules.
-
-        Args:
-            rules: with different IPv6 prefixes; those of one IPv4 prefix have different PSIDs.
-            whole_host: see :func:`v6t.packets.address_layouts.map_address_layout`.
-        """
-        arrays = [RuleArray(rule, whole_host=whole_host) for rule in rules]
+        """Sort the rules; see :func:`v6t.packets.address_layouts.map_address_layout` for ``whole_host``."""
+        layouts = [(r, r.host_address_layout if whole_host else r.address_layout) for r in rules]
         # later matches replace those of shorter prefixes
-        self._by_ipv6 = sorted(arrays, key=lambda a: a.rule.ipv6_prefix.prefixlen)
+        self._by_ipv6 = sorted(layouts, key=lambda each: each[0].ipv6_prefix.prefixlen)
         self._by_ipv4 = sorted(
-            arrays, key=lambda a: (a.rule.ipv4_prefix.prefixlen, a.rule.ipv4_prefix)
+            layouts, key=lambda each: (each[0].ipv4_prefix.prefixlen, each[0].ipv4_prefix)
         )
 
     def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
         """Find the CEs of IPv6 source addresses, given as halves, and ports."""
         high, low, port = (column.astype(np.uint64) for column in (high, low, port))
-        known, consistent, owned = np.zeros((3, len(high)), dtype=bool)
-        ipv4, mask = np.zeros((2, len(high)), dtype=np.uint64)
-        for array in self._by_ipv6:
-            inside = array.contains_ipv6(high)
+        flags, numbers = np.zeros((3, len(high)), dtype=bool), np.zeros((2, len(high)), np.uint64)
+        sources = MapSources(*flags, *numbers)
+        for rule, layout in self._by_ipv6:
+            inside = select_within(high, rule.ipv6_prefix, 64)
             if not inside.any():
                 continue
-            claimed, psid, agrees = array.decode_address(high, low)
-            owner, in_port_set = array.find_psids(port)
-            known |= inside
-            np.copyto(consistent, agrees, where=inside)
-            np.copyto(owned, in_port_set & (owner == psid), where=inside)
-            np.copyto(ipv4, claimed, where=inside)
-            np.copyto(mask, array.ce_mask, where=inside)
-        return MapSources(known, consistent, owned, ipv4, mask)
+            claimed = layout.decode_words((high, low))
+            right_high, right_low = layout.encode_words(**claimed)
+            agrees = select_within(claimed[IPV4], rule.ipv4_prefix) & (right_high == high)
+            agrees &= right_low == low
+            if rule.psid is not None:
+                agrees &= claimed[PSID] == rule.psid
+            owner, in_port_set = rule.find_psids(port)
+            owned = in_port_set & (owner == claimed[PSID])
+            netmask = np.uint64((1 << 32) - (1 << rule.host_bits))
+            rows = inside.all() or inside
+            for column, values in zip(
+                sources, (inside, agrees, owned, claimed[IPV4], netmask), strict=True
+            ):
+                np.copyto(column, values, where=rows)
+        return sources
 
     def find_destinations(self, ipv4: U64, port: U64) -> MapDestinations:
         """Find the MAP addresses of IPv4 destinations and ports."""
         ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
-        high, low = np.zeros((2, len(ipv4)), dtype=np.uint64)
+        halves = np.zeros((2, len(ipv4)), dtype=np.uint64)
         known, owned = np.zeros((2, len(ipv4)), dtype=bool)
         shorter = None
-        for array in self._by_ipv4:
-            inside = array.contains_ipv4(ipv4)
+        for rule, layout in self._by_ipv4:
+            inside = select_within(ipv4, rule.ipv4_prefix)
             if not inside.any():
                 continue
-            if array.rule.ipv4_prefix != shorter:
+            if rule.ipv4_prefix != shorter:
                 owned &= ~inside
-            shorter = array.rule.ipv4_prefix
-            *halves, in_port_set = array.map_address(ipv4, port)
+            shorter = rule.ipv4_prefix
+            psid, in_port_set = rule.find_psids(port)
             in_port_set &= inside
-            for column, half in zip((high, low), halves, strict=True):
+            for column, half in zip(halves, layout.encode_words(ipv4=ipv4, psid=psid), strict=True):
                 np.copyto(column, half, where=in_port_set)
             owned |= in_port_set
             known |= inside
-        return MapDestinations(join_halves(high, low), known, owned)
+        ipv6 = np.concatenate([to_octets(half, 8) for half in halves], axis=1)
+        return MapDestinations(ipv6, known, owned)
 
 
-def join_halves(high: U64, low: U64) -> U8:
-    """Join halves of IPv6 addresses to ``(n, 16)`` octets."""
-    return np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1)
+def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:
+    """Select the addresses, without their last ``shift`` bits, that a prefix contains."""
+    mask, network = (int(a) >> shift for a in (prefix.netmask, prefix.network_address))
+    inside: Mask = addresses & np.uint64(mask) == np.uint64(network)
+    return inside

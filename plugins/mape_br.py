@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapERelayConfig
-from v6t.packets.headers import IPV4, IPV6, UDP, view
-from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
+from v6t.packets.arrays import Mask
+from v6t.packets.reference import DropReason
+from v6t.plugins.audit_views import AuditView
+from v6t.plugins.customers import TunnelRelayParams, view_tunnel
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import MapParams, MapRelay
 from v6t.plugins.params import address
-from v6t.plugins.reference_device import DROP_ALL, Answer
-from v6t.plugins.relay import TunnelRelayParams, customer_tunnel
-from v6t.plugins.tunnels import (
-    UNMARKABLE,
-    carries_udp,
-    decapsulate,
-    encapsulate,
-    is_udp,
-    unmarkable,
-)
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.plugins.audit_views import AuditView
+from v6t.plugins.reference_device import Checks
+from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 
 
 class MapEDrop(DropReason):
@@ -54,7 +44,7 @@ class MapEParams(TunnelRelayParams, MapParams):
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
-        if any(self.br_address in d.rule.ipv6_prefix for d in self.all_domains):
+        if any(self.br_address in rule.ipv6_prefix for rule in self.rules):
             raise UsageError(
                 "br_address lies within a rule IPv6 prefix",
                 "choose one outside",
@@ -63,7 +53,7 @@ class MapEParams(TunnelRelayParams, MapParams):
         return self
 
 
-class MapEBorderRelay(MapRelay):
+class MapEBorderRelay(TunnelDevice, MapRelay):
     """Decapsulates forward, encapsulates in reverse; stateless."""
 
     name = "mape-br"
@@ -75,57 +65,28 @@ class MapEBorderRelay(MapRelay):
     rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 
-    @property
-    def relay_address(self) -> IPv6Address:
-        return self.params.br_address
+    def select_own(self, outer: Any) -> Mask:
+        return match_address(outer["dst_octets"], self.params.br_address)
 
-    def forward(self, packets: U8) -> Answer:
-        """Decapsulate after the consistency check of RFC 7597, section 8.1."""
-        outer = view(packets, IPV6)
-        native = (outer["dst_octets"] != self._br_octets).any(axis=1)
-        if packets.shape[1] < 68:
-            return Answer(DROP_ALL.drops, native=native)
-        inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
+    def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
+        """Check the consistency that RFC 7597, section 8.1 requires."""
         ce = self.rules.find_sources(outer["src_high"], outer["src_low"], udp["sport"])
-        return Answer(
-            [
-                (NOT_FORWARDED, ~carries_udp(packets)),
-                (MapEDrop.NO_RULE, ~ce.known),
-                (MapEDrop.BAD_IID, ~ce.consistent),
-                (MapEDrop.BAD_SOURCE, ~ce.have_address(inner["src"])),
-                (MapEDrop.BAD_PORT, ~ce.owned),
-                (EXHAUSTED, inner["ttl"] <= 1),
-                (MapEDrop.UNMARKED, unmarkable(packets)),
-            ],
-            lambda rows: decapsulate(packets[rows]),
-            version=4,
-            native=native,
-        )
+        return [
+            (MapEDrop.NO_RULE, ~ce.known),
+            (MapEDrop.BAD_IID, ~ce.consistent),
+            (MapEDrop.BAD_SOURCE, (ce.ipv4 ^ inner["src"]) & ce.mask != 0),
+            (MapEDrop.BAD_PORT, ~ce.owned),
+        ]
 
-    def reverse(self, packets: U8) -> Answer:
-        """Encapsulate towards the MAP address of the IPv4 destination and port."""
-        if packets.shape[1] < 28:
-            return DROP_ALL
-        header, udp = view(packets, IPV4), view(packets, UDP, 20)
+    def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
+        """Choose the MAP address of the IPv4 destination and port."""
         ce = self.rules.find_destinations(header["dst"], udp["dport"])
-        return Answer(
-            [
-                (NOT_FORWARDED, ~is_udp(packets)),
-                (MapEDrop.NO_DESTINATION, ~ce.known),
-                (MapEDrop.NO_PORT, ~ce.owned),
-                (EXHAUSTED, header["ttl"] <= 1),
-                (MapEDrop.TOO_BIG, packets.shape[1] + 40 > self.links.left.mtu),
-            ],
-            lambda rows: encapsulate(packets[rows], self._br_octets, ce.ipv6[rows]),
-        )
-
-    @property
-    def _br_octets(self) -> U8:
-        return np.frombuffer(self.params.br_address.packed, dtype=np.uint8)
+        checks = [(MapEDrop.NO_DESTINATION, ~ce.known), (MapEDrop.NO_PORT, ~ce.owned)]
+        return checks, lambda rows: (address_octets(self.params.br_address), ce.ipv6[rows])
 
     def configuration(self) -> MapERelayConfig:
         return MapERelayConfig(rules=self.rule_configs(), br_address=self.params.br_address)
 
     def audit_views(self) -> tuple[AuditView, ...]:
-        relay = self.relay_view("MAP-E")
-        return relay, customer_tunnel(relay)
+        relay = self.relay_view()
+        return relay, view_tunnel(relay)

@@ -1,38 +1,167 @@
-"""MAP-T border relay (RFC 7599): packets of the CEs arrive as IPv6 and leave as IPv4."""
+"""MAP-T (RFC 7599): translation between CEs and IPv4 addresses behind the DMR, and the border relay."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
-from ipaddress import IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapTRelayConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
-from v6t.plugins.address_mappings import embed
-from v6t.plugins.audit_views import RAISED_MTU, Translator, prefix_variants
-from v6t.plugins.frame_sizes import IPV6_SIZES, check_whole
-from v6t.plugins.map_domains import DmrParams, MapParams, MapRelay
+from v6t.plugins import translation
+from v6t.plugins.address_mappings import check_prefix, embed
+from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
+from v6t.plugins.base import Embedded, PluginParams
+from v6t.plugins.customers import CustomerTechnology
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
+from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import address
-from v6t.plugins.reference_device import DROP_ALL, Answer
-from v6t.plugins.relay import CustomerFlow
-from v6t.plugins.traffic import ipv6
-from v6t.plugins.translation import (
-    Rfc6052Array,
-    four_to_six,
-    plain_ipv4,
-    plain_ipv6,
-    six_to_four,
-)
-from v6t.profiles.model import FramePair, Layer, Traffic
+from v6t.plugins.prefixes import network6
+from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
+from v6t.profiles.model import FramePair, Traffic
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
-    from v6t.plugins.audit_views import AuditView
+
+class DmrParams(PluginParams):
+    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
+
+    if TYPE_CHECKING:
+        server_ipv4: IPv4Address
+
+    dmr: str = Field(
+        "2001:db8:ffff::/64",
+        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
+    )
+    lowest_ipv6_mtu: int = Field(
+        LOWEST_IPV6_MTU,
+        ge=1280,
+        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
+    )
+
+    @cached_property
+    def dmr_prefix(self) -> IPv6Network:
+        """The checked prefix."""
+        return check_prefix(network6(self.dmr, "dmr"))
+
+    @property
+    def relay_address(self) -> IPv6Address:
+        """The server's address behind the DMR, to which customers send."""
+        return embed(self.dmr_prefix, self.server_ipv4)
+
+    @property
+    def embedded_addresses(self) -> Embedded:
+        return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
+
+    def refuse_overlap(self, domain: RuleParams) -> None:
+        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix and the DMR prefix overlap."""
+        if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
+            raise UsageError(
+                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
+                "choose disjoint prefixes",
+                code="address-conflict",
+            )
+
+
+class DmrTranslator(CustomerTechnology):
+    """A border relay or CE of MAP-T; ``drops`` has TOO_BIG."""
+
+    rfcs = (
+        "RFC 7599",
+        "RFC 7597 sections 5 and 6",
+        "RFC 7915 sections 4 and 5",
+        "RFC 6052 section 2",
+    )
+    overhead = 20
+    rfc_frame_sizes = IPV6_SIZES
+    whole_host = True
+
+    @abstractmethod
+    def check_sender(self, ce: MapSources, port: Any) -> Checks:
+        """Return the drop reasons of IPv6 packets, by the CE whose address and port they have."""
+
+    @abstractmethod
+    def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
+        """Return the drop reasons of IPv4 packets, by the customer's IPv4 address and port."""
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        if direction == "reverse":
+            p = self.params
+            check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
+        return super().traffic(direction, sizes, seed)
+
+    @cached_property
+    def rules(self) -> RuleTable:
+        """The rules of all CEs."""
+        return RuleTable(self.params.rules, whole_host=True)
+
+    def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
+        """Select the IPv6 packets that are translated, given those whose peer is behind the DMR."""
+        return behind_dmr
+
+    @cached_property
+    def _dmr(self) -> translation.Rfc6052Array:
+        return translation.Rfc6052Array(self.params.dmr_prefix)
+
+    def forward(self, packets: U8) -> Answer:
+        """Translate packets to IPv4 whose other address is behind the DMR."""
+        header, from_customer = view(packets, IPV6), self.customers_send == "forward"
+        customer, server = ("src", "dst") if from_customer else ("dst", "src")
+        host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
+        native = ~self.select_translated(header, behind_dmr)
+        if packets.shape[1] < 48:
+            return Answer(DROP_ALL.drops, native=native)
+        port = view(packets, UDP, 40)["sport" if from_customer else "dport"]
+        ce = self.rules.find_sources(header[f"{customer}_high"], header[f"{customer}_low"], port)
+
+        def build(rows: Mask) -> U8:
+            ends = to_octets(ce.ipv4[rows], 4), host[rows]
+            return translation.six_to_four(packets[rows], *(ends if from_customer else ends[::-1]))
+
+        return Answer(
+            [
+                (NOT_FORWARDED, ~translation.plain_ipv6(packets)),
+                *self.check_sender(ce, port),
+                (EXHAUSTED, header["hlim"] <= 1),
+                (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
+            ],
+            build,
+            version=4,
+            native=native,
+        )
+
+    def reverse(self, packets: U8) -> Answer:
+        """Translate packets to IPv6, with the MAP address of the customer's address and port."""
+        plain = translation.plain_ipv4(packets)
+        if not plain.any():
+            return DROP_ALL
+        header, to_customer = view(packets, IPV4), self.customers_send == "forward"
+        customer, server = ("dst", "src") if to_customer else ("src", "dst")
+        port = view(packets, UDP, 20)["dport" if to_customer else "sport"]
+        ce = self.rules.find_destinations(header[customer], port)
+        df = header["flags_frag"] & DONT_FRAGMENT != 0
+        mtu = np.where(df, self.links.left.mtu, self.params.lowest_ipv6_mtu)
+
+        def build(rows: Mask) -> U8:
+            host, _ = self._dmr.to_ipv6(header[f"{server}_octets"][rows])
+            ends = host, ce.ipv6[rows]
+            return translation.four_to_six(packets[rows], *(ends if to_customer else ends[::-1]))
+
+        return Answer(
+            [
+                (NOT_FORWARDED, ~plain),
+                *self.check_receiver(ce, header[customer], port),
+                (EXHAUSTED, header["ttl"] <= 1),
+                (self.drops["TOO_BIG"], packets.shape[1] + 20 > mtu),
+            ],
+            build,
+        )
 
 
 class MapTDrop(DropReason):
@@ -73,87 +202,25 @@ class MapTParams(DmrParams, MapParams):
         return self
 
 
-class MapTBorderRelay(MapRelay):
+class MapTBorderRelay(DmrTranslator, MapRelay):
     """Translates IPv6 of the CEs forward, IPv4 of the server in reverse; stateless."""
 
     name = "mapt-br"
     title = "MAP-T border relay: IPv4 of many CEs translated to IPv6 and back"
-    rfcs = (
-        "RFC 7599",
-        "RFC 7597 sections 5 and 6",
-        "RFC 7915 sections 4 and 5",
-        "RFC 6052 section 2",
-    )
     params_model = MapTParams
-    overhead = 20
     drops = MapTDrop
-    rfc_frame_sizes = IPV6_SIZES
-    whole_host = True
     params: MapTParams
 
-    @property
-    def relay_address(self) -> IPv6Address:
-        return embed(self.params.dmr_prefix, self.params.server_ipv4)
+    def check_sender(self, ce: MapSources, port: Any) -> Checks:
+        """Check the consistency that RFC 7597, section 8.1 requires."""
+        return [
+            (MapTDrop.NO_RULE, ~ce.known),
+            (MapTDrop.BAD_IID, ~ce.consistent),
+            (MapTDrop.BAD_PORT, ~ce.owned),
+        ]
 
-    def customer_headers(self, flow: CustomerFlow) -> tuple[Layer, ...]:
-        return (ipv6(self.params, flow.ipv6, flow.relay),)
-
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        p = self.params
-        if direction == "reverse":
-            check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
-        return super().traffic(direction, sizes, seed)
-
-    @cached_property
-    def _dmr(self) -> Rfc6052Array:
-        return Rfc6052Array(self.params.dmr_prefix)
-
-    def forward(self, packets: U8) -> Answer:
-        """Translate packets for the DMR prefix after the check of RFC 7597, section 8.1."""
-        header = view(packets, IPV6)
-        server, inside = self._dmr.to_ipv4(header["dst_octets"])
-        if packets.shape[1] < 48:
-            return Answer(DROP_ALL.drops, native=~inside)
-        udp = view(packets, UDP, 40)
-        ce = self.rules.find_sources(header["src_high"], header["src_low"], udp["sport"])
-        return Answer(
-            [
-                (NOT_FORWARDED, ~plain_ipv6(packets)),
-                (MapTDrop.NO_RULE, ~ce.known),
-                (MapTDrop.BAD_IID, ~ce.consistent),
-                (MapTDrop.BAD_PORT, ~ce.owned),
-                (EXHAUSTED, header["hlim"] <= 1),
-                (MapTDrop.TOO_BIG, packets.shape[1] - 20 > self.links.right.mtu),
-            ],
-            lambda rows: six_to_four(packets[rows], to_octets(ce.ipv4[rows], 4), server[rows]),
-            version=4,
-            native=~inside,
-        )
-
-    def reverse(self, packets: U8) -> Answer:
-        """Translate towards the MAP address of the IPv4 destination and port."""
-        plain = plain_ipv4(packets)
-        if not plain.any():
-            return DROP_ALL
-        header, udp = view(packets, IPV4), view(packets, UDP, 20)
-        ce = self.rules.find_destinations(header["dst"], udp["dport"])
-        df = header["flags_frag"] & DONT_FRAGMENT != 0
-        mtu = np.where(df, self.links.left.mtu, self.params.lowest_ipv6_mtu)
-
-        def build(rows: Mask) -> U8:
-            server, _ = self._dmr.to_ipv6(packets[rows, 12:16])
-            return four_to_six(packets[rows], server, ce.ipv6[rows])
-
-        return Answer(
-            [
-                (NOT_FORWARDED, ~plain),
-                (MapTDrop.NO_DESTINATION, ~ce.known),
-                (MapTDrop.NO_PORT, ~ce.owned),
-                (EXHAUSTED, header["ttl"] <= 1),
-                (MapTDrop.TOO_BIG, packets.shape[1] + 20 > mtu),
-            ],
-            build,
-        )
+    def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
+        return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
 
     def configuration(self) -> MapTRelayConfig:
         p = self.params
@@ -163,7 +230,7 @@ class MapTBorderRelay(MapRelay):
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        relay = self.relay_view("MAP-T", dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
+        relay = self.relay_view(dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         customer = relay.customer
         translator = Translator(
             six_side="left",

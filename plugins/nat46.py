@@ -20,7 +20,7 @@ from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.plugins.address_mappings import Eam, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent
+from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent, refuse_background
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
@@ -93,6 +93,7 @@ class Nat46Params(Pool6Params):
 
     @model_validator(mode="after")
     def _mapped(self) -> Nat46Params:
+        refuse_background(self, "the right side is IPv6, too")
         if self.prefix.prefixlen != 96:
             raise UsageError(
                 f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"

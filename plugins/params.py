@@ -20,8 +20,6 @@ from v6t.plugins.base import Links, PluginParams
 from v6t.plugins.ports import (
     DestinationPorts,
     SourcePorts,
-    destination_range,
-    source_range,
     udp_header,
 )
 from v6t.profiles.model import Layer
@@ -63,11 +61,9 @@ class Mixture(PluginParams):
     reference: ClassVar[bool] = True
     """Whether the background alone can be measured: native IPv6 through the device."""
 
-    bg_sport: SourcePorts = Field(
-        default_factory=source_range, description="background source ports"
-    )
+    bg_sport: SourcePorts = Field(SourcePorts(), description="background source ports")
     bg_dport: DestinationPorts = Field(
-        default_factory=destination_range, description="background destination ports"
+        DestinationPorts(), description="background destination ports"
     )
     n: int = Field(2, ge=1, description="foreground is m of n frames")
     m: int = Field(
@@ -110,14 +106,10 @@ class Mixture(PluginParams):
 class PortParams(Mixture):
     """A mixture whose foreground ports follow RFC 4814 on both sides."""
 
-    fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
-    fw_dport: DestinationPorts = Field(
-        default_factory=destination_range, description="forward destination ports"
-    )
-    rv_sport: SourcePorts = Field(default_factory=source_range, description="reverse source ports")
-    rv_dport: DestinationPorts = Field(
-        default_factory=destination_range, description="reverse destination ports"
-    )
+    fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
+    fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
+    rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
+    rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
 
     def udp(self, direction: Direction) -> Layer:
         """Return the UDP header of a direction."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
-from v6t.base.errors import InvalidValue
+from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.address_layouts import PSID, port_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.base import PluginParams
@@ -21,15 +21,12 @@ from v6t.profiles.model import Expression, Kind, Layer, Variable
 if TYPE_CHECKING:
     from v6t.packets.arrays import U64, Mask
 
-
 Policy = Literal["fixed", "inc", "dec", "random"]
 
 KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
 
-FIXED_SOURCE = 0xC020
-"""Source port of RFC 2544, appendix C.2.6.4."""
-
-FIXED_DESTINATION = 7
+FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
+"""Ports of RFC 2544, appendix C.2.6.4."""
 
 CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
@@ -38,9 +35,19 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 class PortRange(PluginParams):
     """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
+    fixed_port: ClassVar[int] = 1
+    """Port of the policy ``fixed`` without ``min``: that of RFC 2544."""
+
     policy: Policy = "random"
     min: int = Field(ge=1, le=65535)
     max: int = Field(ge=1, le=65535)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _use_fixed_port(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("policy") == "fixed" and "min" not in value:
+            return {**value, "min": cls.fixed_port, "max": value.get("max", cls.fixed_port)}
+        return value
 
     @model_validator(mode="after")
     def _ordered(self) -> PortRange:
@@ -51,52 +58,30 @@ class PortRange(PluginParams):
             )
         return self
 
-    def variable(self, name: str) -> Variable | None:
-        """Return the variable of a whole port field; None if the port never changes."""
+    def build_field(self, name: str) -> Variable | int:
+        """Return a port field: a variable of this name, or the port if it never changes."""
         if self.policy == "fixed" or self.min == self.max:
-            return None
+            return self.min
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
 
 
 class SourcePorts(PortRange):
     """Source ports: 1024 to 65535 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
+    fixed_port: ClassVar[int] = FIXED_SOURCE
     min: int = Field(1024, ge=1, le=65535)
     max: int = Field(65535, ge=1, le=65535)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fixed(cls, value: Any) -> Any:
-        return _fixed_at(value, FIXED_SOURCE)
+
+_DEFAULT_SOURCES = SourcePorts()
 
 
 class DestinationPorts(PortRange):
     """Destination ports: 1 to 49151 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
+    fixed_port: ClassVar[int] = FIXED_DESTINATION
     min: int = Field(1, ge=1, le=65535)
     max: int = Field(49151, ge=1, le=65535)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fixed(cls, value: Any) -> Any:
-        return _fixed_at(value, FIXED_DESTINATION)
-
-
-def _fixed_at(value: Any, port: int) -> Any:
-    """Use RFC 2544's port if a fixed port has no value."""
-    if isinstance(value, Mapping) and value.get("policy") == "fixed" and "min" not in value:
-        return {**value, "min": port, "max": value.get("max", port)}
-    return value
-
-
-def source_range() -> SourcePorts:
-    """Return the ports of RFC 4814 for sources."""
-    return SourcePorts()
-
-
-def destination_range() -> DestinationPorts:
-    """Return the ports of RFC 4814 for destinations."""
-    return DestinationPorts()
 
 
 def udp_header(
@@ -104,8 +89,8 @@ def udp_header(
 ) -> Layer:
     """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
     fields = {
-        "sport": source.variable(source_name) or source.min,
-        "dport": destination.variable(destination_name) or destination.min,
+        "sport": source.build_field(source_name),
+        "dport": destination.build_field(destination_name),
     }
     return Layer("UDP", fields)
 
@@ -120,6 +105,19 @@ class PortSharing:
 
     psid_offset: int
     psid_len: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.psid_offset <= 16:
+            raise UsageError(
+                f"psid_offset {self.psid_offset} is outside 0..16", code="out-of-range"
+            )
+        if self.psid_len and self.psid_offset + self.psid_len > 16:
+            raise UsageError(
+                f"psid_offset {self.psid_offset} plus PSID length {self.psid_len} is more than "
+                "the 16 bits of a port",
+                f"set psid_offset to at most {16 - self.psid_len}",
+                code="out-of-range",
+            )
 
     @property
     def low_bits(self) -> int:
@@ -151,6 +149,13 @@ class PortSet(PortSharing):
     """Ports of one PSID."""
 
     psid: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.psid < 1 << self.psid_len:
+            raise UsageError(
+                f"PSID {self.psid} does not fit {self.psid_len} bits", code="out-of-range"
+            )
 
     @cached_property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -191,24 +196,15 @@ def customer_port(
         source: whether the field is a source port, which has another default without port sharing.
         psid: PSID from other variables; None: it does not vary.
     """
-    base = FIXED_SOURCE if source else FIXED_DESTINATION
+    base, index = FIXED_SOURCE if source else FIXED_DESTINATION, None
+    width, low, top = 16, _DEFAULT_SOURCES.min, _DEFAULT_SOURCES.max
     if ports.psid_len:
         first, last = ports.ranges[0]
         base = max(first, min(1, last))
-    index = _index_variable(ports, policy, 0 if psid is not None else ports.psid)
+        width = 16 - ports.psid_len
+        low, top = int(psid is not None or ports.psid == 0), (1 << width) - 1
+        if ports.psid_offset:
+            low = 1 << ports.low_bits
+    if policy != "fixed" and width and low <= top:
+        index = Variable(CE_PORT, width, KINDS[policy], low=low, high=top)
     return Expression.from_layout(ports.layout, base, index=index, psid=psid)
-
-
-def _index_variable(ports: PortSet, policy: Policy, psid: int) -> Variable | None:
-    """Return the variable of a port's index; None if the index does not vary."""
-    if policy == "fixed":
-        return None
-    if not ports.psid_len:
-        wide = source_range()
-        return Variable(CE_PORT, 16, KINDS[policy], low=wide.min, high=wide.max)
-    width = 16 - ports.psid_len
-    low = 1 << ports.low_bits if ports.psid_offset else int(psid == 0)
-    top = (1 << width) - 1
-    if not width or low > top:
-        return None
-    return Variable(CE_PORT, width, KINDS[policy], low=low, high=top)

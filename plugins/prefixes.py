@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8
 
 Network = TypeVar("Network", IPv4Network, IPv6Network)
+Address = TypeVar("Address", IPv4Address, IPv6Address)
 
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:
@@ -46,14 +48,13 @@ def _read_network(
     kind: type[Network], text: str, what: str, setting: str, *, partly: bool
 ) -> Network:
     path = (setting or what,)
-    version, example = (4, "192.0.2.0/24") if kind is IPv4Network else (6, "2001:db8::/40")
     try:
         network = kind(text)
     except ValueError as exc:
-        try:
+        version, example = (4, "192.0.2.0/24") if kind is IPv4Network else (6, "2001:db8::/40")
+        hint = f"write it as {example}"
+        with contextlib.suppress(ValueError):
             hint = f"did you mean {kind(text, strict=False)}?"
-        except ValueError:
-            hint = f"write it as {example}"
         raise UsageError(
             f"{what} '{text}' is not an IPv{version} prefix: {exc}",
             hint,
@@ -63,29 +64,28 @@ def _read_network(
     try:
         refuse_unforwarded(refuse_zone(network), partly=partly)
     except InvalidValue as exc:
-        raise UsageError(
-            f"{what}: {exc}", "choose another prefix", path=path, code=exc.code
-        ) from exc
+        hint = "choose another prefix"
+        raise UsageError(f"{what}: {exc}", hint, path=path, code=exc.code) from exc
     return network
 
 
 def address4(text: str, what: str) -> IPv4Address:
     """Read an IPv4 address; ``what`` names it in messages."""
-    try:
-        return IPv4Address(text)
-    except ValueError as exc:
-        raise UsageError(
-            f"{what} '{text}' is not an IPv4 address", path=(what,), code="not-an-address"
-        ) from exc
+    return _read_address(IPv4Address, text, what)
 
 
 def address6(text: str, what: str) -> IPv6Address:
     """Read an IPv6 address; ``what`` names it in messages."""
+    return _read_address(IPv6Address, text, what)
+
+
+def _read_address(kind: type[Address], text: str, what: str) -> Address:
     try:
-        return refuse_zone(IPv6Address(text))
+        return refuse_zone(kind(text))
     except ValueError as exc:
+        version = 4 if kind is IPv4Address else 6
         raise UsageError(
-            f"{what} '{text}' is not an IPv6 address", path=(what,), code="not-an-address"
+            f"{what} '{text}' is not an IPv{version} address", path=(what,), code="not-an-address"
         ) from exc
 
 

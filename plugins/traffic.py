@@ -12,7 +12,7 @@ from v6t.packets.direction import Direction
 from v6t.plugins.base import Link, Links, Technology
 from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.plugins.params import Mixture
-from v6t.plugins.ports import CE_PORT, PEER_PORT, PortRange, udp_header
+from v6t.plugins.ports import udp_header
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
@@ -201,31 +201,3 @@ def change_header(
 def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:
     """Return a class that must be dropped: a foreground class with changes."""
     return replace(traffic_class, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]
-
-
-def customer_class(
-    name: str,
-    ethernet_headers: Sequence[Layer],
-    ip_headers: Sequence[Layer],
-    ports: tuple[Expression, PortRange],
-    size: int,
-    variables: Sequence[str],
-    *,
-    from_customer: bool,
-) -> TrafficClass:
-    """Return a class of foreground between customers and a host beyond the relay.
-
-    Args:
-        name: of the class.
-        ethernet_headers: Ethernet and VLAN.
-        ip_headers: IPv6, IPv4 or both.
-        ports: of the customers and of the host.
-        size: of the frames.
-        variables: names of the customers' variables, which are drawn first, in this order.
-        from_customer: whether customers send.
-    """
-    customer, peer = ports
-    fields: tuple[object, object] = (customer, peer.variable(PEER_PORT) or peer.min)
-    sport, dport = fields if from_customer else fields[::-1]
-    layers = (*ethernet_headers, *ip_headers, Layer("UDP", {"sport": sport, "dport": dport}))
-    return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=(*variables, CE_PORT))

@@ -7,10 +7,14 @@ describes what else a correct device may write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from ipaddress import IPv6Address
+from typing import Any, ClassVar
 
 import numpy as np
+from v6t.intent.device import Links
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import combine_ecn
 from v6t.packets.headers import (
@@ -21,140 +25,171 @@ from v6t.packets.headers import (
     PROTOCOL_IPV6,
     PROTOCOL_TCP,
     PROTOCOL_UDP,
+    UDP,
     decrement_hops,
     read_traffic_class,
     view,
     write_tos,
     write_traffic_class,
 )
-from v6t.plugins.reference_device import is_forwardable
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
+from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
+from v6t.plugins.reference_device import DROP_ALL, Answer, Checks, is_forwardable
 
 OUTER_HOPS = 64
 PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)
 """Transports with ports."""
 UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 """Text of the drop reason for packets that RFC 6040, section 4.2 drops: nothing can carry the mark."""
-_ECN, _DSCP, _CE = 0x03, 0xFC, 3
+_ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
 
 
-def encapsulate(packets: U8, source: U8, destination: U8) -> U8:
-    """Put IPv4 packets into IPv6 with flow label 0.
+class TunnelDevice(ABC):
+    """A device that ends tunnels of IPv4 in IPv6 on its left link; ``drops`` has TOO_BIG and UNMARKED."""
+
+    links: Links
+    drops: ClassVar[type[DropReason]]
+    transports: ClassVar[Sequence[int]] = (PROTOCOL_UDP,)
+    uniform: ClassVar[bool] = False
+    """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
+
+    @abstractmethod
+    def select_own(self, outer: Any) -> Mask:
+        """Select the IPv6 packets for the device's tunnels, by their headers."""
+
+    def select_native(self, outer: Any, own: Mask) -> Mask | None:
+        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_own`."""
+        return ~own
+
+    @abstractmethod
+    def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
+        """Return the drop reasons for addresses and ports of packets from tunnels."""
+
+    @abstractmethod
+    def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
+        """Return drop reasons of IPv4 packets, and what returns both outer addresses of chosen packets."""
+
+    def forward(self, packets: U8) -> Answer:
+        """Decapsulate packets from tunnels."""
+        outer = view(packets, IPV6)
+        own = self.select_own(outer)
+        native = self.select_native(outer, own)
+        if packets.shape[1] < 68:
+            return Answer(DROP_ALL.drops, native=native)
+        inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
+        return Answer(
+            [
+                (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
+                *self.check_source(outer, inner, udp),
+                (EXHAUSTED, inner["ttl"] <= 1),
+                (self.drops["UNMARKED"], unmarkable(packets)),
+            ],
+            lambda rows: decapsulate(packets[rows], uniform=self.uniform),
+            version=4,
+            native=native,
+        )
+
+    def reverse(self, packets: U8) -> Answer:
+        """Encapsulate IPv4 packets."""
+        if packets.shape[1] < 28:
+            return DROP_ALL
+        header = view(packets, IPV4)
+        checks, addresses = self.choose_tunnel(header, view(packets, UDP, 20))
+        return Answer(
+            [
+                (NOT_FORWARDED, ~has_ports(packets, self.transports)),
+                *checks,
+                (EXHAUSTED, header["ttl"] <= 1),
+                (self.drops["TOO_BIG"], packets.shape[1] + 40 > self.links.left.mtu),
+            ],
+            lambda rows: encapsulate(packets[rows], *addresses(rows)),
+        )
+
+
+def address_octets(address: IPv6Address) -> U8:
+    """Return the 16 octets of an address."""
+    return np.frombuffer(address.packed, dtype=np.uint8)
+
+
+def match_address(addresses: U8, address: IPv6Address) -> Mask:
+    """Select the rows of ``(n, 16)`` addresses that are a given one."""
+    equal: Mask = (addresses == address_octets(address)).all(axis=1)
+    return equal
+
+
+def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6) -> U8:
+    """Put packets into IPv6 with flow label 0, or into IPv4 with identification 0 and without DF.
 
     Args:
-        packets: ``(n, length)``, TTL above 1.
-        source: ``(n, 16)`` or ``(16,)`` outer address.
+        packets: ``(n, length)`` of the other IP version, with more than one hop to live.
+        source: outer address of each row, or of all.
         destination: outer address, as ``source``.
+        outer_version: 4 or 6.
 
     Returns:
-        ``(n, length + 40)``.
+        ``(n, 20 or 40 + length)``.
     """
-    out, outer = _allocate(packets, 6)
-    outer["ver_tc_fl"] = 0
-    write_traffic_class(outer, view(packets, IPV4)["tos"])
-    outer["plen"], outer["nh"], outer["hlim"] = packets.shape[1], PROTOCOL_IPIP, OUTER_HOPS
-    outer["src_octets"], outer["dst_octets"] = source, destination
-    decrement_hops(out, 4, at=40)
-    return out
-
-
-def encapsulate_ipv6(packets: U8, source: U8, destination: U8) -> U8:
-    """Put IPv6 packets into IPv4 with identification 0 and without DF.
-
-    Args:
-        packets: ``(n, length)``, hop limit above 1.
-        source: ``(n, 4)`` or ``(4,)`` outer address.
-        destination: outer address, as ``source``.
-
-    Returns:
-        ``(n, length + 20)``.
-    """
-    out, outer = _allocate(packets, 4)
-    outer["ver_ihl"], outer["tos"] = 0x45, read_traffic_class(view(packets, IPV6))
-    outer["len"], outer["id"], outer["flags_frag"] = out.shape[1], 0, 0
-    outer["ttl"], outer["proto"] = OUTER_HOPS, PROTOCOL_IPV6
-    outer["src_octets"], outer["dst_octets"] = source, destination
-    write_ipv4_checksum(out, 0, 20)
-    decrement_hops(out, 6, at=20)
-    return out
-
-
-def _allocate(packets: U8, version: int) -> tuple[U8, np.ndarray]:
-    """Copy packets behind empty outer headers; return them with a view of these headers."""
+    inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape
-    size = IP[version].itemsize
     out = np.empty((count, size + length), dtype=np.uint8)
     out[:, size:] = packets
-    return out, view(out, IP[version])
+    outer, tos = view(out, IP[outer_version]), _read_tos(packets, inner_version)
+    if outer_version == 6:
+        outer["ver_tc_fl"] = 0
+        write_traffic_class(outer, tos)
+        outer["plen"], outer["nh"], outer["hlim"] = length, PROTOCOL_IPIP, OUTER_HOPS
+    else:
+        outer["ver_ihl"], outer["tos"], outer["len"] = 0x45, tos, size + length
+        outer["id"], outer["flags_frag"] = 0, 0
+        outer["ttl"], outer["proto"] = OUTER_HOPS, PROTOCOL_IPV6
+    outer["src_octets"], outer["dst_octets"] = source, destination
+    if outer_version == 4:
+        write_ipv4_checksum(out, 0, size)
+    decrement_hops(out, inner_version, at=size)
+    return out
 
 
-def decapsulate(packets: U8, *, uniform: bool = False) -> U8:
-    """Take IPv4 packets out of IPv6.
+def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
+    """Take packets ``(n, length)``, none :func:`unmarkable`, out of their outer headers.
 
-    Args:
-        packets: ``(n, length)``, none :func:`unmarkable`.
-        uniform: the DSCP is the outer one (RFC 2983, section 3), not the inner one.
-
-    Returns:
-        ``(n, length - 40)``.
+    ``uniform``: the DSCP is the outer one (RFC 2983, section 3), not the inner one.
     """
-    inner = packets[:, 40:].copy()
-    decrement_hops(inner, 4)
-    outer, tos = read_traffic_class(view(packets, IPV6)), view(inner, IPV4)["tos"]
-    dscp = (outer if uniform else tos) & np.uint8(_DSCP)
-    write_tos(inner, combine_ecn(tos & _ECN, outer & _ECN) | dscp)
-    return inner
-
-
-def decapsulate_ipv6(packets: U8) -> U8:
-    """Take IPv6 packets out of IPv4.
-
-    Args:
-        packets: ``(n, length)``, none :func:`unmarkable`.
-
-    Returns:
-        ``(n, length - 20)``.
-    """
-    inner = packets[:, 20:].copy()
-    decrement_hops(inner, 6)
-    header, outer_ecn = view(inner, IPV6), view(packets, IPV4)["tos"] & _ECN
-    old = read_traffic_class(header)
-    write_traffic_class(header, (old & np.uint8(_DSCP)) | combine_ecn(old & _ECN, outer_ecn))
+    inner_version = 10 - outer_version
+    inner = packets[:, IP[outer_version].itemsize :].copy()
+    decrement_hops(inner, inner_version)
+    outer, old = _read_tos(packets, outer_version), _read_tos(inner, inner_version)
+    tos = (outer if uniform else old) & _DSCP | combine_ecn(old & _ECN, outer & _ECN)
+    if inner_version == 4:
+        write_tos(inner, tos)
+    else:
+        write_traffic_class(view(inner, IPV6), tos)
     return inner
 
 
 def unmarkable(packets: U8, outer_version: int = 6) -> Mask:
     """Select rows whose outer header has CE, but whose inner one is Not-ECT (RFC 6040, section 4.2)."""
-    if outer_version == 6:
-        outer, inner = read_traffic_class(view(packets, IPV6)), view(packets, IPV4, 40)["tos"]
-    else:
-        outer, inner = view(packets, IPV4)["tos"], read_traffic_class(view(packets, IPV6, 20))
-    mask: Mask = (outer & _ECN == _CE) & (inner & _ECN == 0)
+    inner = _read_tos(packets, 10 - outer_version, IP[outer_version].itemsize)
+    mask: Mask = (_read_tos(packets, outer_version) & _ECN == _CE) & (inner & _ECN == 0)
     return mask
 
 
-def carries_ports(packets: U8, protocols: Sequence[int] = PORTED) -> Mask:
+def _read_tos(packets: U8, version: int, at: int = 0) -> U8:
+    header = view(packets, IP[version], at)
+    tos: U8 = header["tos"] if version == 4 else read_traffic_class(header)
+    return tos
+
+
+def carries_ports(packets: U8, transports: Sequence[int] = PORTED) -> Mask:
     """Select rows that are IPv4 in IPv6, where :func:`has_ports` holds for the forwardable inner packet."""
     count, length = packets.shape
     if length < 68:
         return np.zeros(count, dtype=bool)
     outer = view(packets, IPV6)
     good: Mask = (outer["nh"] == PROTOCOL_IPIP) & (outer["plen"] == length - 40)
-    return good & has_ports(packets[:, 40:], protocols) & is_forwardable(packets[:, 40:], 4)
-
-
-def carries_udp(packets: U8) -> Mask:
-    """Select rows that contain one complete, forwardable UDP packet in IPv4 in IPv6."""
-    return carries_ports(packets, (PROTOCOL_UDP,))
+    return good & has_ports(packets[:, 40:], transports) & is_forwardable(packets[:, 40:], 4)
 
 
 def carries_ipv6(packets: U8) -> Mask:
-    """Select rows that contain one complete IPv6 packet in IPv4 and may be forwarded.
-
-    The outer IPv4 header has no options, and the packet is not a fragment.
-    """
+    """Select rows that are one whole, forwardable IPv6 packet in an IPv4 packet without options."""
     count, length = packets.shape
     if length < 60:
         return np.zeros(count, dtype=bool)
@@ -165,23 +200,18 @@ def carries_ipv6(packets: U8) -> Mask:
     return good & is_forwardable(packets[:, 20:], 6)
 
 
-def has_ports(packets: U8, protocols: Sequence[int] = PORTED) -> Mask:
-    """Select rows that are one complete IPv4 packet without options, of a transport with ports."""
+def has_ports(packets: U8, transports: Sequence[int] = PORTED) -> Mask:
+    """Select rows that are one whole IPv4 packet without options, of a transport with ports."""
     count, length = packets.shape
     if length < 28:
         return np.zeros(count, dtype=bool)
     header = view(packets, IPV4)
     good: Mask = (header["ver_ihl"] == 0x45) & (header["flags_frag"] & 0x3FFF == 0)
-    if len(protocols) == 1:
-        good &= header["proto"] == protocols[0]
+    if len(transports) == 1:
+        good &= header["proto"] == transports[0]
     else:
-        good &= np.isin(header["proto"], protocols)
+        good &= np.isin(header["proto"], transports)
     if length < 40:  # TCP's header is longer than UDP's
         good &= header["proto"] != PROTOCOL_TCP
     good &= header["len"] == length
     return good
-
-
-def is_udp(packets: U8) -> Mask:
-    """Select rows that are one complete UDP packet in IPv4 without options."""
-    return has_ports(packets, (PROTOCOL_UDP,))

@@ -21,7 +21,7 @@ from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams, describe_link, negative_share
 from v6t.plugins.reference_device import DROP_ALL, Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
-from v6t.plugins.tunnels import carries_ipv6, decapsulate_ipv6, encapsulate_ipv6, unmarkable
+from v6t.plugins.tunnels import carries_ipv6, decapsulate, encapsulate, unmarkable
 from v6t.profiles.model import FramePair, Traffic, Variable
 
 
@@ -187,7 +187,7 @@ class SixrdBorderRelay(StatelessTechnology):
             (SixrdDrop.UNMARKABLE, unmarkable(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~self._is_delegated(inner["src_octets"])),
         ]
-        return Answer(drops, lambda rows: decapsulate_ipv6(packets[rows]), version=6)
+        return Answer(drops, lambda rows: decapsulate(packets[rows], 4), version=6)
 
     def reverse(self, packets: Any) -> Answer:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
@@ -196,7 +196,7 @@ class SixrdBorderRelay(StatelessTechnology):
 
         def build(rows: Any) -> Any:
             ces = self._customer(header["dst_high"][rows])
-            return encapsulate_ipv6(packets[rows], _octets(p.br_ipv4.packed), to_octets(ces, 4))
+            return encapsulate(packets[rows], _octets(p.br_ipv4.packed), to_octets(ces, 4), 4)
 
         drops = [
             (SixrdDrop.NO_CUSTOMER, ~self._is_delegated(header["dst_octets"])),

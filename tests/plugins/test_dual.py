@@ -55,8 +55,8 @@ class DualDevice(NatDevice):
 
     def __init__(self, plugin):
         p, ports = plugin.params, DeviceLinks(plugin.links)
-        pool = tuple(p.public_first + n for n in range(p.publics))
-        super().__init__(ports, Nat((), (), pool, public=(p.outside.min, p.outside.max)))
+        pool = tuple(p.public.first + n for n in range(p.public.count))
+        super().__init__(ports, Nat((), (), pool, public=p.public.span))
         self.is_translating = p.variant in TRANSLATING
         self.hop = StatelessTranslatingDevice(
             ports, "left", 1500, AddressTable(prefix=INSIDE.prefix)
@@ -128,7 +128,7 @@ def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
     p = plugin.params
     parts = list(plugin.parts)
     (nat,) = [part for part in parts if part.stateful]
-    device = nat_part(nat, p.public_first, p.publics, p.outside)
+    device = nat_part(nat, p.public.first, p.public.count, p.public.ports)
     oracle = make_driver("chain", {}).oracle(plugin, plugin.dut_intent())
     assert isinstance(oracle, ChainOracle)
 

@@ -90,4 +90,4 @@ def test_dslite_hands_its_limits_to_the_nat():
 
 def test_port_set_that_begins_at_port_0_is_used_from_port_1():
     params = Ipv4aasParams(variant="map-e", psid_offset=0, psid=0, low_ports=True)
-    assert (params.outside.min, params.outside.max) == (1, 8191)
+    assert (params.public.ports.min, params.public.ports.max) == (1, 8191)

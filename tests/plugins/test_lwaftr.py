@@ -128,10 +128,8 @@ def test_a_million_softwires_are_met_exactly_once():
 def test_the_generated_table_is_the_documented_one():
     pool, prefix = network4("198.18.0.0/15", ""), network6("2001:db8:b400::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
-    shown = [
-        (str(ipv4), psid, str(b4), str(br))
-        for ipv4, psid, b4, br in map(table.softwire, range(len(table)))
-    ]
+    rows = map(table.softwire, range(len(table)))
+    shown = [(str(row.ipv4), row.psid, str(row.b4), str(row.aftr)) for row in rows]
     assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
 
 

@@ -15,7 +15,7 @@ from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import to_numbers, to_octets
 from v6t.plugins import address_mappings
-from v6t.plugins.map_rules import MapRule, RuleArray, RuleTable, rule_from_text
+from v6t.plugins.map_rules import MapRule, RuleTable, rule_from_text
 from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -150,7 +150,7 @@ def test_a_wrong_bit_is_noticed(rule, data):
 @given(rules())
 def test_port_sets_of_different_ces_are_disjoint(rule):
     ports = np.arange(65536, dtype=np.uint64)
-    psid, owned = RuleArray(rule).find_psids(ports)
+    psid, owned = rule.find_psids(ports)
     for port in (0, 1, 1023, 1024, 4095, 32767, 65535):
         wanted = rule.find_psid(port)
         assert (int(psid[port]) if owned[port] else None) == wanted

@@ -1,0 +1,229 @@
+"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share.
+
+The left link carries the operator's IPv6. All frames are those of customers and of one IPv4 server.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Any, ClassVar
+
+from pydantic import Field
+from v6t.intent.device import LinkIntent
+from v6t.intent.families import DeviceConfig
+from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
+from v6t.plugins.params import Mixture, address, negative_share, tester
+from v6t.plugins.ports import (
+    CE_PORT,
+    PEER_PORT,
+    DestinationPorts,
+    Policy,
+    PortRange,
+    PortSet,
+    SourcePorts,
+    customer_port,
+)
+from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like
+from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
+
+ALL = 0
+"""Number of simulated customers that means all customers; written as "all"."""
+
+
+def read_all(value: Any) -> Any:
+    """Replace the word for all customers by its number."""
+    return ALL if value == "all" else value
+
+
+class RelayParams(Mixture):
+    """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
+
+    Technologies add ``customers``, IPv6 prefixes behind the left link, and ``left_addresses`` of the relay.
+    """
+
+    server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
+    tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
+    dut_right_ipv4: IPv4Interface = address(
+        "203.0.113.1/24", "the relay's IPv4 address on the right link"
+    )
+    dut_right_ipv6: IPv6Interface = address(
+        "2001:db8:7::1/64", "the relay's IPv6 address on the right link"
+    )
+    fw_sport: Policy = Field(
+        "random", description="forward source ports, within the customer's port set"
+    )
+    fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
+    rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
+    rv_dport: Policy = Field(
+        "random", description="reverse destination ports, within the customer's port set"
+    )
+    negative_percent: int = negative_share(
+        "share of forward frames the relay must drop: spoofed ones [%]"
+    )
+
+    @property
+    def relay_address(self) -> IPv6Address:
+        """The address to which customers send for the server."""
+        raise NotImplementedError
+
+
+class TunnelRelayParams(RelayParams):
+    """Parameters of a relay whose tunnels end at an address of its link or at a loopback address."""
+
+    br_address: IPv6Address = address("2001:db8:6::1", "where the tunnels end")
+    dut_left_ipv6: IPv6Interface | None = Field(
+        None,
+        description="the relay's IPv6 address on the left link; none: br_address/64 if tester_left_ipv6 is "
+        "within, else 2001:db8:6::1/64",
+    )
+
+    @property
+    def relay_address(self) -> IPv6Address:
+        return self.br_address
+
+    @property
+    def br_addresses(self) -> list[str]:
+        """Addresses at which tunnels end, the parameter's first."""
+        return [str(self.br_address)]
+
+    @property
+    def left_addresses(self) -> list[str]:
+        link = self.dut_left_ipv6
+        if link is None:
+            link = IPv6Interface((self.br_address, 64))
+            if self.tester_left_ipv6 not in link.network:
+                link = IPv6Interface("2001:db8:6::1/64")
+        ends = [f"{end}/128" for end in self.br_addresses if end != str(link.ip)]
+        return [str(link), *ends]
+
+
+@dataclass(frozen=True)
+class CustomerFlow:
+    """Simulated customers with one port sharing.
+
+    Attributes:
+        ipv6, ipv4: their addresses, constant or expressions.
+        relay: IPv6 address of the relay's side.
+        ports: port set of the template's customer.
+        psid: their PSIDs; None if they have none, or the same.
+        variables: names of what varies from customer to customer, in the order in which it is drawn.
+        share: of the foreground.
+    """
+
+    ipv6: Any
+    ipv4: Expression
+    relay: IPv6Address
+    ports: PortSet
+    psid: Expression | None
+    variables: Sequence[str]
+    share: int = 1
+
+
+class CustomerTechnology(StatelessTechnology):
+    """A stateless device between customers and an IPv4 server; IPv6 is on the left."""
+
+    ip_versions = (6, 4)
+    customers_send: ClassVar[Direction]
+    """Direction of the frames from customers to the server."""
+    params: Any
+
+    @property
+    def kind(self) -> Any:
+        """Name of the technology in audit views."""
+        return self.params.measured
+
+    @abstractmethod
+    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        """Return the simulated customers; both directions have the same ones."""
+
+    @abstractmethod
+    def negative_layers(
+        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+    ) -> dict[str, tuple[Layer, ...]]:
+        """Return the layers of negative classes by name: those of ``good`` with one thing wrong."""
+
+    @abstractmethod
+    def configuration(self) -> DeviceConfig:
+        """Return rules, table, address and ports of the device."""
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        p, links = self.params, self.links
+        flows = self.customer_flows(direction, seed)
+        foreground = [
+            self._foreground("fg" if len(flows) == 1 else f"fg-{number}", flow, direction, sizes)
+            for number, flow in enumerate(flows)
+        ]
+        negative = []
+        if p.negative_percent:
+            changed = self.negative_layers(flows[0], foreground[0], direction)
+            negative = [negative_like(foreground[0], n, layers=changed[n]) for n in changed]
+        ends = (p.tester_left_ipv6, p.tester_right_ipv6)
+        return mixed(
+            p,
+            direction,
+            [(each, flow.share) for each, flow in zip(foreground, flows, strict=True)],
+            background_of(p, links, direction, sizes, ends, links.left),
+            negative,
+            p.negative_percent,
+            seed,
+        )
+
+    def _foreground(
+        self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
+    ) -> TrafficClass:
+        """Return the class of a flow: IPv6 headers on the left link, with IPv4 inside if it is tunnelled."""
+        p, forward = self.params, direction == "forward"
+        ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
+        source, destination = ends if direction == self.customers_send else ends[::-1]
+        headers = [ipv6(p, source[0], destination[0]), ipv4(p, source[1], destination[1])]
+        if not forward:
+            headers = headers[1:]
+        elif self.overhead == 20:  # translated, not tunnelled
+            headers = headers[:1]
+        ports: dict[str, Any] = {}
+        for field in ("sport", "dport"):
+            value = getattr(p, f"fw_{field}" if forward else f"rv_{field}")
+            if isinstance(value, PortRange):
+                ports[field] = value.build_field(PEER_PORT)
+            else:
+                source_port = field == "sport"
+                ports[field] = customer_port(flow.ports, value, source=source_port, psid=flow.psid)
+        return TrafficClass(
+            name,
+            Role.FOREGROUND,
+            (*ethernet(self.links, direction), *headers, Layer("UDP", ports)),
+            sizes.ipv6 if forward else sizes.ipv4,
+            draw_order=(*flow.variables, CE_PORT),
+        )
+
+
+class Relay(CustomerTechnology):
+    """A relay whose customers are IPv6 hosts on the left link."""
+
+    customers_send = "forward"
+
+    def dut_intent(self) -> DeviceIntent:
+        p, links = self.params, self.links
+        routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
+        right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
+        return DeviceIntent(
+            self.name,
+            self.configuration(),
+            links,
+            LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes),
+            LinkIntent.describe(links.right, *right),
+        )
+
+
+def view_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
+    """Return the audit view of the tunnel of a relay's first customer."""
+    customer = relay.customer
+    place, shared = (customer.ipv4, customer.port), customer.ports.psid_len > 0
+    host = (relay.server, 5)
+    return TunnelEnd("left", relay.relay, customer.ipv6, place, place, host, shared=shared)
