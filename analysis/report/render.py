@@ -70,12 +70,14 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["md"] = _escape_markdown
-    environment.globals |= {
-        "measured": _measure,
-        "side_by_side": _side_by_side,
-        "fence_of": lambda text: "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0)),
-    }
+    functions: dict[str, Any] = environment.globals
+    functions |= {"measured": _measure, "side_by_side": _side_by_side, "fence_of": _fence}
     return environment
+
+
+def _fence(text: str) -> str:
+    """A code fence that the text does not end."""
+    return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
 
 
 def _side_by_side(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
