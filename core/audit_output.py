@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from v6t.analysis.report.html import to_html
-from v6t.analysis.report.markdown import to_markdown
+from v6t.analysis.report.render import to_html, to_markdown
 from v6t.audit.document import audit_document, to_junit
 from v6t.audit.record import AuditRecord
 from v6t.base.errors import UsageError

@@ -50,8 +50,7 @@ def write_summary(
         UsageError: no campaign, or the files cannot be written.
     """
     from v6t.analysis.report.campaign import campaign_document
-    from v6t.analysis.report.html import to_html
-    from v6t.analysis.report.markdown import to_markdown
+    from v6t.analysis.report.render import to_html, to_markdown
     from v6t.benchmarks.registry import presentations
 
     campaign = opened(directory)
@@ -91,7 +90,7 @@ def page_of(directory: Path, campaign: Campaign, kept: dict[str, CampaignRun]) -
         kept: runs that were complete when a page was made before; added to.
     """
     from v6t.analysis.report.campaign import campaign_document
-    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.render import to_html
     from v6t.benchmarks.registry import presentations
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)

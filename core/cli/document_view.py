@@ -65,8 +65,7 @@ def deliver(document: Document, output: Path | None) -> None:
     if output is None:
         print_document(document)
         return
-    from v6t.analysis.report.html import to_html
-    from v6t.analysis.report.markdown import to_markdown
+    from v6t.analysis.report.render import to_html, to_markdown
 
     render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
     if render is None:

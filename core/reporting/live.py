@@ -215,7 +215,7 @@ class LiveView:
 
 
 def _of_run(path: Path) -> str:
-    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.render import to_html
     from v6t.analysis.report.run import build
     from v6t.benchmarks.registry import presentations
 

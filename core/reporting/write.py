@@ -128,11 +128,10 @@ def write(
 def _texts(
     path: Path, data: RunData, paper: str | None, figures: bool
 ) -> Mapping[str, Callable[[], str]]:
-    from v6t.analysis.report.html import to_html
     from v6t.analysis.report.junit import to_junit
     from v6t.analysis.report.machine_readable import to_json
-    from v6t.analysis.report.markdown import to_markdown
     from v6t.analysis.report.openmetrics import to_openmetrics
+    from v6t.analysis.report.render import to_html, to_markdown
     from v6t.analysis.report.run import build
     from v6t.benchmarks.registry import presentations
 

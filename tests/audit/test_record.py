@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
-from v6t.analysis.report.html import to_html
+from v6t.analysis.report.render import to_html
 from v6t.audit.document import (
     audit_document,
     count_tested_once,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from v6t.analysis.report.markdown import to_markdown
+from v6t.analysis.report.render import to_markdown
 from v6t.tools.accuracy.record import Certificate
 from v6t.tools.accuracy.report import document
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.analysis.report.html import to_html
-from v6t.analysis.report.markdown import to_markdown
+from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve

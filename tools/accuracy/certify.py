@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.analysis.report.html import to_html
-from v6t.analysis.report.markdown import to_markdown
+from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError, interrupted
 from v6t.base.files import read_json
 from v6t.core.config.plugins import load_plugin

@@ -168,7 +168,7 @@ def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
 def _page(
     campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
 ) -> dict[str, str]:
-    from v6t.analysis.report.markdown import to_markdown
+    from v6t.analysis.report.render import to_markdown
     from v6t.benchmarks.registry import presentations
     from v6t.tools.publish.overview import overview
 

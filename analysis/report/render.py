@@ -1,0 +1,136 @@
+"""A document as one HTML file or as Markdown, by the templates beside this module."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.blocks import Block, Collapsible, Document, Drawing
+from v6t.analysis.sheet import Sheet
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SHORT = 24
+"""Cells below this length are kept in one line."""
+MOST_CARDS = 100
+"""Tables with more rows than this stay tables in every window."""
+SMALLEST, MARGIN = 24, 3
+"""A window that every table is let into, and what is beside a table in it [rem]."""
+COMPACT = 60
+"""Tables that need a wider window are set smaller [rem]."""
+_LETTER, _CELL = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
+"""Room of a letter and around a cell, in tables as they are and in those set smaller [rem]."""
+_MARKUP = re.compile(r"([\\`*_{}\[\]>|])")
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}
+"""What some readers of Markdown take for markup and others cannot have escaped by a backslash."""
+
+
+def to_html(document: Document) -> str:
+    """Write a document as HTML: no script, nothing fetched; all of its text is escaped."""
+    tables = list(_tables(block for s in document.sections for block in s.blocks))
+    widths = sorted({t["width"] for t in map(_measure, tables) if t["rows_apart"]})
+    return _environment().get_template("page.html").render(document=document, widths=widths)
+
+
+def to_markdown(document: Document, place: Callable[[Drawing], str] = lambda drawing: "") -> str:
+    """Write a document as Markdown.
+
+    Args:
+        document: what to write.
+        place: gives the name of a figure's file beside it; empty: there is none.
+    """
+    template = _environment().get_template("page.md")
+    return template.render(document=document, place=place).rstrip() + "\n"
+
+
+def printable(text: str) -> str:
+    """Replace control characters: they cannot stand in HTML or XML, not even escaped."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=select_autoescape(["html"]),
+        finalize=lambda v: v if hasattr(v, "__html__") else printable(str(v)),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["md"] = _escape_markdown
+    functions: dict[str, Any] = environment.globals
+    functions |= {"measured": _measure, "side_by_side": _side_by_side, "fence_of": _fence}
+    return environment
+
+
+def _fence(text: str) -> str:
+    """A code fence that the text does not end."""
+    return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
+
+
+def _side_by_side(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
+    """Yield blocks in groups: figures that follow one another stand side by side."""
+    for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
+        group = list(some)
+        yield drawn and len(group) > 1, group
+
+
+def _tables(blocks: Any) -> Iterator[Sheet]:
+    for block in blocks:
+        if isinstance(block, Sheet):
+            yield block
+        elif isinstance(block, Collapsible):
+            yield from _tables(block.blocks)
+
+
+def _measure(sheet: Sheet) -> dict[str, Any]:
+    """How a table is set: its classes, and whether its rows become lists in narrow windows."""
+    compact = _width(sheet) > COMPACT
+    width = _width(sheet, compact=compact)
+    rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS  # long tables scroll instead
+    kinds = ["" if column.number else "text" for column in sheet.columns]
+    names = [column.name.replace("\n", " ") for column in sheet.columns]
+    rows = [
+        [
+            (name, " ".join(filter(None, (kind, "long" * (len(cell) >= SHORT)))), cell)
+            for name, kind, cell in zip(names, kinds, row, strict=True)
+        ]
+        for row in sheet.rows
+    ]
+    return {
+        "width": width,
+        "rows_apart": rows_apart,
+        "classes": " ".join(filter(None, (f"within{width}" * rows_apart, "compact" * compact))),
+        "heads": list(zip(names, kinds, strict=True)),
+        "rows": rows,
+    }
+
+
+def _width(sheet: Sheet, *, compact: bool = False) -> int:
+    """The narrowest window a table surely fits [rem]."""
+    columns = (
+        max(
+            *(len(word) for word in column.name.split() or [""]),
+            *(min(len(row[place]), SHORT) for row in sheet.rows),
+            0,
+        )
+        for place, column in enumerate(sheet.columns)
+    )
+    return math.ceil(sum(_LETTER[compact] * n + _CELL[compact] for n in columns) + MARGIN)
+
+
+def _escape_markdown(text: str) -> str:
+    """Text in which nothing is markup and nothing starts a line."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split())).translate(_ENTITIES)
