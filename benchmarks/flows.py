@@ -120,7 +120,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         plugin, most = bound.technology, self._most(bound)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+                entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
     def most_connections(self, bound: RunContext) -> int:
         """A flow each."""
@@ -166,7 +166,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     def _varied(self, point: MeasurementPoint, each: FlowPoint) -> MeasurementPoint:
         """Traffic of so many flows: of a stateful device, so many connections."""
         if not point.bound.settings.connects:
-            return point.vary(each.variant, partial(entropy.flows, count=each.flows))
+            return point.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
         return prepared(point, each.flows) or point
 
     def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from v6t.analysis.presentation import Presentation
 from v6t.analysis.record import Record
 from v6t.base.strict_model import StrictModel
-from v6t.profiles.exchange import Exchange
+from v6t.profiles.model import Exchange
 from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:

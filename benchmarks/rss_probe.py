@@ -17,7 +17,7 @@ from v6t.benchmarks.throughput import search_cost, search_record, search_spec
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.rss_probe import CASES, Case, advise, holds
 from v6t.procedures.throughput import measure_throughput
-from v6t.profiles.transform.entropy import held, varies
+from v6t.profiles.entropy import find_variation, hold_variables
 from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = varies(plugin.sized_traffic(direction, sizes))
+            ports, addresses = find_variation(plugin.sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(
@@ -67,7 +67,7 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
         at = point
         for case in CASES:
             ports, addresses = holds(case)
-            at = point.vary(f"{case}-", partial(held, ports=ports, addresses=addresses))
+            at = point.vary(f"{case}-", partial(hold_variables, ports=ports, addresses=addresses))
             at.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
             spec = search_spec(at, at.conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.profiles.model import FramePair
-from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
-from v6t.profiles.tcp.http import in_segments, response
+from v6t.profiles.tcp.http import HEADER_OCTETS, OPENING_OCTETS, in_segments, response
 from v6t.trials.connections import Connections
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial

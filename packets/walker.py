@@ -183,6 +183,11 @@ class Network(NamedTuple):
     version: int
     start: int
 
+    @property
+    def protocol(self) -> int:
+        """The octet that names what follows the header."""
+        return self.start + (9 if self.version == 4 else 6)
+
     def address(self, *, source: bool) -> slice:
         """Return the octets of the source or the destination address."""
         offset, size = _ADDRESSES[self.version]

@@ -106,7 +106,7 @@ def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
 
 
 def test_flows_begin_one_after_the_other(router):
-    tester, sizes = router(partial(entropy.flows, count=40))
+    tester, sizes = router(partial(entropy.limit_flows, count=40))
     trial = asked(sizes, 4000.0, 2.0, flow_starts=FlowStarts(40, 0.025))
     result = without_faults(tester, trial)
     for found in result.directions.values():

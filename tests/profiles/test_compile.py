@@ -579,7 +579,7 @@ def test_classes_need_names():
 
 def test_scapy_is_loaded_only_to_build_frames():
     code = (
-        "import sys, v6t.profiles.compiler.compile, v6t.profiles.export.stl, v6t.base.ethernet;"
+        "import sys, v6t.profiles.compiler.compile, v6t.profiles.exports, v6t.base.ethernet;"
         "sys.exit('scapy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

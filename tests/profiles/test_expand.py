@@ -16,7 +16,7 @@ from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import BLOCK, Expander, expand_set
-from v6t.profiles.export.stl import to_stl_json
+from v6t.profiles.exports import to_stl_json
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify

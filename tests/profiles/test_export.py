@@ -5,7 +5,7 @@ import json
 
 import pytest
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.export.stl import check_file_name, explain, from_stl_json, to_stl_json, to_stl_py
+from v6t.profiles.exports import check_file_name, explain, from_stl_json, to_stl_json, to_stl_py
 from v6t.profiles.model import Kind, Layer, Traffic, Variable
 from v6t.tests.expect import expect_error
 

@@ -7,7 +7,7 @@ from scapy.utils import RawPcapReader, RawPcapWriter
 from v6t.base.errors import UsageError
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import expand_set
-from v6t.profiles.export.pcap import write_pcap
+from v6t.profiles.exports import write_pcap
 from v6t.profiles.model import Traffic
 from v6t.tests.expect import expect_error
 from v6t.tests.profiles.pcap_reader import read_pcap

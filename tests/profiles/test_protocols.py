@@ -16,7 +16,7 @@ from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import find_problems
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.export.stl import from_stl_json, to_stl_json
+from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Layer
 from v6t.tests.expect import expect_error
 from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp

@@ -16,7 +16,6 @@ from v6t.profiles.tcp.http import (
     in_segments,
     response,
 )
-from v6t.profiles.tcp.quoted import read_quoted_segments
 from v6t.profiles.tcp.segments import (
     ACK,
     HEADER_OCTETS,
@@ -27,6 +26,7 @@ from v6t.profiles.tcp.segments import (
     TcpLayout,
     client_number,
     connection_of,
+    read_quoted_segments,
     server_number,
 )
 
