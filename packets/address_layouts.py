@@ -34,16 +34,12 @@ class MappingRule(Protocol):
 
     @property
     def ipv6_prefix(self) -> IPv6Network: ...
-
     @property
     def ipv4_prefix(self) -> IPv4Network: ...
-
     @property
     def ea_len(self) -> int: ...
-
     @property
     def psid_len(self) -> int: ...
-
     @property
     def iid_format(self) -> IidFormat: ...
 
