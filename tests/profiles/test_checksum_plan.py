@@ -39,7 +39,7 @@ def compiled(layers, field, kind=Kind.UNIFORM, width=8, first=None, **keys):
 
 
 def fixes(stream):
-    return [i for i in stream.trex["vm"]["instructions"] if i["type"].startswith("fix")]
+    return [i for i in stream.program if i["type"].startswith("fix")]
 
 
 def assert_valid(stream, count=40):
@@ -89,7 +89,7 @@ def test_addresses_and_ports_need_the_nic(layers, field, l2, l3, l4_type):
     assert fixes(stream) == [
         {"type": "fix_checksum_hw", "l2_len": l2, "l3_len": l3, "l4_type": l4_type}
     ]
-    assert stream.trex["vm"]["instructions"][-1] == fixes(stream)[0]
+    assert stream.program[-1] == fixes(stream)[0]
     assert "by the NIC" in stream.notes[-1]
     assert_valid(stream)
 

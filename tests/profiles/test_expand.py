@@ -157,7 +157,7 @@ def test_far_frames_are_as_near(name):
 def period(stream) -> int:
     """Frames after which a program certainly repeats: the generator's period times all cycles."""
     total = 1 << 32
-    for i in stream.trex["vm"]["instructions"]:
+    for i in stream.program:
         if i["type"] == "flow_var" and i["op"] != "random":
             listed = i.get("value_list")
             total *= len(listed) if listed else (i["max_value"] - i["min_value"] + 1)
@@ -217,7 +217,7 @@ def test_cores_together_send_each_value_once():
 def changed(*instructions, drop=0):
     """A compiled stream with other instructions at its end."""
     stream = mape_set("figure 8", "forward").streams[0]
-    program = stream.trex["vm"]["instructions"]
+    program = stream.program
     kept = program[: len(program) - drop] if drop else program
     return replace(stream, trex={**stream.trex, "vm": {"instructions": [*kept, *instructions]}})
 

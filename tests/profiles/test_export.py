@@ -94,7 +94,7 @@ def test_explanation_names_every_field_and_decision():
         "UDP.dport",
     ):
         assert phrase in text
-    program = [len(s.trex["vm"]["instructions"]) for s in example().streams]
+    program = [len(s.program) for s in example().streams]
     assert text.count("\n    ") == sum(program)
 
 

@@ -37,7 +37,7 @@ FIELDS = {
 
 def program(stream):
     """How often each type of instruction occurs."""
-    return Tally(i["type"] for i in stream.trex["vm"]["instructions"])
+    return Tally(i["type"] for i in stream.program)
 
 
 @st.composite

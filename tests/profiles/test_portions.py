@@ -24,7 +24,7 @@ STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(104), 7)
 
 
 def random_free(stream):
-    return not any(i.get("op") == "random" for i in stream.trex["vm"]["instructions"])
+    return not any(i.get("op") == "random" for i in stream.program)
 
 
 def enumerating():

@@ -36,9 +36,9 @@ def test_the_same_frames(plugin, direction):
         frames = Expander(before).frames(0, 500)
         assert np.array_equal(Expander(after).frames(0, 500), frames)
         assert np.array_equal(Expander(after).frames(500, 3), frames[:3])
-        kinds = {i["type"] for i in after.trex["vm"]["instructions"]}
+        kinds = {i["type"] for i in after.program}
         assert kinds <= {"flow_var", "write_flow_var"}
-        assert len(after.trex["vm"]["instructions"]) <= len(before.trex["vm"]["instructions"])
+        assert len(after.program) <= len(before.program)
         assert any("500 ready frames" in note for note in after.notes)
 
 
@@ -46,7 +46,7 @@ def test_stamps_still_get_their_checksum():
     listed = stamped(with_rows(sets("mape-br")["forward"], 300))
     frames = Expander(listed.streams[0]).frames(0, 300)
     assert verify(frames).all()
-    kinds = [i["type"] for i in listed.streams[0].trex["vm"]["instructions"]]
+    kinds = [i["type"] for i in listed.streams[0].program]
     assert kinds.count("fix_checksum_hw") == 1
 
 
